@@ -14,7 +14,7 @@ import (
 
 // increase queues x += by for integers.
 func increase(st *acl.Stream, x *aclnn.Tensor, by int64) error {
-	return aclnn.InplaceAdds(st, aclnn.InplaceAddsParams{SelfRef: x, Other: aclnn.Int(by), Alpha: aclnn.Int(1)})
+	return aclnn.InplaceAdds(st, aclnn.InplaceAddsParams{Self: x, Other: aclnn.Int(by), Alpha: aclnn.Int(1)})
 }
 
 // conditional is a stream with a number that decides and one that shows what ran.
@@ -110,7 +110,7 @@ func TestNestedConditions(t *testing.T) {
 				return err
 			}
 			return errors.Join(
-				aclnn.InplaceFillScalar(st, aclnn.InplaceFillScalarParams{SelfRef: left, Value: aclnn.Int(2)}),
+				aclnn.InplaceFillScalar(st, aclnn.InplaceFillScalarParams{Self: left, Value: aclnn.Int(2)}),
 				st.While(inner, func(deep *acl.Stream) error {
 					return errors.Join(increase(deep, c.ran, 1), increase(deep, left, -1), inner.Set(deep, left.Buffer()))
 				}),

@@ -115,7 +115,7 @@ func TestSanitizers(t *testing.T) {
 		exp := func(st *acl.Stream, from, to *aclnn.Tensor) {
 			require.NoError(t, aclnn.Exp(st, aclnn.ExpParams{Self: from, Out: to}))
 		}
-		require.NoError(t, aclnn.InplaceZero(one, aclnn.InplaceZeroParams{SelfRef: x[0]}))
+		require.NoError(t, aclnn.InplaceZero(one, aclnn.InplaceZeroParams{Self: x[0]}))
 		exp(one, x[0], x[1])
 		require.NoError(t, one.Synchronize(background))
 		exp(two, x[0], x[1])

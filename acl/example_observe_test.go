@@ -51,7 +51,7 @@ func ExampleObserve() {
 	back := make([]float32, 3)
 	err = errors.Join(
 		aclnn.InplaceSqrt(st, aclnn.InplaceSqrtParams{Self: x}),
-		aclnn.InplaceNeg(st, aclnn.InplaceNegParams{SelfRef: x}),
+		aclnn.InplaceNeg(st, aclnn.InplaceNegParams{Self: x}),
 		aclnn.CopyFromDevice(ctx, st, back, x),
 	)
 	fmt.Println(back, err)

@@ -25,8 +25,8 @@ func TestExpandable(t *testing.T) {
 	for n := int64(16); n <= 48; n += 4 {
 		x, err := aclnn.New(st, aclnn.Float32, n, 256<<10)
 		require.NoError(t, err)
-		require.NoError(t, aclnn.InplaceOne(st, aclnn.InplaceOneParams{SelfRef: x}))
-		require.NoError(t, aclnn.InplaceAdds(st, aclnn.InplaceAddsParams{SelfRef: x, Other: aclnn.Float(1), Alpha: aclnn.Float(2)}))
+		require.NoError(t, aclnn.InplaceOne(st, aclnn.InplaceOneParams{Self: x}))
+		require.NoError(t, aclnn.InplaceAdds(st, aclnn.InplaceAddsParams{Self: x, Other: aclnn.Float(1), Alpha: aclnn.Float(2)}))
 		got := make([]float32, x.Len())
 		require.NoError(t, aclnn.CopyFromDevice(t.Context(), st, got, x))
 		require.Equal(t, float32(3), got[0])

@@ -55,10 +55,10 @@ func chain(st *acl.Stream, steps int, x, y, out *aclnn.Tensor) error {
 func attentionGrad(st *acl.Stream, x, stats []*aclnn.Tensor) error {
 	return errors.Join(aclnn.FlashAttentionScore(st, aclnn.FlashAttentionScoreParams{
 		Query: x[0], Key: x[1], Value: x[2], ScaleValue: 0.3, KeepProb: 1, PreTokens: math.MaxInt32, NextTokens: math.MaxInt32,
-		HeadNum: 2, InputLayout: "BSH", SoftmaxMaxOut: stats[0], SoftmaxSumOut: stats[1], AttentionOutOut: x[3],
+		HeadNum: 2, InputLayout: "BSH", SoftmaxMaxOut: stats[0], SoftmaxSumOut: stats[1], AttentionOut: x[3],
 	}), aclnn.FlashAttentionScoreGrad(st, aclnn.FlashAttentionScoreGradParams{
-		Query: x[0], KeyIn: x[1], Value: x[2], Dy: x[4], SoftmaxMaxOptional: stats[0], SoftmaxSumOptional: stats[1],
-		AttentionInOptional: x[3], ScaleValue: 0.3, KeepProb: 1, PreTokens: math.MaxInt32, NextTokens: math.MaxInt32,
+		Query: x[0], KeyIn: x[1], Value: x[2], Dy: x[4], SoftmaxMax: stats[0], SoftmaxSum: stats[1],
+		AttentionIn: x[3], ScaleValue: 0.3, KeepProb: 1, PreTokens: math.MaxInt32, NextTokens: math.MaxInt32,
 		HeadNum: 2, InputLayout: "BSH", DqOut: x[5], DkOut: x[6], DvOut: x[7],
 	}))
 }

@@ -48,11 +48,11 @@ func attend(t testing.TB, st *acl.Stream, sequence int64) []float32 {
 	stats := tensors(t, st, 2, 1, 2, sequence, 8)
 	require.NoError(t, aclnn.FlashAttentionScore(st, aclnn.FlashAttentionScoreParams{
 		Query: x[0], Key: x[1], Value: x[2], ScaleValue: 0.3, KeepProb: 1, PreTokens: math.MaxInt32, NextTokens: math.MaxInt32,
-		HeadNum: 2, InputLayout: "BSH", SoftmaxMaxOut: stats[0], SoftmaxSumOut: stats[1], AttentionOutOut: x[3],
+		HeadNum: 2, InputLayout: "BSH", SoftmaxMaxOut: stats[0], SoftmaxSumOut: stats[1], AttentionOut: x[3],
 	}))
 	require.NoError(t, aclnn.FlashAttentionScoreGrad(st, aclnn.FlashAttentionScoreGradParams{
-		Query: x[0], KeyIn: x[1], Value: x[2], Dy: x[4], SoftmaxMaxOptional: stats[0], SoftmaxSumOptional: stats[1],
-		AttentionInOptional: x[3], ScaleValue: 0.3, KeepProb: 1, PreTokens: math.MaxInt32, NextTokens: math.MaxInt32,
+		Query: x[0], KeyIn: x[1], Value: x[2], Dy: x[4], SoftmaxMax: stats[0], SoftmaxSum: stats[1],
+		AttentionIn: x[3], ScaleValue: 0.3, KeepProb: 1, PreTokens: math.MaxInt32, NextTokens: math.MaxInt32,
 		HeadNum: 2, InputLayout: "BSH", DqOut: x[5], DkOut: x[6], DvOut: x[7],
 	}))
 	got := make([]float32, x[5].Len())
@@ -339,7 +339,7 @@ func TestLastLaunches(t *testing.T) {
 	require.NoError(t, one.Synchronize(background))
 	began := time.Now()
 	zero := func(st *acl.Stream, x *aclnn.Tensor) {
-		require.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: x}))
+		require.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{Self: x}))
 	}
 	zero(one, x[0])
 	require.NoError(t, one.Synchronize(background))

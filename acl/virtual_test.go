@@ -36,7 +36,7 @@ func TestVirtualMemory(t *testing.T) {
 	require.Equal(t, 3*page, both.Size())
 	x, err := aclnn.Wrap(both, aclnn.Float32, 3*page/4)
 	require.NoError(t, err)
-	require.NoError(t, aclnn.InplaceFillScalar(st, aclnn.InplaceFillScalarParams{SelfRef: x, Value: aclnn.Float(3)}))
+	require.NoError(t, aclnn.InplaceFillScalar(st, aclnn.InplaceFillScalarParams{Self: x, Value: aclnn.Float(3)}))
 
 	for name, c := range map[string]struct {
 		offset int

@@ -41,7 +41,7 @@ func Full(st *acl.Stream, dt DType, v Scalar, shape ...int64) (*Tensor, error) {
 	if err != nil || t.Len() == 0 {
 		return t, err
 	}
-	if err := InplaceFillScalar(st, InplaceFillScalarParams{SelfRef: t, Value: v}); err != nil {
+	if err := InplaceFillScalar(st, InplaceFillScalarParams{Self: t, Value: v}); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -115,7 +115,7 @@ func Copy(st *acl.Stream, dst, src *Tensor) error {
 	if (dst.Format() == FractalNZ) != (src.Format() == FractalNZ) {
 		return NpuFormatCast(st, NpuFormatCastParams{SrcTensor: src, DstTensor: dst})
 	}
-	return InplaceCopy(st, InplaceCopyParams{SelfRef: dst, Src: src})
+	return InplaceCopy(st, InplaceCopyParams{Self: dst, Src: src})
 }
 
 // gather makes a contiguous tensor with the elements of a view.
@@ -133,7 +133,7 @@ func gather(st *acl.Stream, t *Tensor) (*Tensor, error) {
 			err = st.Copy(c.mem.buf, from, t.Bytes())
 		}
 	} else {
-		err = InplaceCopy(st, InplaceCopyParams{SelfRef: c.bits(), Src: t.bits()})
+		err = InplaceCopy(st, InplaceCopyParams{Self: c.bits(), Src: t.bits()})
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

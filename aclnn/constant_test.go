@@ -35,7 +35,7 @@ func TestConstants(t *testing.T) {
 	}
 	t.Run("reduction", func(t *testing.T) {
 		x, y := onDevice(t, st, []float32{1, 2, 3}, 3), onDevice(t, st, []float32{0, 0, 0}, 3)
-		for reduction, want := range map[int64][]float32{
+		for reduction, want := range map[aclnn.Reduction][]float32{
 			aclnn.ReductionNone: {1, 4, 9}, aclnn.ReductionMean: {14.0 / 3}, aclnn.ReductionSum: {14},
 		} {
 			shape := []int64{}
@@ -49,7 +49,7 @@ func TestConstants(t *testing.T) {
 	})
 	t.Run("gelu", func(t *testing.T) {
 		x := onDevice(t, st, []float32{1, -2}, 2)
-		for form, want := range map[int64][]float32{aclnn.GeluErf: {0.841345, -0.045500}, aclnn.GeluTanh: {0.841192, -0.045402}} {
+		for form, want := range map[aclnn.GeluApproximation][]float32{aclnn.GeluErf: {0.841345, -0.045500}, aclnn.GeluTanh: {0.841192, -0.045402}} {
 			got := computed(t, st, func(out *aclnn.Tensor) error {
 				return aclnn.GeluV2(st, aclnn.GeluV2Params{X: x, Approximate: form, Y: out})
 			}, 2)
@@ -58,7 +58,7 @@ func TestConstants(t *testing.T) {
 	})
 	t.Run("division", func(t *testing.T) {
 		x, y := onDevice(t, st, []float32{7, -7}, 2), onDevice(t, st, []float32{2, 2}, 2)
-		for mode, want := range map[int32][]float32{aclnn.DivTrue: {3.5, -3.5}, aclnn.DivTrunc: {3, -3}, aclnn.DivFloor: {3, -4}} {
+		for mode, want := range map[aclnn.DivMode][]float32{aclnn.DivTrue: {3.5, -3.5}, aclnn.DivTrunc: {3, -3}, aclnn.DivFloor: {3, -4}} {
 			same(t, want, computed(t, st, func(out *aclnn.Tensor) error {
 				return aclnn.DivMod(st, aclnn.DivModParams{Self: x, Other: y, Mode: mode, Out: out})
 			}, 2))
@@ -66,11 +66,11 @@ func TestConstants(t *testing.T) {
 	})
 	t.Run("rounding", func(t *testing.T) {
 		x, one := onDevice(t, st, []float32{1.6, -1.6, 2.25}, 3), onDevice(t, st, []float32{1}, 1)
-		for mode, want := range map[string][]int8{
+		for mode, want := range map[aclnn.RoundMode][]int8{
 			aclnn.RoundRound: {2, -2, 2}, aclnn.RoundFloor: {1, -2, 2}, aclnn.RoundCeil: {2, -1, 3}, aclnn.RoundTrunc: {1, -1, 2},
 		} {
 			out := made(t)(aclnn.Zeros(st, aclnn.Int8, 3))
-			require.NoError(t, aclnn.AscendQuant(st, aclnn.AscendQuantParams{X: x, Scale: one, RoundMode: mode, DstType: int32(aclnn.Int8), Y: out}))
+			require.NoError(t, aclnn.AscendQuant(st, aclnn.AscendQuantParams{X: x, Scale: one, RoundMode: mode, DstType: aclnn.Int8, Y: out}))
 			got, err := aclnn.ToSlice[int8](t.Context(), st, out)
 			require.NoError(t, err)
 			require.Equal(t, want, got, mode)
@@ -78,7 +78,7 @@ func TestConstants(t *testing.T) {
 	})
 	t.Run("grid", func(t *testing.T) {
 		image := onDevice(t, st, []float32{1, 2, 3, 4}, 1, 1, 1, 4)
-		at := func(x float32, interpolation, padding int64) float32 {
+		at := func(x float32, interpolation aclnn.Interpolation, padding aclnn.PaddingMode) float32 {
 			grid := onDevice(t, st, []float32{x, 0}, 1, 1, 1, 2)
 			return computed(t, st, func(out *aclnn.Tensor) error {
 				return aclnn.GridSampler2D(st, aclnn.GridSampler2DParams{
@@ -96,7 +96,7 @@ func TestConstants(t *testing.T) {
 	t.Run("scatter", func(t *testing.T) {
 		x, src := onDevice(t, st, []float32{10, 4}, 2), onDevice(t, st, []float32{3, 5}, 2)
 		index := made(t)(aclnn.FromSlice(t.Context(), st, aclnn.Int64, []int{0, 0}, 2))
-		for reduce, want := range map[int64]float32{
+		for reduce, want := range map[aclnn.ScatterReduction]float32{
 			aclnn.ScatterReplace: 5, aclnn.ScatterSum: 18, aclnn.ScatterMultiply: 150, aclnn.ScatterMax: 10, aclnn.ScatterMin: 3, aclnn.ScatterMean: 6,
 		} {
 			same(t, []float32{want, 4}, computed(t, st, func(out *aclnn.Tensor) error {
@@ -112,7 +112,7 @@ func TestConstants(t *testing.T) {
 	t.Run("rotary", func(t *testing.T) {
 		x := onDevice(t, st, []float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 1, 1, 8)
 		zero, one := onDevice(t, st, make([]float32, 8), 1, 1, 1, 8), onDevice(t, st, []float32{1, 1, 1, 1, 1, 1, 1, 1}, 1, 1, 1, 8)
-		for mode, want := range map[int64][]float32{
+		for mode, want := range map[aclnn.RotaryMode][]float32{
 			aclnn.RotaryHalf: {-5, -6, -7, -8, 1, 2, 3, 4}, aclnn.RotaryInterleave: {-2, 1, -4, 3, -6, 5, -8, 7},
 			aclnn.RotaryQuarter: {-5, -6, -7, -8, 1, 2, 3, 4}, aclnn.RotaryInterleaveHalf: {-5, -6, -7, -8, 1, 2, 3, 4},
 		} {
@@ -123,7 +123,7 @@ func TestConstants(t *testing.T) {
 	})
 	t.Run("products", func(t *testing.T) {
 		a, b := onDevice(t, st, []float32{1, 2, 3, 4}, 2, 2), onDevice(t, st, []float32{1, 0, 0, 1}, 2, 2)
-		for _, cube := range []int8{aclnn.CubeKeepDType, aclnn.CubeAllowFP32DownPrecision, aclnn.CubeUseFP16, aclnn.CubeUseHF32} {
+		for _, cube := range []aclnn.CubeMathType{aclnn.CubeKeepDType, aclnn.CubeAllowFP32DownPrecision, aclnn.CubeUseFP16, aclnn.CubeUseHF32} {
 			same(t, []float32{1, 2, 3, 4}, computed(t, st, func(out *aclnn.Tensor) error {
 				return aclnn.Matmul(st, aclnn.MatmulParams{Self: a, Mat2: b, Out: out, CubeMathType: cube})
 			}, 2, 2))
@@ -137,11 +137,11 @@ func TestGroupConstants(t *testing.T) {
 	ctx, st := t.Context(), openStream(t)
 	x := onDevice(t, st, []float32{1, 2, 3}, 3, 1)
 	w := onDevice(t, st, []float32{10, 100}, 2, 1, 1)
-	for listType, list := range map[int64][]int{aclnn.GroupListCumsum: {1, 3}, aclnn.GroupListCount: {1, 2}} {
+	for listType, list := range map[aclnn.GroupListType][]int{aclnn.GroupListCumsum: {1, 3}, aclnn.GroupListCount: {1, 2}} {
 		groups := made(t)(aclnn.FromSlice(ctx, st, aclnn.Int64, list, 2))
 		got := computed(t, st, func(out *aclnn.Tensor) error {
 			return aclnn.GroupedMatmulV4(st, aclnn.GroupedMatmulV4Params{
-				X: []*aclnn.Tensor{x}, Weight: []*aclnn.Tensor{w}, GroupListOptional: groups, GroupListType: listType,
+				X: []*aclnn.Tensor{x}, Weight: []*aclnn.Tensor{w}, GroupList: groups, GroupListType: listType,
 				GroupType: aclnn.GroupM, SplitItem: aclnn.OneOutput, ActType: aclnn.ActNone, Out: []*aclnn.Tensor{out},
 			})
 		}, 3, 1)
@@ -150,7 +150,7 @@ func TestGroupConstants(t *testing.T) {
 	groups := made(t)(aclnn.FromSlice(ctx, st, aclnn.Int64, []int{1, 2}, 2))
 	sums := computed(t, st, func(out *aclnn.Tensor) error {
 		return aclnn.GroupedMatmulV4(st, aclnn.GroupedMatmulV4Params{
-			X: []*aclnn.Tensor{x.Transpose(0, 1)}, Weight: []*aclnn.Tensor{x}, GroupListOptional: groups, GroupListType: aclnn.GroupListCount,
+			X: []*aclnn.Tensor{x.Transpose(0, 1)}, Weight: []*aclnn.Tensor{x}, GroupList: groups, GroupListType: aclnn.GroupListCount,
 			GroupType: aclnn.GroupK, SplitItem: aclnn.OneOutput, Out: []*aclnn.Tensor{out},
 		})
 	}, 2, 1, 1)
@@ -188,9 +188,10 @@ func TestSparseConstants(t *testing.T) {
 		false, false, false, false, true,
 	}, queries, keys))
 	for name, c := range map[string]struct {
-		mode, pre, next int64
-		mask            *aclnn.Tensor
-		sees            [queries][]int
+		mode      aclnn.SparseMode
+		pre, next int64
+		mask      *aclnn.Tensor
+		sees      [queries][]int
 	}{
 		"all":        {aclnn.SparseAll, 0, 0, dense, [queries][]int{{0}, {0, 2}, {0, 1, 2, 3}}},
 		"dense":      {aclnn.SparseDense, 2147483647, 2147483647, dense, [queries][]int{{0}, {0, 2}, {0, 1, 2, 3}}},
@@ -202,9 +203,9 @@ func TestSparseConstants(t *testing.T) {
 			stats := func() *aclnn.Tensor { return made(t)(aclnn.New(st, aclnn.Float32, 1, 1, queries, 8)) }
 			got := computed(t, st, func(out *aclnn.Tensor) error {
 				return aclnn.FlashAttentionScore(st, aclnn.FlashAttentionScoreParams{
-					Query: q, Key: k, Value: v, AttenMaskOptional: c.mask, ScaleValue: 1, KeepProb: 1, PreTokens: c.pre, NextTokens: c.next,
+					Query: q, Key: k, Value: v, AttenMask: c.mask, ScaleValue: 1, KeepProb: 1, PreTokens: c.pre, NextTokens: c.next,
 					HeadNum: 1, InputLayout: aclnn.LayoutBNSD, InnerPrecise: aclnn.InnerHighPrecision, SparseMode: c.mode,
-					SoftmaxMaxOut: stats(), SoftmaxSumOut: stats(), AttentionOutOut: out,
+					SoftmaxMaxOut: stats(), SoftmaxSumOut: stats(), AttentionOut: out,
 				})
 			}, 1, 1, queries, d)
 			for i, sees := range c.sees {

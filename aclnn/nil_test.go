@@ -58,7 +58,7 @@ func TestNil(t *testing.T) {
 		refused("Print", aclnn.Print(ctx, st, none))
 		refused("LoadInto", aclnn.LoadInto(ctx, st, none, safetensors.Tensor{}))
 		refused("Save", aclnn.Save(ctx, st, nil, "x", none))
-		refused("operator", aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: new(aclnn.Tensor)}))
+		refused("operator", aclnn.InplaceZero(st, aclnn.InplaceZeroParams{Self: new(aclnn.Tensor)}))
 		refused("list", aclnn.Cat(st, aclnn.CatParams{Tensors: []*aclnn.Tensor{x, none}, Out: x}))
 	}
 	_, err := aclnn.Load(ctx, st, aclnn.Float32, safetensors.Tensor{})

@@ -6,13 +6,13 @@ func (f *pytorch) making() []translation {
 	return []translation{
 		{
 			torch: "torch.zeros(2, 2)", remark: "`aclnn.Zeros`, `Ones`, `Full` and `FromSlice` make the tensor, too",
-			run:   func() error { return aclnn.InplaceZero(f.st, aclnn.InplaceZeroParams{SelfRef: f.out}) },
+			run:   func() error { return aclnn.InplaceZero(f.st, aclnn.InplaceZeroParams{Self: f.out}) },
 			shape: []int64{2, 2}, want: []float64{0, 0, 0, 0},
 		},
 		{
 			torch: "torch.full((2, 2), 7.)",
 			run: func() error {
-				return aclnn.InplaceFillScalar(f.st, aclnn.InplaceFillScalarParams{SelfRef: f.out, Value: aclnn.Float(7)})
+				return aclnn.InplaceFillScalar(f.st, aclnn.InplaceFillScalarParams{Self: f.out, Value: aclnn.Float(7)})
 			},
 			shape: []int64{2, 2}, want: []float64{7, 7, 7, 7},
 		},
@@ -38,20 +38,20 @@ func (f *pytorch) making() []translation {
 		{
 			torch: "out.uniform_(0, 1)", remark: "the caller advances `Offset`: equal seeds and offsets give equal numbers",
 			run: func() error {
-				return aclnn.InplaceUniform(f.st, aclnn.InplaceUniformParams{SelfRef: f.out, From: 0, To: 1, Seed: 1, Offset: 0})
+				return aclnn.InplaceUniform(f.st, aclnn.InplaceUniformParams{Self: f.out, From: 0, To: 1, Seed: 1, Offset: 0})
 			},
 			shape: []int64{2, 3},
 		},
 		{
 			torch: "out.normal_(0, 1)",
 			run: func() error {
-				return aclnn.InplaceNormal(f.st, aclnn.InplaceNormalParams{SelfRef: f.out, Mean: 0, Std: 1, Seed: 1, Offset: 0})
+				return aclnn.InplaceNormal(f.st, aclnn.InplaceNormalParams{Self: f.out, Mean: 0, Std: 1, Seed: 1, Offset: 0})
 			},
 			shape: []int64{2, 3},
 		},
 		{
 			torch: "out.copy_(x)", remark: "also between dtypes, and from views",
-			run:   func() error { return aclnn.InplaceCopy(f.st, aclnn.InplaceCopyParams{SelfRef: f.out, Src: f.x}) },
+			run:   func() error { return aclnn.InplaceCopy(f.st, aclnn.InplaceCopyParams{Self: f.out, Src: f.x}) },
 			shape: []int64{2, 3}, want: []float64{1, 2, 3, 4, 5, 6},
 		},
 		{
@@ -83,7 +83,7 @@ func (f *pytorch) pointwise() []translation {
 		{
 			torch: "x.add_(y)", remark: "what PyTorch writes with an underscore is `Inplace…`",
 			run: func() error {
-				return aclnn.InplaceAdd(f.st, aclnn.InplaceAddParams{SelfRef: f.x, Other: f.y, Alpha: aclnn.Float(1)})
+				return aclnn.InplaceAdd(f.st, aclnn.InplaceAddParams{Self: f.x, Other: f.y, Alpha: aclnn.Float(1)})
 			},
 			shape: []int64{2, 3}, got: &f.x, want: []float64{7, 7, 7, 7, 7, 7},
 		},
@@ -204,7 +204,7 @@ func (f *pytorch) pointwise() []translation {
 		{
 			torch: "x.masked_fill_(mask, 0)",
 			run: func() error {
-				return aclnn.InplaceMaskedFillScalar(f.st, aclnn.InplaceMaskedFillScalarParams{SelfRef: f.x, Mask: f.mask, Value: aclnn.Float(0)})
+				return aclnn.InplaceMaskedFillScalar(f.st, aclnn.InplaceMaskedFillScalarParams{Self: f.x, Mask: f.mask, Value: aclnn.Float(0)})
 			},
 			shape: []int64{2, 3}, got: &f.x, want: []float64{0, 2, 0, 4, 0, 6},
 		},

@@ -92,7 +92,7 @@ func (f *pytorch) shapes() []translation {
 		{
 			torch: "x.t().contiguous()", remark: "`aclnn.Contiguous` makes the tensor, too, and `aclnn.Clone` always does",
 			run: func() error {
-				return aclnn.InplaceCopy(f.st, aclnn.InplaceCopyParams{SelfRef: f.out, Src: f.x.Transpose(0, 1)})
+				return aclnn.InplaceCopy(f.st, aclnn.InplaceCopyParams{Self: f.out, Src: f.x.Transpose(0, 1)})
 			},
 			shape: []int64{3, 2}, want: []float64{1, 4, 2, 5, 3, 6},
 		},
@@ -259,7 +259,7 @@ func (f *pytorch) layers() []translation {
 		{
 			torch: "F.cross_entropy(x, index)", remark: "`ops.CrossEntropy` has a gradient",
 			run: func() error {
-				return aclnn.CrossEntropyLoss(f.st, aclnn.CrossEntropyLossParams{Input: f.x, Target: f.index, ReductionOptional: "mean", IgnoreIndex: -100, LossOut: f.out, LogProbOut: f.logProb, ZlossOut: f.none, LseForZlossOut: f.none})
+				return aclnn.CrossEntropyLoss(f.st, aclnn.CrossEntropyLossParams{Input: f.x, Target: f.index, Reduction: "mean", IgnoreIndex: -100, LossOut: f.out, LogProbOut: f.logProb, ZlossOut: f.none, LseForZlossOut: f.none})
 			},
 			shape: []int64{1}, want: []float64{1.40761},
 		},
@@ -280,7 +280,7 @@ func (f *pytorch) layers() []translation {
 		{
 			torch: "torch.optim.AdamW.step", remark: "`step` is a float32 tensor that counts from 0; `ops.AdamW` does this for a list",
 			run: func() error {
-				return aclnn.ApplyAdamWV2(f.st, aclnn.ApplyAdamWV2Params{VarRef: f.x, MRef: f.moment, VRef: f.square, Grad: f.y, Step: f.step, Lr: 0.1, Beta1: 0.9, Beta2: 0.999, WeightDecay: 0.01, Eps: 1e-8})
+				return aclnn.ApplyAdamWV2(f.st, aclnn.ApplyAdamWV2Params{Var: f.x, M: f.moment, V: f.square, Grad: f.y, Step: f.step, Lr: 0.1, Beta1: 0.9, Beta2: 0.999, WeightDecay: 0.01, Eps: 1e-8})
 			},
 			shape: []int64{2, 3}, got: &f.x, want: []float64{0.899, 1.898, 2.897, 3.896, 4.895, 5.894},
 		},

@@ -176,9 +176,9 @@ func (s *Scope) Copy(dst, src *Tensor) {
 }
 
 // Zero sets all elements of t to zero (aclnnInplaceZero).
-func (s *Scope) Zero(t *Tensor) { Launch(s, InplaceZero, InplaceZeroParams{SelfRef: t}) }
+func (s *Scope) Zero(t *Tensor) { Launch(s, InplaceZero, InplaceZeroParams{Self: t}) }
 
 // Fill sets all elements of t to v, which is converted to its dtype (aclnnInplaceFillScalar).
 func (s *Scope) Fill(t *Tensor, v Scalar) {
-	Launch(s, InplaceFillScalar, InplaceFillScalarParams{SelfRef: t, Value: v})
+	Launch(s, InplaceFillScalar, InplaceFillScalarParams{Self: t, Value: v})
 }

@@ -95,7 +95,7 @@ func TestFormatsByRank(t *testing.T) {
 		got := make([]float32, 8)
 		require.NoError(t, aclnn.CopyFromDevice(t.Context(), st, got, out))
 		require.Equal(t, want, got)
-		require.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: out}))
+		require.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{Self: out}))
 	}
 	check(pool(x, out))
 	check(pool(x.Squeeze(0), out.Squeeze(0)))

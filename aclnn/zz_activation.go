@@ -18,12 +18,9 @@ var opCelu = Operator{
 	Slots: "iho",
 }
 
-// Celu computes x for positive elements and Alpha · (e^(x / Alpha) − 1) for the others.
-//
-// It launches aclnnCelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
+// Celu computes x for positive elements and Alpha · (e^(x / Alpha) − 1) for the others. C:
+// aclnnCelu, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16; Out float32
+// float16 bfloat16 float64.
 func Celu(st *acl.Stream, p CeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -40,14 +37,14 @@ func (p *CeluParams) Encode(c *Call) {
 
 // ClippedSwigluParams are the arguments, in C order.
 type ClippedSwigluParams struct {
-	X                  *Tensor // 1 to 8 dimensions
-	GroupIndexOptional *Tensor // optional, 1 dimension
-	Dim                int64   // a dimension; negative ones count from the end
-	Alpha              float64
-	Limit              float64
-	Bias               float64
-	Interleaved        bool
-	Out                *Tensor // output, 1 to 8 dimensions
+	X           *Tensor // 1 to 8 dimensions
+	GroupIndex  *Tensor // optional, 1 dimension
+	Dim         int64   // a dimension; negative ones count from the end
+	Alpha       float64
+	Limit       float64
+	Bias        float64
+	Interleaved bool
+	Out         *Tensor // output, 1 to 8 dimensions
 }
 
 var opClippedSwiglu = Operator{
@@ -56,12 +53,9 @@ var opClippedSwiglu = Operator{
 }
 
 // ClippedSwiglu splits Dim into gate A and value B and computes A · sigmoid(Alpha · A) · (B + Bias)
-// of values limited by Limit, for as many rows as the groups have.
-//
-// It launches aclnnClippedSwiglu (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs
+// of values limited by Limit, for as many rows as the groups have. C: aclnnClippedSwiglu, CANN
+// since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16; GroupIndex int64.
 func ClippedSwiglu(st *acl.Stream, p ClippedSwigluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -72,7 +66,7 @@ func (p *ClippedSwigluParams) Operator() *Operator { return &opClippedSwiglu }
 
 func (p *ClippedSwigluParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.GroupIndex)
 	c.Int64(p.Dim)
 	c.Float64(p.Alpha)
 	c.Float64(p.Limit)
@@ -83,15 +77,15 @@ func (p *ClippedSwigluParams) Encode(c *Call) {
 
 // ClippedSwigluGradParams are the arguments, in C order.
 type ClippedSwigluGradParams struct {
-	GradY              *Tensor // 1 to 8 dimensions
-	X                  *Tensor // 1 to 8 dimensions
-	GroupIndexOptional *Tensor // optional, 1 dimension
-	Dim                int64   // a dimension; negative ones count from the end
-	Alpha              float64
-	Limit              float64
-	Bias               float64
-	Interleaved        bool
-	GradXOut           *Tensor // output, 1 to 8 dimensions
+	GradY       *Tensor // 1 to 8 dimensions
+	X           *Tensor // 1 to 8 dimensions
+	GroupIndex  *Tensor // optional, 1 dimension
+	Dim         int64   // a dimension; negative ones count from the end
+	Alpha       float64
+	Limit       float64
+	Bias        float64
+	Interleaved bool
+	GradXOut    *Tensor // output, 1 to 8 dimensions
 }
 
 var opClippedSwigluGrad = Operator{
@@ -99,12 +93,9 @@ var opClippedSwigluGrad = Operator{
 	Slots: "iii-----o",
 }
 
-// ClippedSwigluGrad computes the gradient of ClippedSwiglu.
-//
-// It launches aclnnClippedSwigluGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradY, X, GradXOut float32 float16 bfloat16; GroupIndexOptional int64. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/clipped_swiglu_grad/docs
+// ClippedSwigluGrad computes the gradient of ClippedSwiglu. C: aclnnClippedSwigluGrad, CANN since
+// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: GradY, X, GradXOut float32 float16
+// bfloat16; GroupIndex int64.
 func ClippedSwigluGrad(st *acl.Stream, p ClippedSwigluGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -116,7 +107,7 @@ func (p *ClippedSwigluGradParams) Operator() *Operator { return &opClippedSwiglu
 func (p *ClippedSwigluGradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.X)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.GroupIndex)
 	c.Int64(p.Dim)
 	c.Float64(p.Alpha)
 	c.Float64(p.Limit)
@@ -127,15 +118,15 @@ func (p *ClippedSwigluGradParams) Encode(c *Call) {
 
 // ClippedSwigluV2Params are the arguments, in C order.
 type ClippedSwigluV2Params struct {
-	X                  *Tensor // 1 to 8 dimensions
-	GroupIndexOptional *Tensor // optional, 1 dimension
-	Dim                int64   // a dimension; negative ones count from the end
-	Alpha              float64
-	Limit              float64
-	Bias               float64
-	Interleaved        bool
-	ClampMode          int64   // 0 clamps before silu, 1 after it
-	Out                *Tensor // output, 1 to 8 dimensions
+	X           *Tensor // 1 to 8 dimensions
+	GroupIndex  *Tensor // optional, 1 dimension
+	Dim         int64   // a dimension; negative ones count from the end
+	Alpha       float64
+	Limit       float64
+	Bias        float64
+	Interleaved bool
+	ClampMode   ClampMode
+	Out         *Tensor // output, 1 to 8 dimensions
 }
 
 var opClippedSwigluV2 = Operator{
@@ -143,12 +134,9 @@ var opClippedSwigluV2 = Operator{
 	Slots: "ii------o",
 }
 
-// ClippedSwigluV2 is ClippedSwiglu that can also limit the gate after its activation.
-//
-// It launches aclnnClippedSwigluV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs
+// ClippedSwigluV2 is ClippedSwiglu that can also limit the gate after its activation. C:
+// aclnnClippedSwigluV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Out float32 float16 bfloat16; GroupIndex int64.
 func ClippedSwigluV2(st *acl.Stream, p ClippedSwigluV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -159,13 +147,13 @@ func (p *ClippedSwigluV2Params) Operator() *Operator { return &opClippedSwigluV2
 
 func (p *ClippedSwigluV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.GroupIndex)
 	c.Int64(p.Dim)
 	c.Float64(p.Alpha)
 	c.Float64(p.Limit)
 	c.Float64(p.Bias)
 	c.Bool(p.Interleaved)
-	c.Int64(p.ClampMode)
+	c.Int64(int64(p.ClampMode))
 	c.Tensor(p.Out)
 }
 
@@ -184,12 +172,8 @@ var opElu = Operator{
 }
 
 // Elu computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for the
-// others.
-//
-// It launches aclnnElu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
+// others. C: aclnnElu, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 float64.
 func Elu(st *acl.Stream, p EluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -223,12 +207,8 @@ var opEluBackward = Operator{
 }
 
 // EluBackward computes the gradient of Elu from its input, or from its output when IsResult is
-// true.
-//
-// It launches aclnnEluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, SelfOrResult float32 float16 bfloat16; GradInput float32
-// float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/elu_grad_v2/docs
+// true. C: aclnnEluBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, SelfOrResult
+// float32 float16 bfloat16; GradInput float32 float16 bfloat16 float64.
 func EluBackward(st *acl.Stream, p EluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -262,12 +242,8 @@ var opEluV2 = Operator{
 }
 
 // EluV2 computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for
-// the others.
-//
-// It launches aclnnEluV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/elu_v2/docs
+// the others. C: aclnnEluV2, CANN since 2026-08. The emulator computes: Self float32 float16
+// bfloat16 float64 integers bool; Out float32 float16 bfloat16 float64.
 func EluV2(st *acl.Stream, p EluV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -295,11 +271,8 @@ var opFastGelu = Operator{
 	Slots: "io",
 }
 
-// FastGelu computes x / (1 + e^(−1.702 · x)) of each element.
-//
-// It launches aclnnFastGelu (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/fast_gelu/docs
+// FastGelu computes x / (1 + e^(−1.702 · x)) of each element. C: aclnnFastGelu, CANN since 2026-08.
+// The emulator computes: Self, Out float32 float16 bfloat16.
 func FastGelu(st *acl.Stream, p FastGeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -325,12 +298,8 @@ var opFastGeluBackward = Operator{
 	Slots: "iio",
 }
 
-// FastGeluBackward computes the gradient of FastGelu.
-//
-// It launches aclnnFastGeluBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/fast_gelu_grad/docs
+// FastGeluBackward computes the gradient of FastGelu. C: aclnnFastGeluBackward, CANN since 2026-08.
+// The emulator computes: GradOutput, Self, GradInput float32 float16 bfloat16.
 func FastGeluBackward(st *acl.Stream, p FastGeluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -356,12 +325,9 @@ var opFastGeluV2 = Operator{
 	Slots: "io",
 }
 
-// FastGeluV2 approximates Gelu of each element by a clipped second-degree polynomial.
-//
-// It launches aclnnFastGeluV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/fast_gelu_v2/docs
+// FastGeluV2 approximates Gelu of each element by a clipped second-degree polynomial. C:
+// aclnnFastGeluV2, CANN since 2026-08. The emulator computes: X float32 float16 bfloat16 float64
+// integers bool; Out float32 float16 bfloat16 float64.
 func FastGeluV2(st *acl.Stream, p FastGeluV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -388,12 +354,8 @@ var opFatreluMul = Operator{
 }
 
 // FatreluMul multiplies the halves of the last dimension, after elements of the first half below
-// Threshold became zero.
-//
-// It launches aclnnFatreluMul (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Input, Threshold, Out float32 float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-nn, activation/fatrelu_mul/docs
+// Threshold became zero. C: aclnnFatreluMul, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: Input, Threshold, Out float32 float16 bfloat16.
 func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -422,11 +384,9 @@ var opFusedBiasLeakyRelu = Operator{
 	Slots: "ii--o",
 }
 
-// FusedBiasLeakyRelu adds a bias, multiplies negative sums by NegativeSlope, and all by Scale.
-//
-// It launches aclnnFusedBiasLeakyRelu (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-nn, experimental/activation/fused_bias_leaky_relu/docs
+// FusedBiasLeakyRelu adds a bias, multiplies negative sums by NegativeSlope, and all by Scale. C:
+// aclnnFusedBiasLeakyRelu, CANN since 2026-08. The emulator does not implement it: experimental, in
+// no release of CANN.
 func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -447,7 +407,7 @@ func (p *FusedBiasLeakyReluParams) Encode(c *Call) {
 type GeGluParams struct {
 	Self        *Tensor // 0 to 8 dimensions
 	Dim         int64   // a dimension; negative ones count from the end
-	Approximate int64   // GeluErf or GeluTanh
+	Approximate GeluApproximation
 	Out         *Tensor // output, 0 to 8 dimensions
 	OutGelu     *Tensor // output, 0 to 8 dimensions
 }
@@ -458,12 +418,8 @@ var opGeGlu = Operator{
 }
 
 // GeGlu splits Dim into two halves, multiplies the first by Gelu of the second, and returns that
-// Gelu as well.
-//
-// It launches aclnnGeGlu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out, OutGelu float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs
+// Gelu as well. C: aclnnGeGlu, CANN since 8.1.RC1. The emulator computes: Self, Out, OutGelu
+// float32 float16 bfloat16.
 func GeGlu(st *acl.Stream, p GeGluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -475,7 +431,7 @@ func (p *GeGluParams) Operator() *Operator { return &opGeGlu }
 func (p *GeGluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
-	c.Int64(p.Approximate)
+	c.Int64(int64(p.Approximate))
 	c.Tensor(p.Out)
 	c.Tensor(p.OutGelu)
 }
@@ -486,7 +442,7 @@ type GeGluBackwardParams struct {
 	Self        *Tensor // 1 to 8 dimensions
 	Gelu        *Tensor // 1 to 8 dimensions
 	Dim         int64   // a dimension; negative ones count from the end
-	Approximate int64   // GeluErf or GeluTanh
+	Approximate GeluApproximation
 	GradInput   *Tensor // output, 1 to 8 dimensions
 }
 
@@ -495,12 +451,8 @@ var opGeGluBackward = Operator{
 	Slots: "iii--o",
 }
 
-// GeGluBackward computes the gradient of GeGlu.
-//
-// It launches aclnnGeGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs
+// GeGluBackward computes the gradient of GeGlu. C: aclnnGeGluBackward, CANN since 8.1.RC1. The
+// emulator computes: GradOutput, Self, GradInput float32 float16 bfloat16.
 func GeGluBackward(st *acl.Stream, p GeGluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -514,7 +466,7 @@ func (p *GeGluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Gelu)
 	c.Int64(p.Dim)
-	c.Int64(p.Approximate)
+	c.Int64(int64(p.Approximate))
 	c.Tensor(p.GradInput)
 }
 
@@ -522,7 +474,7 @@ func (p *GeGluBackwardParams) Encode(c *Call) {
 type GeGluV3Params struct {
 	Self         *Tensor // 0 to 8 dimensions
 	Dim          int64   // a dimension; negative ones count from the end
-	Approximate  int64   // GeluErf or GeluTanh
+	Approximate  GeluApproximation
 	ActivateLeft bool
 	Out          *Tensor // output, 0 to 8 dimensions
 	OutGelu      *Tensor // output, 0 to 8 dimensions
@@ -533,12 +485,8 @@ var opGeGluV3 = Operator{
 	Slots: "i---oo",
 }
 
-// GeGluV3 is GeGlu that can also apply Gelu to the first half instead.
-//
-// It launches aclnnGeGluV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out, OutGelu float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs
+// GeGluV3 is GeGlu that can also apply Gelu to the first half instead. C: aclnnGeGluV3, CANN since
+// 8.1.RC1. The emulator computes: Self, Out, OutGelu float32 float16 bfloat16.
 func GeGluV3(st *acl.Stream, p GeGluV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -550,7 +498,7 @@ func (p *GeGluV3Params) Operator() *Operator { return &opGeGluV3 }
 func (p *GeGluV3Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
-	c.Int64(p.Approximate)
+	c.Int64(int64(p.Approximate))
 	c.Bool(p.ActivateLeft)
 	c.Tensor(p.Out)
 	c.Tensor(p.OutGelu)
@@ -562,7 +510,7 @@ type GeGluV3BackwardParams struct {
 	Self         *Tensor // 1 to 8 dimensions
 	Gelu         *Tensor // 1 to 8 dimensions
 	Dim          int64   // a dimension; negative ones count from the end
-	Approximate  int64   // GeluErf or GeluTanh
+	Approximate  GeluApproximation
 	ActivateLeft bool
 	GradInput    *Tensor // output, 1 to 8 dimensions
 }
@@ -572,12 +520,8 @@ var opGeGluV3Backward = Operator{
 	Slots: "iii---o",
 }
 
-// GeGluV3Backward computes the gradient of GeGluV3.
-//
-// It launches aclnnGeGluV3Backward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs
+// GeGluV3Backward computes the gradient of GeGluV3. C: aclnnGeGluV3Backward, CANN since 8.1.RC1.
+// The emulator computes: GradOutput, Self, GradInput float32 float16 bfloat16.
 func GeGluV3Backward(st *acl.Stream, p GeGluV3BackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -591,7 +535,7 @@ func (p *GeGluV3BackwardParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Gelu)
 	c.Int64(p.Dim)
-	c.Int64(p.Approximate)
+	c.Int64(int64(p.Approximate))
 	c.Bool(p.ActivateLeft)
 	c.Tensor(p.GradInput)
 }
@@ -608,11 +552,8 @@ var opGelu = Operator{
 }
 
 // Gelu computes the Gaussian error linear unit of each element, which the device approximates by
-// tanh.
-//
-// It launches aclnnGelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/gelu/docs
+// tanh. C: aclnnGelu, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16.
 func Gelu(st *acl.Stream, p GeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -638,12 +579,9 @@ var opGeluBackward = Operator{
 	Slots: "iio",
 }
 
-// GeluBackward computes the gradient of Gelu.
-//
-// It launches aclnnGeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8
-// bool; GradInput float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/gelu_grad/docs
+// GeluBackward computes the gradient of Gelu. C: aclnnGeluBackward, CANN since 8.1.RC1. The
+// emulator computes: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
+// GradInput float32 float16 bfloat16 float64.
 func GeluBackward(st *acl.Stream, p GeluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -662,7 +600,7 @@ func (p *GeluBackwardParams) Encode(c *Call) {
 type GeluBackwardV2Params struct {
 	GradOutput  *Tensor // 0 to 8 dimensions
 	Self        *Tensor // 0 to 8 dimensions
-	Approximate string  // "none" for erf, or "tanh"
+	Approximate GeluApproximationName
 	GradInput   *Tensor // output, 0 to 8 dimensions
 }
 
@@ -671,12 +609,9 @@ var opGeluBackwardV2 = Operator{
 	Slots: "ii-o",
 }
 
-// GeluBackwardV2 computes the gradient of GeluV2.
-//
-// It launches aclnnGeluBackwardV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8
-// bool; GradInput float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/gelu_grad_v2/docs
+// GeluBackwardV2 computes the gradient of GeluV2. C: aclnnGeluBackwardV2, CANN since 8.1.RC1. The
+// emulator computes: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
+// GradInput float32 float16 bfloat16.
 func GeluBackwardV2(st *acl.Stream, p GeluBackwardV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -688,15 +623,15 @@ func (p *GeluBackwardV2Params) Operator() *Operator { return &opGeluBackwardV2 }
 func (p *GeluBackwardV2Params) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
-	c.Str(p.Approximate)
+	c.Str(string(p.Approximate))
 	c.Tensor(p.GradInput)
 }
 
 // GeluMulParams are the arguments, in C order.
 type GeluMulParams struct {
-	Input               *Tensor // 2 to 8 dimensions
-	ApproximateOptional string  // optional, "none" for erf, or "tanh"
-	Out                 *Tensor // output, 2 to 8 dimensions
+	Input       *Tensor               // 2 to 8 dimensions
+	Approximate GeluApproximationName // optional
+	Out         *Tensor               // output, 2 to 8 dimensions
 }
 
 var opGeluMul = Operator{
@@ -704,11 +639,9 @@ var opGeluMul = Operator{
 	Slots: "i-o",
 }
 
-// GeluMul multiplies Gelu of the first half of the last dimension by the second half.
-//
-// It launches aclnnGeluMul (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/gelu_mul/docs
+// GeluMul multiplies Gelu of the first half of the last dimension by the second half. C:
+// aclnnGeluMul, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: Input, Out
+// float32 float16 bfloat16.
 func GeluMul(st *acl.Stream, p GeluMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -719,14 +652,14 @@ func (p *GeluMulParams) Operator() *Operator { return &opGeluMul }
 
 func (p *GeluMulParams) Encode(c *Call) {
 	c.Tensor(p.Input)
-	c.OptStr(p.ApproximateOptional)
+	c.OptStr(string(p.Approximate))
 	c.Tensor(p.Out)
 }
 
 // GeluV2Params are the arguments, in C order.
 type GeluV2Params struct {
 	X           *Tensor // 0 to 8 dimensions
-	Approximate int64   // GeluErf or GeluTanh
+	Approximate GeluApproximation
 	Y           *Tensor // output, 0 to 8 dimensions
 }
 
@@ -735,11 +668,8 @@ var opGeluV2 = Operator{
 	Slots: "i-o",
 }
 
-// GeluV2 computes the Gaussian error linear unit of each element, exactly or by tanh.
-//
-// It launches aclnnGeluV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Y float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/gelu_v2/docs
+// GeluV2 computes the Gaussian error linear unit of each element, exactly or by tanh. C:
+// aclnnGeluV2, CANN since 8.1.RC1. The emulator computes: X, Y float32 float16 bfloat16.
 func GeluV2(st *acl.Stream, p GeluV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -750,7 +680,7 @@ func (p *GeluV2Params) Operator() *Operator { return &opGeluV2 }
 
 func (p *GeluV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Int64(p.Approximate)
+	c.Int64(int64(p.Approximate))
 	c.Tensor(p.Y)
 }
 
@@ -766,12 +696,8 @@ var opGlu = Operator{
 	Slots: "i-o",
 }
 
-// Glu splits Dim into two halves and multiplies the first by the sigmoid of the second.
-//
-// It launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/glu/docs
+// Glu splits Dim into two halves and multiplies the first by the sigmoid of the second. C:
+// aclnnGlu, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func Glu(st *acl.Stream, p GluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -799,12 +725,8 @@ var opGluBackward = Operator{
 	Slots: "ii-o",
 }
 
-// GluBackward computes the gradient of Glu.
-//
-// It launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOut, Self, Out float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/glu_grad/docs
+// GluBackward computes the gradient of Glu. C: aclnnGluBackward, CANN since 8.1.RC1. The emulator
+// computes: GradOut, Self, Out float32 float16 bfloat16 float64.
 func GluBackward(st *acl.Stream, p GluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -832,11 +754,8 @@ var opHardshrink = Operator{
 	Slots: "iho",
 }
 
-// Hardshrink sets elements between −Lambd and Lambd to zero.
-//
-// It launches aclnnHardshrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_shrink/docs
+// Hardshrink sets elements between −Lambd and Lambd to zero. C: aclnnHardshrink, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16.
 func Hardshrink(st *acl.Stream, p HardshrinkParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -865,11 +784,8 @@ var opHardshrinkBackward = Operator{
 }
 
 // HardshrinkBackward computes the gradient of Hardshrink: GradOutput where Self is outside of
-// −Lambd and Lambd, zero between.
-//
-// It launches aclnnHardshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_shrink_grad/docs
+// −Lambd and Lambd, zero between. C: aclnnHardshrinkBackward, CANN since 8.1.RC1. The emulator
+// computes: Self, GradInput float32 float16 bfloat16.
 func HardshrinkBackward(st *acl.Stream, p HardshrinkBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -896,11 +812,8 @@ var opHardsigmoid = Operator{
 	Slots: "io",
 }
 
-// Hardsigmoid computes x / 6 + 1/2 of each element, limited to 0 and 1.
-//
-// It launches aclnnHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
+// Hardsigmoid computes x / 6 + 1/2 of each element, limited to 0 and 1. C: aclnnHardsigmoid, CANN
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 int32.
 func Hardsigmoid(st *acl.Stream, p HardsigmoidParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -926,12 +839,9 @@ var opHardsigmoidBackward = Operator{
 	Slots: "iio",
 }
 
-// HardsigmoidBackward computes the gradient of Hardsigmoid.
-//
-// It launches aclnnHardsigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput float32 float16 bfloat16; Out float32 float16 bfloat16 float64.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_sigmoid_grad/docs
+// HardsigmoidBackward computes the gradient of Hardsigmoid. C: aclnnHardsigmoidBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput float32 float16 bfloat16; Out float32 float16 bfloat16
+// float64.
 func HardsigmoidBackward(st *acl.Stream, p HardsigmoidBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -957,11 +867,8 @@ var opHardsigmoidV2 = Operator{
 	Slots: "io",
 }
 
-// HardsigmoidV2 computes x / 6 + 1/2 of each element, limited to 0 and 1.
-//
-// It launches aclnnHardsigmoidV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
+// HardsigmoidV2 computes x / 6 + 1/2 of each element, limited to 0 and 1. C: aclnnHardsigmoidV2,
+// CANN since 2026-08. The emulator computes: Self, Out float32 float16 bfloat16 int32.
 func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -986,11 +893,8 @@ var opHardswish = Operator{
 	Slots: "io",
 }
 
-// Hardswish computes x · (x + 3) / 6 between −3 and 3, zero below and x above.
-//
-// It launches aclnnHardswish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
+// Hardswish computes x · (x + 3) / 6 between −3 and 3, zero below and x above. C: aclnnHardswish,
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16.
 func Hardswish(st *acl.Stream, p HardswishParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1016,12 +920,8 @@ var opHardswishBackward = Operator{
 	Slots: "iio",
 }
 
-// HardswishBackward computes the gradient of Hardswish.
-//
-// It launches aclnnHardswishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, Out float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/hard_swish_grad/docs
+// HardswishBackward computes the gradient of Hardswish. C: aclnnHardswishBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput, Self, Out float32 float16 bfloat16.
 func HardswishBackward(st *acl.Stream, p HardswishBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1048,12 +948,9 @@ var opHardswishBackwardV2 = Operator{
 	Slots: "iio",
 }
 
-// HardswishBackwardV2 computes the gradient of Hardswish, which is 0 at −3 and 1 at 3.
-//
-// It launches aclnnHardswishBackwardV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOutput, Self, Out float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/hard_swish_grad_v2/docs
+// HardswishBackwardV2 computes the gradient of Hardswish, which is 0 at −3 and 1 at 3. C:
+// aclnnHardswishBackwardV2, CANN since 2026-08. The emulator computes: GradOutput, Self, Out
+// float32 float16 bfloat16.
 func HardswishBackwardV2(st *acl.Stream, p HardswishBackwardV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1081,12 +978,9 @@ var opHardtanh = Operator{
 	Slots: "ihho",
 }
 
-// Hardtanh limits each element to ClipValueMin and ClipValueMax.
-//
-// It launches aclnnHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
+// Hardtanh limits each element to ClipValueMin and ClipValueMax. C: aclnnHardtanh, CANN since
+// 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8.
 func Hardtanh(st *acl.Stream, p HardtanhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1116,11 +1010,8 @@ var opHardtanhBackward = Operator{
 	Slots: "iihho",
 }
 
-// HardtanhBackward computes the gradient of Hardtanh.
-//
-// It launches aclnnHardtanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hardtanh_grad/docs
+// HardtanhBackward computes the gradient of Hardtanh. C: aclnnHardtanhBackward, CANN since 8.1.RC1.
+// The emulator computes: Out float32 float16 bfloat16.
 func HardtanhBackward(st *acl.Stream, p HardtanhBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1139,8 +1030,8 @@ func (p *HardtanhBackwardParams) Encode(c *Call) {
 
 // InplaceCeluParams are the arguments, in C order.
 type InplaceCeluParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Alpha   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Alpha Scalar
 }
 
 var opInplaceCelu = Operator{
@@ -1148,11 +1039,8 @@ var opInplaceCelu = Operator{
 	Slots: "ih",
 }
 
-// InplaceCelu is Celu with the result in place of the first argument.
-//
-// It launches aclnnInplaceCelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
+// InplaceCelu is Celu with the result in place of the first argument. C: aclnnInplaceCelu, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16.
 func InplaceCelu(st *acl.Stream, p InplaceCeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1162,13 +1050,13 @@ func InplaceCelu(st *acl.Stream, p InplaceCeluParams) error {
 func (p *InplaceCeluParams) Operator() *Operator { return &opInplaceCelu }
 
 func (p *InplaceCeluParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Alpha)
 }
 
 // InplaceEluParams are the arguments, in C order.
 type InplaceEluParams struct {
-	SelfRef    *Tensor // read and written, 0 to 8 dimensions
+	Self       *Tensor // read and written, 0 to 8 dimensions
 	Alpha      Scalar
 	Scale      Scalar
 	InputScale Scalar
@@ -1179,11 +1067,8 @@ var opInplaceElu = Operator{
 	Slots: "ihhh",
 }
 
-// InplaceElu is Elu with the result in place of the first argument.
-//
-// It launches aclnnInplaceElu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
+// InplaceElu is Elu with the result in place of the first argument. C: aclnnInplaceElu, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64.
 func InplaceElu(st *acl.Stream, p InplaceEluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1193,7 +1078,7 @@ func InplaceElu(st *acl.Stream, p InplaceEluParams) error {
 func (p *InplaceEluParams) Operator() *Operator { return &opInplaceElu }
 
 func (p *InplaceEluParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Alpha)
 	c.Scalar(p.Scale)
 	c.Scalar(p.InputScale)
@@ -1209,11 +1094,9 @@ var opInplaceHardsigmoid = Operator{
 	Slots: "i",
 }
 
-// InplaceHardsigmoid is Hardsigmoid with the result in place of the first argument.
-//
-// It launches aclnnInplaceHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
+// InplaceHardsigmoid is Hardsigmoid with the result in place of the first argument. C:
+// aclnnInplaceHardsigmoid, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// int32.
 func InplaceHardsigmoid(st *acl.Stream, p InplaceHardsigmoidParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1236,11 +1119,9 @@ var opInplaceHardsigmoidV2 = Operator{
 	Slots: "i",
 }
 
-// InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument.
-//
-// It launches aclnnInplaceHardsigmoidV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
+// InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument. C:
+// aclnnInplaceHardsigmoidV2, CANN since 2026-08. The emulator computes: Self float32 float16
+// bfloat16 int32.
 func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1263,11 +1144,8 @@ var opInplaceHardswish = Operator{
 	Slots: "i",
 }
 
-// InplaceHardswish is Hardswish with the result in place of the first argument.
-//
-// It launches aclnnInplaceHardswish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
+// InplaceHardswish is Hardswish with the result in place of the first argument. C:
+// aclnnInplaceHardswish, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16.
 func InplaceHardswish(st *acl.Stream, p InplaceHardswishParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1282,7 +1160,7 @@ func (p *InplaceHardswishParams) Encode(c *Call) {
 
 // InplaceHardtanhParams are the arguments, in C order.
 type InplaceHardtanhParams struct {
-	SelfRef      *Tensor // read and written
+	Self         *Tensor // read and written
 	ClipValueMin Scalar
 	ClipValueMax Scalar
 }
@@ -1292,12 +1170,9 @@ var opInplaceHardtanh = Operator{
 	Slots: "ihh",
 }
 
-// InplaceHardtanh is Hardtanh with the result in place of the first argument.
-//
-// It launches aclnnInplaceHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
+// InplaceHardtanh is Hardtanh with the result in place of the first argument. C:
+// aclnnInplaceHardtanh, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8.
 func InplaceHardtanh(st *acl.Stream, p InplaceHardtanhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1307,14 +1182,14 @@ func InplaceHardtanh(st *acl.Stream, p InplaceHardtanhParams) error {
 func (p *InplaceHardtanhParams) Operator() *Operator { return &opInplaceHardtanh }
 
 func (p *InplaceHardtanhParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.ClipValueMin)
 	c.Scalar(p.ClipValueMax)
 }
 
 // InplaceLeakyReluParams are the arguments, in C order.
 type InplaceLeakyReluParams struct {
-	SelfRef       *Tensor // read and written, 0 to 8 dimensions
+	Self          *Tensor // read and written, 0 to 8 dimensions
 	NegativeSlope Scalar
 }
 
@@ -1323,11 +1198,9 @@ var opInplaceLeakyRelu = Operator{
 	Slots: "ih",
 }
 
-// InplaceLeakyRelu is LeakyRelu with the result in place of the first argument.
-//
-// It launches aclnnInplaceLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
+// InplaceLeakyRelu is LeakyRelu with the result in place of the first argument. C:
+// aclnnInplaceLeakyRelu, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64.
 func InplaceLeakyRelu(st *acl.Stream, p InplaceLeakyReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1337,13 +1210,13 @@ func InplaceLeakyRelu(st *acl.Stream, p InplaceLeakyReluParams) error {
 func (p *InplaceLeakyReluParams) Operator() *Operator { return &opInplaceLeakyRelu }
 
 func (p *InplaceLeakyReluParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.NegativeSlope)
 }
 
 // InplaceMishParams are the arguments, in C order.
 type InplaceMishParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceMish = Operator{
@@ -1351,11 +1224,8 @@ var opInplaceMish = Operator{
 	Slots: "i",
 }
 
-// InplaceMish is Mish with the result in place of the first argument.
-//
-// It launches aclnnInplaceMish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
+// InplaceMish is Mish with the result in place of the first argument. C: aclnnInplaceMish, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16.
 func InplaceMish(st *acl.Stream, p InplaceMishParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1365,7 +1235,7 @@ func InplaceMish(st *acl.Stream, p InplaceMishParams) error {
 func (p *InplaceMishParams) Operator() *Operator { return &opInplaceMish }
 
 func (p *InplaceMishParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceRReluWithNoiseParams are the arguments, in C order.
@@ -1384,11 +1254,9 @@ var opInplaceRReluWithNoise = Operator{
 	Slots: "iohh---",
 }
 
-// InplaceRReluWithNoise is RReluWithNoise with the result in place of the first argument.
-//
-// It launches aclnnInplaceRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Noise float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
+// InplaceRReluWithNoise is RReluWithNoise with the result in place of the first argument. C:
+// aclnnInplaceRReluWithNoise, CANN since 8.1.RC1. The emulator computes: Self, Noise float32
+// float16 bfloat16.
 func InplaceRReluWithNoise(st *acl.Stream, p InplaceRReluWithNoiseParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1409,7 +1277,7 @@ func (p *InplaceRReluWithNoiseParams) Encode(c *Call) {
 
 // InplaceReluParams are the arguments, in C order.
 type InplaceReluParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceRelu = Operator{
@@ -1417,12 +1285,8 @@ var opInplaceRelu = Operator{
 	Slots: "i",
 }
 
-// InplaceRelu is Relu with the result in place of the first argument.
-//
-// It launches aclnnInplaceRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 uint8. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
+// InplaceRelu is Relu with the result in place of the first argument. C: aclnnInplaceRelu, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 int8 int32 int64 uint8.
 func InplaceRelu(st *acl.Stream, p InplaceReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1432,12 +1296,12 @@ func InplaceRelu(st *acl.Stream, p InplaceReluParams) error {
 func (p *InplaceReluParams) Operator() *Operator { return &opInplaceRelu }
 
 func (p *InplaceReluParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceSeluParams are the arguments, in C order.
 type InplaceSeluParams struct {
-	SelfRef *Tensor // read and written, 1 to 8 dimensions
+	Self *Tensor // read and written, 1 to 8 dimensions
 }
 
 var opInplaceSelu = Operator{
@@ -1445,12 +1309,8 @@ var opInplaceSelu = Operator{
 	Slots: "i",
 }
 
-// InplaceSelu is Selu with the result in place of the first argument.
-//
-// It launches aclnnInplaceSelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
+// InplaceSelu is Selu with the result in place of the first argument. C: aclnnInplaceSelu, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 int8 int32.
 func InplaceSelu(st *acl.Stream, p InplaceSeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1460,12 +1320,12 @@ func InplaceSelu(st *acl.Stream, p InplaceSeluParams) error {
 func (p *InplaceSeluParams) Operator() *Operator { return &opInplaceSelu }
 
 func (p *InplaceSeluParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceSigmoidParams are the arguments, in C order.
 type InplaceSigmoidParams struct {
-	SelfRef *Tensor // read and written, 1 to 8 dimensions
+	Self *Tensor // read and written, 1 to 8 dimensions
 }
 
 var opInplaceSigmoid = Operator{
@@ -1473,12 +1333,9 @@ var opInplaceSigmoid = Operator{
 	Slots: "i",
 }
 
-// InplaceSigmoid is Sigmoid with the result in place of the first argument.
-//
-// It launches aclnnInplaceSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
+// InplaceSigmoid is Sigmoid with the result in place of the first argument. C: aclnnInplaceSigmoid,
+// CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64
+// complex128.
 func InplaceSigmoid(st *acl.Stream, p InplaceSigmoidParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1488,12 +1345,12 @@ func InplaceSigmoid(st *acl.Stream, p InplaceSigmoidParams) error {
 func (p *InplaceSigmoidParams) Operator() *Operator { return &opInplaceSigmoid }
 
 func (p *InplaceSigmoidParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceThresholdParams are the arguments, in C order.
 type InplaceThresholdParams struct {
-	SelfRef   *Tensor // read and written
+	Self      *Tensor // read and written
 	Threshold Scalar
 	Value     Scalar
 }
@@ -1503,12 +1360,9 @@ var opInplaceThreshold = Operator{
 	Slots: "ihh",
 }
 
-// InplaceThreshold is Threshold with the result in place of the first argument.
-//
-// It launches aclnnInplaceThreshold (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
+// InplaceThreshold is Threshold with the result in place of the first argument. C:
+// aclnnInplaceThreshold, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// int8 int16 int32 int64 uint8.
 func InplaceThreshold(st *acl.Stream, p InplaceThresholdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1518,7 +1372,7 @@ func InplaceThreshold(st *acl.Stream, p InplaceThresholdParams) error {
 func (p *InplaceThresholdParams) Operator() *Operator { return &opInplaceThreshold }
 
 func (p *InplaceThresholdParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Threshold)
 	c.Scalar(p.Value)
 }
@@ -1535,12 +1389,8 @@ var opLeakyRelu = Operator{
 	Slots: "iho",
 }
 
-// LeakyRelu multiplies negative elements by NegativeSlope.
-//
-// It launches aclnnLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
+// LeakyRelu multiplies negative elements by NegativeSlope. C: aclnnLeakyRelu, CANN since 8.1.RC1.
+// The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func LeakyRelu(st *acl.Stream, p LeakyReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1569,12 +1419,8 @@ var opLeakyReluBackward = Operator{
 	Slots: "iih-o",
 }
 
-// LeakyReluBackward computes the gradient of LeakyRelu.
-//
-// It launches aclnnLeakyReluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/leaky_relu_grad/docs
+// LeakyReluBackward computes the gradient of LeakyRelu. C: aclnnLeakyReluBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput, Out float32 float16 bfloat16 float64.
 func LeakyReluBackward(st *acl.Stream, p LeakyReluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1602,11 +1448,8 @@ var opLogSigmoid = Operator{
 	Slots: "io",
 }
 
-// LogSigmoid computes the logarithm of the sigmoid of each element.
-//
-// It launches aclnnLogSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
+// LogSigmoid computes the logarithm of the sigmoid of each element. C: aclnnLogSigmoid, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16.
 func LogSigmoid(st *acl.Stream, p LogSigmoidParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1633,12 +1476,8 @@ var opLogSigmoidBackward = Operator{
 	Slots: "iiio",
 }
 
-// LogSigmoidBackward computes the gradient of LogSigmoid.
-//
-// It launches aclnnLogSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/logsigmoid_grad/docs
+// LogSigmoidBackward computes the gradient of LogSigmoid. C: aclnnLogSigmoidBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput, Self, GradInput float32 float16 bfloat16.
 func LogSigmoidBackward(st *acl.Stream, p LogSigmoidBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1667,11 +1506,8 @@ var opLogSigmoidForward = Operator{
 }
 
 // LogSigmoidForward computes the logarithm of the sigmoid of each element, and a buffer for its
-// gradient.
-//
-// It launches aclnnLogSigmoidForward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
+// gradient. C: aclnnLogSigmoidForward, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16.
 func LogSigmoidForward(st *acl.Stream, p LogSigmoidForwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1698,12 +1534,8 @@ var opLogSoftmax = Operator{
 	Slots: "i-o",
 }
 
-// LogSoftmax computes the logarithm of Softmax over Dim.
-//
-// It launches aclnnLogSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/log_softmax_v2/docs
+// LogSoftmax computes the logarithm of Softmax over Dim. C: aclnnLogSoftmax, CANN since 8.1.RC1.
+// The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func LogSoftmax(st *acl.Stream, p LogSoftmaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1731,12 +1563,9 @@ var opLogSoftmaxBackward = Operator{
 	Slots: "ii-o",
 }
 
-// LogSoftmaxBackward computes the gradient of LogSoftmax from its output.
-//
-// It launches aclnnLogSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
-// float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/log_softmax_grad/docs
+// LogSoftmaxBackward computes the gradient of LogSoftmax from its output. C:
+// aclnnLogSoftmaxBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, Output float32
+// float16 bfloat16; Out float32 float16 bfloat16 float64 integers bool.
 func LogSoftmaxBackward(st *acl.Stream, p LogSoftmaxBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1755,7 +1584,7 @@ func (p *LogSoftmaxBackwardParams) Encode(c *Call) {
 // MaskedSoftmaxWithRelPosBiasParams are the arguments, in C order.
 type MaskedSoftmaxWithRelPosBiasParams struct {
 	X                  *Tensor
-	AttenMaskOptional  *Tensor // optional
+	AttenMask          *Tensor // optional
 	RelativePosBias    *Tensor
 	ScaleValue         float64
 	InnerPrecisionMode int64
@@ -1768,12 +1597,9 @@ var opMaskedSoftmaxWithRelPosBias = Operator{
 }
 
 // MaskedSoftmaxWithRelPosBias computes the softmax of ScaleValue · X + mask + bias over the last
-// dimension, as windowed attention does.
-//
-// It launches aclnnMaskedSoftmaxWithRelPosBias (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, AttenMaskOptional, RelativePosBias, Out float32 float16 bfloat16. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/masked_softmax_with_rel_pos_bias/docs
+// dimension, as windowed attention does. C: aclnnMaskedSoftmaxWithRelPosBias, CANN 8.1.RC1 only.
+// Not on Ascend910. The emulator computes: X, AttenMask, RelativePosBias, Out float32 float16
+// bfloat16.
 func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1786,7 +1612,7 @@ func (p *MaskedSoftmaxWithRelPosBiasParams) Operator() *Operator {
 
 func (p *MaskedSoftmaxWithRelPosBiasParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.AttenMask)
 	c.Tensor(p.RelativePosBias)
 	c.Float64(p.ScaleValue)
 	c.Int64(p.InnerPrecisionMode)
@@ -1804,11 +1630,8 @@ var opMish = Operator{
 	Slots: "io",
 }
 
-// Mish computes x · tanh(ln(1 + e^x)) of each element.
-//
-// It launches aclnnMish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
+// Mish computes x · tanh(ln(1 + e^x)) of each element. C: aclnnMish, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16.
 func Mish(st *acl.Stream, p MishParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1834,12 +1657,8 @@ var opMishBackward = Operator{
 	Slots: "iio",
 }
 
-// MishBackward computes the gradient of Mish.
-//
-// It launches aclnnMishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/mish_grad/docs
+// MishBackward computes the gradient of Mish. C: aclnnMishBackward, CANN since 8.1.RC1. The
+// emulator computes: GradOutput, Self, GradInput float32 float16 bfloat16.
 func MishBackward(st *acl.Stream, p MishBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1856,10 +1675,10 @@ func (p *MishBackwardParams) Encode(c *Call) {
 
 // ModulateParams are the arguments, in C order.
 type ModulateParams struct {
-	Self          *Tensor // (batch_size,seq_len,hidden_dim)
-	ScaleOptional *Tensor // optional, (batch_size,1,hidden_dim) or (batch_size,hidden_dim)
-	ShiftOptional *Tensor // optional, (batch_size,1,hidden_dim) or (batch_size,hidden_dim)
-	Out           *Tensor // output
+	Self  *Tensor // (batch_size,seq_len,hidden_dim)
+	Scale *Tensor // optional, (batch_size,1,hidden_dim) or (batch_size,hidden_dim)
+	Shift *Tensor // optional, (batch_size,1,hidden_dim) or (batch_size,hidden_dim)
+	Out   *Tensor // output
 }
 
 var opModulate = Operator{
@@ -1868,12 +1687,8 @@ var opModulate = Operator{
 }
 
 // Modulate computes Self · (1 + scale) + shift, with a scale and a shift for each batch and
-// channel.
-//
-// It launches aclnnModulate (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, ScaleOptional, ShiftOptional, Out float32 float16 bfloat16. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, vfusion/modulate/docs
+// channel. C: aclnnModulate, CANN since 2026-08. The emulator computes: Self, Scale, Shift, Out
+// float32 float16 bfloat16.
 func Modulate(st *acl.Stream, p ModulateParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1884,8 +1699,8 @@ func (p *ModulateParams) Operator() *Operator { return &opModulate }
 
 func (p *ModulateParams) Encode(c *Call) {
 	c.Tensor(p.Self)
-	c.Tensor(p.ScaleOptional)
-	c.Tensor(p.ShiftOptional)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Shift)
 	c.Tensor(p.Out)
 }
 
@@ -1905,12 +1720,9 @@ var opModulateBackward = Operator{
 	Slots: "iiiiooo",
 }
 
-// ModulateBackward computes the gradients of Modulate.
-//
-// It launches aclnnModulateBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOutput, Input, Scale, GradInput, GradScale, GradShift float32 float16
-// bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, vfusion/modulate_grad/docs
+// ModulateBackward computes the gradients of Modulate. C: aclnnModulateBackward, CANN since
+// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: GradOutput, Input, Scale,
+// GradInput, GradScale, GradShift float32 float16 bfloat16.
 func ModulateBackward(st *acl.Stream, p ModulateBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1942,12 +1754,8 @@ var opPrelu = Operator{
 }
 
 // Prelu keeps positive elements and multiplies the others by Weight, one number for all or one for
-// each channel.
-//
-// It launches aclnnPrelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, activation/p_relu/docs
+// each channel. C: aclnnPrelu, CANN since 8.1.RC1. The emulator computes: Self, Weight, Out float32
+// float16 bfloat16.
 func Prelu(st *acl.Stream, p PreluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1976,12 +1784,9 @@ var opPreluBackward = Operator{
 	Slots: "iiioo",
 }
 
-// PreluBackward computes the gradients of Prelu's input and weight.
-//
-// It launches aclnnPreluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, Weight, GradInput, GradWeight float32 float16 bfloat16.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/p_relu_grad_update/docs
+// PreluBackward computes the gradients of Prelu's input and weight. C: aclnnPreluBackward, CANN
+// since 8.1.RC1. The emulator computes: GradOutput, Self, Weight, GradInput, GradWeight float32
+// float16 bfloat16.
 func PreluBackward(st *acl.Stream, p PreluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2016,11 +1821,8 @@ var opRReluWithNoise = Operator{
 }
 
 // RReluWithNoise multiplies elements that are not positive by slopes, drawn between Lower and Upper
-// in training and stored in Noise, their mean otherwise.
-//
-// It launches aclnnRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
+// in training and stored in Noise, their mean otherwise. C: aclnnRReluWithNoise, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16.
 func RReluWithNoise(st *acl.Stream, p RReluWithNoiseParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2051,12 +1853,8 @@ var opRelu = Operator{
 	Slots: "io",
 }
 
-// Relu replaces negative elements by zero.
-//
-// It launches aclnnRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
+// Relu replaces negative elements by zero. C: aclnnRelu, CANN since 8.1.RC1. The emulator computes:
+// Self, Out float32 float16 bfloat16 int8 int32 int64 uint8.
 func Relu(st *acl.Stream, p ReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2083,12 +1881,9 @@ var opReluGradV4 = Operator{
 	Slots: "iiho",
 }
 
-// ReluGradV4 passes GradOutput on where Self is greater than Threshold, zero elsewhere.
-//
-// It launches aclnnReluGradV4 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/relu_grad_v4/docs
+// ReluGradV4 passes GradOutput on where Self is greater than Threshold, zero elsewhere. C:
+// aclnnReluGradV4, CANN since 2026-08. The emulator computes: Self, Out float32 float16 bfloat16
+// float64 integers bool.
 func ReluGradV4(st *acl.Stream, p ReluGradV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2120,12 +1915,8 @@ var opScale = Operator{
 	Slots: "iii---o",
 }
 
-// Scale computes X · Scale + Bias, which span some of X's dimensions from Axis on.
-//
-// It launches aclnnScale (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Scale, Bias, Y float32 float16 bfloat16. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/scale/docs
+// Scale computes X · Scale + Bias, which span some of X's dimensions from Axis on. C: aclnnScale,
+// CANN since 8.1.RC1. The emulator computes: X, Scale, Bias, Y float32 float16 bfloat16.
 func Scale(st *acl.Stream, p ScaleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2159,11 +1950,8 @@ var opScaledMaskedSoftmax = Operator{
 }
 
 // ScaledMaskedSoftmax computes the softmax over the last dimension of Scale · X, where the mask
-// hides elements.
-//
-// It launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Y float32 float16 bfloat16; Mask bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_v2/docs
+// hides elements. C: aclnnScaledMaskedSoftmax, CANN since 2026-08. The emulator computes: X, Y
+// float32 float16 bfloat16; Mask bool.
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2195,12 +1983,9 @@ var opScaledMaskedSoftmaxBackward = Operator{
 	Slots: "iii--o",
 }
 
-// ScaledMaskedSoftmaxBackward computes the gradient of ScaledMaskedSoftmax from its output.
-//
-// It launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOutput, Y, Out float32 float16 bfloat16; Mask bool. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_grad_v2/docs
+// ScaledMaskedSoftmaxBackward computes the gradient of ScaledMaskedSoftmax from its output. C:
+// aclnnScaledMaskedSoftmaxBackward, CANN since 2026-08. The emulator computes: GradOutput, Y, Out
+// float32 float16 bfloat16; Mask bool.
 func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2231,12 +2016,9 @@ var opSelu = Operator{
 	Slots: "io",
 }
 
-// Selu computes the exponential linear unit with the constants of self-normalising networks.
-//
-// It launches aclnnSelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
+// Selu computes the exponential linear unit with the constants of self-normalising networks. C:
+// aclnnSelu, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 int8
+// int32.
 func Selu(st *acl.Stream, p SeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2262,12 +2044,9 @@ var opSeluBackward = Operator{
 	Slots: "iio",
 }
 
-// SeluBackward computes the gradient of Selu from its output.
-//
-// It launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Result, GradInput float32 float16 bfloat16 int8 int32. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/selu_grad/docs
+// SeluBackward computes the gradient of Selu from its output. C: aclnnSeluBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput, Result, GradInput float32 float16 bfloat16 int8
+// int32.
 func SeluBackward(st *acl.Stream, p SeluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2296,11 +2075,8 @@ var opShrink = Operator{
 }
 
 // Shrink moves elements outside of −Lambd and Lambd towards zero by Bias, and sets the others to
-// zero.
-//
-// It launches aclnnShrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/shrink/docs
+// zero. C: aclnnShrink, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Self, Out
+// float32 float16.
 func Shrink(st *acl.Stream, p ShrinkParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2327,13 +2103,9 @@ var opSigmoid = Operator{
 	Slots: "io",
 }
 
-// Sigmoid computes 1 / (1 + e^(−x)) of each element.
-//
-// It launches aclnnSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
+// Sigmoid computes 1 / (1 + e^(−x)) of each element. C: aclnnSigmoid, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Sigmoid(st *acl.Stream, p SigmoidParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2359,12 +2131,9 @@ var opSigmoidBackward = Operator{
 	Slots: "iio",
 }
 
-// SigmoidBackward computes the gradient of Sigmoid from its output.
-//
-// It launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/sigmoid_grad/docs
+// SigmoidBackward computes the gradient of Sigmoid from its output. C: aclnnSigmoidBackward, CANN
+// since 8.1.RC1. The emulator computes: GradOutput, Output, GradInput float32 float16 bfloat16
+// float64 complex64 complex128.
 func SigmoidBackward(st *acl.Stream, p SigmoidBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2390,11 +2159,8 @@ var opSilu = Operator{
 	Slots: "io",
 }
 
-// Silu computes x · sigmoid(x) of each element.
-//
-// It launches aclnnSilu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/swish/docs
+// Silu computes x · sigmoid(x) of each element. C: aclnnSilu, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16.
 func Silu(st *acl.Stream, p SiluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2420,12 +2186,8 @@ var opSiluBackward = Operator{
 	Slots: "iio",
 }
 
-// SiluBackward computes the gradient of Silu.
-//
-// It launches aclnnSiluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/silu_grad/docs
+// SiluBackward computes the gradient of Silu. C: aclnnSiluBackward, CANN since 8.1.RC1. The
+// emulator computes: GradOutput, Self, GradInput float32 float16 bfloat16.
 func SiluBackward(st *acl.Stream, p SiluBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2453,11 +2215,8 @@ var opSinkhorn = Operator{
 }
 
 // Sinkhorn scales the rows and columns of e^Cost in turn until they change by less than Tol, as
-// routers of experts do.
-//
-// It launches aclnnSinkhorn (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Cost, P float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sinkhorn/docs
+// routers of experts do. C: aclnnSinkhorn, CANN since 8.1.RC1. Not on Ascend950. The emulator
+// computes: Cost, P float32 float16 bfloat16.
 func Sinkhorn(st *acl.Stream, p SinkhornParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2488,11 +2247,8 @@ var opSituGlu = Operator{
 }
 
 // SituGlu splits Dim into a gate and a value and multiplies the value by Beta · tanh(gate / Beta) ·
-// sigmoid(gate); a positive LinearBeta bends the value likewise.
-//
-// It launches aclnnSituGlu (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/situ_glu/docs
+// sigmoid(gate); a positive LinearBeta bends the value likewise. C: aclnnSituGlu, CANN since
+// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16 bfloat16.
 func SituGlu(st *acl.Stream, p SituGluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2526,11 +2282,8 @@ var opSituGluGrad = Operator{
 	Slots: "ii----o",
 }
 
-// SituGluGrad computes the gradient of SituGlu.
-//
-// It launches aclnnSituGluGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradY, X, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/situ_glu_grad/docs
+// SituGluGrad computes the gradient of SituGlu. C: aclnnSituGluGrad, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: GradY, X, Out float32 float16 bfloat16.
 func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2561,12 +2314,8 @@ var opSoftmax = Operator{
 	Slots: "i-o",
 }
 
-// Softmax computes e to the power of each element, divided by the sum over Dim.
-//
-// It launches aclnnSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, activation/softmax_v2/docs
+// Softmax computes e to the power of each element, divided by the sum over Dim. C: aclnnSoftmax,
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func Softmax(st *acl.Stream, p SoftmaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2594,12 +2343,9 @@ var opSoftmaxBackward = Operator{
 	Slots: "ii-o",
 }
 
-// SoftmaxBackward computes the gradient of Softmax from its output.
-//
-// It launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
-// float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softmax_grad/docs
+// SoftmaxBackward computes the gradient of Softmax from its output. C: aclnnSoftmaxBackward, CANN
+// since 8.1.RC1. The emulator computes: GradOutput, Output float32 float16 bfloat16; Out float32
+// float16 bfloat16 float64 integers bool.
 func SoftmaxBackward(st *acl.Stream, p SoftmaxBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2629,12 +2375,8 @@ var opSoftplus = Operator{
 }
 
 // Softplus computes ln(1 + e^(Beta · x)) / Beta of each element, and x itself where Beta · x
-// exceeds Threshold.
-//
-// It launches aclnnSoftplus (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softplus_v2/docs
+// exceeds Threshold. C: aclnnSoftplus, CANN since 8.1.RC1. The emulator computes: Self float32
+// float16 bfloat16; Out float32 float16 bfloat16 float64.
 func Softplus(st *acl.Stream, p SoftplusParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2664,12 +2406,9 @@ var opSoftplusBackward = Operator{
 	Slots: "iihho",
 }
 
-// SoftplusBackward computes the gradient of Softplus.
-//
-// It launches aclnnSoftplusBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Self float32
-// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softplus_v2_grad/docs
+// SoftplusBackward computes the gradient of Softplus. C: aclnnSoftplusBackward, CANN since 8.1.RC1.
+// The emulator computes: GradOutput, GradInput float32 float16 bfloat16 float64; Self float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func SoftplusBackward(st *acl.Stream, p SoftplusBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2698,11 +2437,8 @@ var opSoftshrink = Operator{
 	Slots: "iho",
 }
 
-// Softshrink moves elements towards zero by Lambd and sets those within it to zero.
-//
-// It launches aclnnSoftshrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softshrink/docs
+// Softshrink moves elements towards zero by Lambd and sets those within it to zero. C:
+// aclnnSoftshrink, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16.
 func Softshrink(st *acl.Stream, p SoftshrinkParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2730,11 +2466,8 @@ var opSoftshrinkBackward = Operator{
 	Slots: "iiho",
 }
 
-// SoftshrinkBackward computes the gradient of Softshrink.
-//
-// It launches aclnnSoftshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/soft_shrink_grad/docs
+// SoftshrinkBackward computes the gradient of Softshrink. C: aclnnSoftshrinkBackward, CANN since
+// 8.1.RC1. The emulator computes: Self, GradInput float32 float16 bfloat16.
 func SoftshrinkBackward(st *acl.Stream, p SoftshrinkBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2761,12 +2494,9 @@ var opSoftsign = Operator{
 	Slots: "io",
 }
 
-// Softsign computes x / (1 + |x|) of each element.
-//
-// It launches aclnnSoftsign (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/softsign/docs
+// Softsign computes x / (1 + |x|) of each element. C: aclnnSoftsign, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: Self float32 float16 bfloat16 float64 integers
+// bool; Out float32 float16 bfloat16 float64.
 func Softsign(st *acl.Stream, p SoftsignParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2792,12 +2522,9 @@ var opSoftsignBackward = Operator{
 	Slots: "iio",
 }
 
-// SoftsignBackward computes the gradient of Softsign.
-//
-// It launches aclnnSoftsignBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: Gradients, Features float32 float16 bfloat16 float64 integers bool; Out
-// float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/softsign_grad/docs
+// SoftsignBackward computes the gradient of Softsign. C: aclnnSoftsignBackward, CANN since 2026-08.
+// Not on Ascend910, Ascend910_93, Ascend310P. The emulator computes: Gradients, Features float32
+// float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16 float64.
 func SoftsignBackward(st *acl.Stream, p SoftsignBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2823,11 +2550,9 @@ var opSquaredRelu = Operator{
 	Slots: "io",
 }
 
-// SquaredRelu replaces negative elements by zero and squares the others.
-//
-// It launches aclnnSquaredRelu (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/squared_relu/docs
+// SquaredRelu replaces negative elements by zero and squares the others. C: aclnnSquaredRelu, CANN
+// since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Input, Out float32 float16
+// bfloat16.
 func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2853,11 +2578,8 @@ var opSwiGlu = Operator{
 	Slots: "i-o",
 }
 
-// SwiGlu splits Dim into two halves and multiplies Silu of the first by the second.
-//
-// It launches aclnnSwiGlu (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/swi_glu/docs
+// SwiGlu splits Dim into two halves and multiplies Silu of the first by the second. C: aclnnSwiGlu,
+// CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: X, Out float32 float16 bfloat16.
 func SwiGlu(st *acl.Stream, p SwiGluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2885,11 +2607,8 @@ var opSwiGluGrad = Operator{
 	Slots: "ii-o",
 }
 
-// SwiGluGrad computes the gradient of SwiGlu.
-//
-// It launches aclnnSwiGluGrad (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: YGrad, X, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/swi_glu_grad/docs
+// SwiGluGrad computes the gradient of SwiGlu. C: aclnnSwiGluGrad, CANN 8.1.RC1 only. Not on
+// Ascend910. The emulator computes: YGrad, X, Out float32 float16 bfloat16.
 func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2918,11 +2637,8 @@ var opSwigluClamp = Operator{
 }
 
 // SwigluClamp is SwiGlu over the last dimension, with the gate after Silu limited from above and
-// the value from both sides by Limit.
-//
-// It launches aclnnSwigluClamp (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-nn, experimental/activation/swiglu_clamp/README.md
+// the value from both sides by Limit. C: aclnnSwigluClamp, CANN since 2026-08. The emulator does
+// not implement it: experimental, in no release of CANN.
 func SwigluClamp(st *acl.Stream, p SwigluClampParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2939,11 +2655,11 @@ func (p *SwigluClampParams) Encode(c *Call) {
 
 // SwigluGroupParams are the arguments, in C order.
 type SwigluGroupParams struct {
-	X                  *Tensor // 1 to 8 dimensions
-	WeightOptional     *Tensor // optional, 1 to 8 dimensions
-	GroupIndexOptional *Tensor // optional, 1 dimension
-	ClampLimit         float64
-	Out                *Tensor // output, 1 to 8 dimensions
+	X          *Tensor // 1 to 8 dimensions
+	Weight     *Tensor // optional, 1 to 8 dimensions
+	GroupIndex *Tensor // optional, 1 dimension
+	ClampLimit float64
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opSwigluGroup = Operator{
@@ -2952,12 +2668,9 @@ var opSwigluGroup = Operator{
 }
 
 // SwigluGroup is SwiGlu over the last dimension with limited inputs, a weight for each token, and
-// only as many tokens as the groups have.
-//
-// It launches aclnnSwigluGroup (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16; WeightOptional float32;
-// GroupIndexOptional int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/swiglu_group/docs
+// only as many tokens as the groups have. C: aclnnSwigluGroup, CANN since 2026-08. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16; Weight float32; GroupIndex int64.
 func SwigluGroup(st *acl.Stream, p SwigluGroupParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2968,22 +2681,22 @@ func (p *SwigluGroupParams) Operator() *Operator { return &opSwigluGroup }
 
 func (p *SwigluGroupParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.GroupIndex)
 	c.Float64(p.ClampLimit)
 	c.Tensor(p.Out)
 }
 
 // SwigluGroupGradParams are the arguments, in C order.
 type SwigluGroupGradParams struct {
-	GradY                 *Tensor
-	X                     *Tensor
-	WeightOptional        *Tensor // optional
-	YOriginOptional       *Tensor // optional
-	GroupIndexOptional    *Tensor // optional
-	ClampLimit            float32
-	GradXOut              *Tensor // output
-	GradWeightOutOptional *Tensor // optional output
+	GradY         *Tensor
+	X             *Tensor
+	Weight        *Tensor // optional
+	YOrigin       *Tensor // optional
+	GroupIndex    *Tensor // optional
+	ClampLimit    float32
+	GradXOut      *Tensor // output
+	GradWeightOut *Tensor // optional output
 }
 
 var opSwigluGroupGrad = Operator{
@@ -2991,13 +2704,10 @@ var opSwigluGroupGrad = Operator{
 	Slots: "iiiii-oo",
 }
 
-// SwigluGroupGrad computes the gradients of SwigluGroup's input and weights.
-//
-// It launches aclnnSwigluGroupGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradY, X, YOriginOptional, GradXOut float32 float16 bfloat16;
-// WeightOptional, GradWeightOutOptional float32; GroupIndexOptional int64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, quant/swiglu_group_grad/docs
+// SwigluGroupGrad computes the gradients of SwigluGroup's input and weights. C:
+// aclnnSwigluGroupGrad, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P.
+// The emulator computes: GradY, X, YOrigin, GradXOut float32 float16 bfloat16; Weight,
+// GradWeightOut float32; GroupIndex int64.
 func SwigluGroupGrad(st *acl.Stream, p SwigluGroupGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3009,19 +2719,19 @@ func (p *SwigluGroupGradParams) Operator() *Operator { return &opSwigluGroupGrad
 func (p *SwigluGroupGradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.X)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.YOriginOptional)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.YOrigin)
+	c.Tensor(p.GroupIndex)
 	c.Float32(p.ClampLimit)
 	c.Tensor(p.GradXOut)
-	c.Tensor(p.GradWeightOutOptional)
+	c.Tensor(p.GradWeightOut)
 }
 
 // SwishParams are the arguments, in C order.
 type SwishParams struct {
-	Self         *Tensor // 0 to 8 dimensions
-	BetaOptional Scalar  // optional
-	Out          *Tensor // output, 0 to 8 dimensions
+	Self *Tensor // 0 to 8 dimensions
+	Beta Scalar  // optional
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSwish = Operator{
@@ -3029,11 +2739,8 @@ var opSwish = Operator{
 	Slots: "iho",
 }
 
-// Swish computes x · sigmoid(beta · x) of each element, beta being 1 when it is absent.
-//
-// It launches aclnnSwish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/swish/docs
+// Swish computes x · sigmoid(beta · x) of each element, beta being 1 when it is absent. C:
+// aclnnSwish, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16.
 func Swish(st *acl.Stream, p SwishParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3044,16 +2751,16 @@ func (p *SwishParams) Operator() *Operator { return &opSwish }
 
 func (p *SwishParams) Encode(c *Call) {
 	c.Tensor(p.Self)
-	c.Scalar(p.BetaOptional)
+	c.Scalar(p.Beta)
 	c.Tensor(p.Out)
 }
 
 // SwishBackwardParams are the arguments, in C order.
 type SwishBackwardParams struct {
-	GradOutput   *Tensor // 0 to 8 dimensions
-	Self         *Tensor // 0 to 8 dimensions
-	BetaOptional Scalar  // optional
-	GradInput    *Tensor // output, 0 to 8 dimensions
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
+	Beta       Scalar  // optional
+	GradInput  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSwishBackward = Operator{
@@ -3061,12 +2768,8 @@ var opSwishBackward = Operator{
 	Slots: "iiho",
 }
 
-// SwishBackward computes the gradient of Swish.
-//
-// It launches aclnnSwishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, activation/swish_grad/docs
+// SwishBackward computes the gradient of Swish. C: aclnnSwishBackward, CANN since 8.1.RC1. The
+// emulator computes: GradOutput, Self, GradInput float32 float16 bfloat16.
 func SwishBackward(st *acl.Stream, p SwishBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3078,7 +2781,7 @@ func (p *SwishBackwardParams) Operator() *Operator { return &opSwishBackward }
 func (p *SwishBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
-	c.Scalar(p.BetaOptional)
+	c.Scalar(p.Beta)
 	c.Tensor(p.GradInput)
 }
 
@@ -3094,12 +2797,8 @@ var opTanhBackward = Operator{
 	Slots: "iio",
 }
 
-// TanhBackward computes the gradient of Tanh from its output.
-//
-// It launches aclnnTanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/tanh_grad/docs
+// TanhBackward computes the gradient of Tanh from its output. C: aclnnTanhBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput, Output, GradInput float32 float16 bfloat16 float64.
 func TanhBackward(st *acl.Stream, p TanhBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3127,12 +2826,9 @@ var opThreshold = Operator{
 	Slots: "ihho",
 }
 
-// Threshold keeps elements greater than Threshold and replaces the others by Value.
-//
-// It launches aclnnThreshold (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out float32
-// float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
+// Threshold keeps elements greater than Threshold and replaces the others by Value. C:
+// aclnnThreshold, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 int8
+// int16 int32 int64 uint8; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 func Threshold(st *acl.Stream, p ThresholdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3161,12 +2857,9 @@ var opThresholdBackward = Operator{
 	Slots: "iiho",
 }
 
-// ThresholdBackward passes GradOutput on where Self is greater than Threshold, zero elsewhere.
-//
-// It launches aclnnThresholdBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8. Its checks follow
-// CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, activation/threshold_grad_v2_d/docs
+// ThresholdBackward passes GradOutput on where Self is greater than Threshold, zero elsewhere. C:
+// aclnnThresholdBackward, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 int8 int32 uint8.
 func ThresholdBackward(st *acl.Stream, p ThresholdBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3195,12 +2888,9 @@ var opThresholdV2 = Operator{
 	Slots: "ihho",
 }
 
-// ThresholdV2 keeps elements greater than Threshold and replaces the others by Value.
-//
-// It launches aclnnThresholdV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/threshold_v2/README.md
+// ThresholdV2 keeps elements greater than Threshold and replaces the others by Value. C:
+// aclnnThresholdV2, CANN since 2026-08. The emulator computes: Self, Out float32 float16 bfloat16
+// float64 integers bool.
 func ThresholdV2(st *acl.Stream, p ThresholdV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

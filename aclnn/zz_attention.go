@@ -25,12 +25,8 @@ var opAdvanceStep = Operator{
 }
 
 // AdvanceStep moves the inputs of a paged decoder on by one token: tokens, positions, lengths and
-// slots.
-//
-// It launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
-// BlockTables int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, optim/advance_step/docs
+// slots. C: aclnnAdvanceStep, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping, BlockTables int64.
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -72,12 +68,9 @@ var opAdvanceStepV2 = Operator{
 }
 
 // AdvanceStepV2 moves the inputs of a paged decoder on by one step of speculative decoding:
-// accepted tokens, positions, lengths and slots.
-//
-// It launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
-// BlockTables, SpecToken, AcceptedNum int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, optim/advance_step/docs
+// accepted tokens, positions, lengths and slots. C: aclnnAdvanceStepV2, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: InputTokens, SampledTokenIds, InputPositions,
+// SeqLens, SlotMapping, BlockTables, SpecToken, AcceptedNum int64.
 func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -102,11 +95,11 @@ func (p *AdvanceStepV2Params) Encode(c *Call) {
 
 // ApplyRotaryPosEmbParams are the arguments, in C order.
 type ApplyRotaryPosEmbParams struct {
-	QueryRef *Tensor // read and written
-	KeyRef   *Tensor // read and written
-	Cos      *Tensor
-	Sin      *Tensor
-	Layout   int64
+	Query  *Tensor // read and written
+	Key    *Tensor // read and written
+	Cos    *Tensor
+	Sin    *Tensor
+	Layout RotaryLayout
 }
 
 var opApplyRotaryPosEmb = Operator{
@@ -114,12 +107,9 @@ var opApplyRotaryPosEmb = Operator{
 	Slots: "iiii-",
 }
 
-// ApplyRotaryPosEmb rotates queries and keys in place by their positions.
-//
-// It launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs
+// ApplyRotaryPosEmb rotates queries and keys in place by their positions. C:
+// aclnnApplyRotaryPosEmb, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Query, Key,
+// Cos, Sin float32 float16 bfloat16.
 func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -129,21 +119,21 @@ func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
 func (p *ApplyRotaryPosEmbParams) Operator() *Operator { return &opApplyRotaryPosEmb }
 
 func (p *ApplyRotaryPosEmbParams) Encode(c *Call) {
-	c.Tensor(p.QueryRef)
-	c.Tensor(p.KeyRef)
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
 	c.Tensor(p.Cos)
 	c.Tensor(p.Sin)
-	c.Int64(p.Layout)
+	c.Int64(int64(p.Layout))
 }
 
 // ApplyRotaryPosEmbV2Params are the arguments, in C order.
 type ApplyRotaryPosEmbV2Params struct {
-	QueryRef   *Tensor // read and written
-	KeyRef     *Tensor // read and written
+	Query      *Tensor // read and written
+	Key        *Tensor // read and written
 	Cos        *Tensor
 	Sin        *Tensor
-	Layout     int64
-	RotaryMode string // "half", "interleave" or "quarter"; the 910B takes "half"
+	Layout     RotaryLayout
+	RotaryMode RotaryModeName // the 910B takes RotaryNameHalf
 }
 
 var opApplyRotaryPosEmbV2 = Operator{
@@ -152,12 +142,8 @@ var opApplyRotaryPosEmbV2 = Operator{
 }
 
 // ApplyRotaryPosEmbV2 rotates queries and keys in place by their positions, pairing elements as
-// RotaryMode says.
-//
-// It launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs
+// RotaryMode says. C: aclnnApplyRotaryPosEmbV2, CANN since 2026-08. Not on Ascend910. The emulator
+// computes: Query, Key, Cos, Sin float32 float16 bfloat16.
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -167,37 +153,37 @@ func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 func (p *ApplyRotaryPosEmbV2Params) Operator() *Operator { return &opApplyRotaryPosEmbV2 }
 
 func (p *ApplyRotaryPosEmbV2Params) Encode(c *Call) {
-	c.Tensor(p.QueryRef)
-	c.Tensor(p.KeyRef)
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
 	c.Tensor(p.Cos)
 	c.Tensor(p.Sin)
-	c.Int64(p.Layout)
-	c.Str(p.RotaryMode)
+	c.Int64(int64(p.Layout))
+	c.Str(string(p.RotaryMode))
 }
 
 // DequantRopeQuantKvcacheParams are the arguments, in C order.
 type DequantRopeQuantKvcacheParams struct {
-	X                       *Tensor // 2 to 3 dimensions
-	Cos                     *Tensor // 2 or 4 dimensions
-	Sin                     *Tensor // 2 or 4 dimensions
-	KCacheRef               *Tensor // read and written, 2 to 3 dimensions
-	VCacheRef               *Tensor // read and written, 4 dimensions
-	Indices                 *Tensor // 1 to 2 dimensions
-	ScaleK                  *Tensor // 1 to 2 dimensions
-	ScaleV                  *Tensor // 2 dimensions
-	OffsetKOptional         *Tensor // optional, 2 dimensions
-	OffsetVOptional         *Tensor // optional, 2 dimensions
-	WeightScaleOptional     *Tensor // optional, 1 dimension
-	ActivationScaleOptional *Tensor // optional, 1 dimension
-	BiasOptional            *Tensor // optional, 1 dimension
-	SizeSplits              []int64
-	QuantModeOptional       string // optional, "static"
-	LayoutOptional          string // optional, LayoutBSND
-	KvOutput                bool
-	CacheModeOptional       string  // optional, "contiguous" or "page"
-	QOut                    *Tensor // output, 3 to 4 dimensions
-	KOut                    *Tensor // output, 1 to 4 dimensions
-	VOut                    *Tensor // output, 1 to 4 dimensions
+	X               *Tensor // 2 to 3 dimensions
+	Cos             *Tensor // 2 or 4 dimensions
+	Sin             *Tensor // 2 or 4 dimensions
+	KCache          *Tensor // read and written, 2 to 3 dimensions
+	VCache          *Tensor // read and written, 4 dimensions
+	Indices         *Tensor // 1 to 2 dimensions
+	ScaleK          *Tensor // 1 to 2 dimensions
+	ScaleV          *Tensor // 2 dimensions
+	OffsetK         *Tensor // optional, 2 dimensions
+	OffsetV         *Tensor // optional, 2 dimensions
+	WeightScale     *Tensor // optional, 1 dimension
+	ActivationScale *Tensor // optional, 1 dimension
+	Bias            *Tensor // optional, 1 dimension
+	SizeSplits      []int64
+	QuantMode       QuantMode // optional, QuantStatic
+	Layout          Layout    // optional, LayoutBSND
+	KvOutput        bool
+	CacheMode       CacheMode // optional, CacheContiguous or CachePage
+	QOut            *Tensor   // output, 3 to 4 dimensions
+	KOut            *Tensor   // output, 1 to 4 dimensions
+	VOut            *Tensor   // output, 1 to 4 dimensions
 }
 
 var opDequantRopeQuantKvcache = Operator{
@@ -206,14 +192,11 @@ var opDequantRopeQuantKvcache = Operator{
 }
 
 // DequantRopeQuantKvcache dequantises a joined projection, splits it into query, key and value,
-// rotates query and key, and writes quantised keys and values to a cache.
-//
-// It launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X float16 bfloat16 int32; Cos, Sin, QOut, KOut, VOut float16 bfloat16;
-// KCacheRef, VCacheRef int8; Indices int32 int64; ScaleK, ScaleV, OffsetVOptional,
-// WeightScaleOptional, ActivationScaleOptional float32; BiasOptional float32 float16 bfloat16. Its
-// checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/dequant_rope_quant_kvcache/docs
+// rotates query and key, and writes quantised keys and values to a cache. C:
+// aclnnDequantRopeQuantKvcache, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: X float16 bfloat16 int32; Cos, Sin, QOut, KOut, VOut float16 bfloat16; KCache,
+// VCache int8; Indices int32 int64; ScaleK, ScaleV, OffsetV, WeightScale, ActivationScale float32;
+// Bias float32 float16 bfloat16.
 func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -226,21 +209,21 @@ func (p *DequantRopeQuantKvcacheParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Cos)
 	c.Tensor(p.Sin)
-	c.Tensor(p.KCacheRef)
-	c.Tensor(p.VCacheRef)
+	c.Tensor(p.KCache)
+	c.Tensor(p.VCache)
 	c.Tensor(p.Indices)
 	c.Tensor(p.ScaleK)
 	c.Tensor(p.ScaleV)
-	c.Tensor(p.OffsetKOptional)
-	c.Tensor(p.OffsetVOptional)
-	c.Tensor(p.WeightScaleOptional)
-	c.Tensor(p.ActivationScaleOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.OffsetK)
+	c.Tensor(p.OffsetV)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.Bias)
 	c.Ints(p.SizeSplits)
-	c.OptStr(p.QuantModeOptional)
-	c.OptStr(p.LayoutOptional)
+	c.OptStr(string(p.QuantMode))
+	c.OptStr(string(p.Layout))
 	c.Bool(p.KvOutput)
-	c.OptStr(p.CacheModeOptional)
+	c.OptStr(string(p.CacheMode))
 	c.Tensor(p.QOut)
 	c.Tensor(p.KOut)
 	c.Tensor(p.VOut)
@@ -248,26 +231,26 @@ func (p *DequantRopeQuantKvcacheParams) Encode(c *Call) {
 
 // FlashAttentionScoreParams are the arguments, in C order.
 type FlashAttentionScoreParams struct {
-	Query               *Tensor // BNSD or BSND or BSH or SBH
-	Key                 *Tensor // BNSD or BSND or BSH or SBH
-	Value               *Tensor // BNSD or BSND or BSH or SBH
-	RealShiftOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv)
-	DropMaskOptional    *Tensor // optional, 1 dimension
-	PaddingMaskOptional *Tensor // optional
-	AttenMaskOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	PrefixOptional      []int64 // optional
-	ScaleValue          float64
-	KeepProb            float64
-	PreTokens           int64   // how far a query sees back
-	NextTokens          int64   // how far a query sees ahead
-	HeadNum             int64   // heads of the query
-	InputLayout         string  // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
-	InnerPrecise        int64   // InnerHighPrecision or InnerZeroHiddenRows
-	SparseMode          int64   // SparseDense to SparsePrefixCompressed
-	SoftmaxMaxOut       *Tensor // output, (B,N,Sq,8)
-	SoftmaxSumOut       *Tensor // output, (B,N,Sq,8)
-	SoftmaxOutOut       *Tensor // output
-	AttentionOutOut     *Tensor // output, BNSD or BSND or BSH or SBH
+	Query         *Tensor // BNSD or BSND or BSH or SBH
+	Key           *Tensor // BNSD or BSND or BSH or SBH
+	Value         *Tensor // BNSD or BSND or BSH or SBH
+	RealShift     *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv)
+	DropMask      *Tensor // optional, 1 dimension
+	PaddingMask   *Tensor // optional
+	AttenMask     *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	Prefix        []int64 // optional
+	ScaleValue    float64
+	KeepProb      float64
+	PreTokens     int64        // how far a query sees back
+	NextTokens    int64        // how far a query sees ahead
+	HeadNum       int64        // heads of the query
+	InputLayout   Layout       // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
+	InnerPrecise  InnerPrecise // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode    SparseMode   // SparseDense to SparsePrefixCompressed
+	SoftmaxMaxOut *Tensor      // output, (B,N,Sq,8)
+	SoftmaxSumOut *Tensor      // output, (B,N,Sq,8)
+	SoftmaxOut    *Tensor      // output
+	AttentionOut  *Tensor      // output, BNSD or BSND or BSH or SBH
 }
 
 var opFlashAttentionScore = Operator{
@@ -276,13 +259,9 @@ var opFlashAttentionScore = Operator{
 }
 
 // FlashAttentionScore computes softmax(ScaleValue · Q·Kᵀ + bias) · V with masks and dropout, and
-// the maxima and sums that its gradient needs.
-//
-// It launches aclnnFlashAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
-// RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
-// AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
+// the maxima and sums that its gradient needs. C: aclnnFlashAttentionScore, CANN since 8.1.RC1. Not
+// on Ascend910, Ascend310P. The emulator computes: Query, Key, Value, AttentionOut float32 float16
+// bfloat16; RealShift, SoftmaxMaxOut, SoftmaxSumOut float32; DropMask uint8; AttenMask uint8 bool.
 func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -295,52 +274,52 @@ func (p *FlashAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
-	c.Tensor(p.RealShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.PrefixOptional)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.Prefix)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
-	c.Tensor(p.SoftmaxOutOut)
-	c.Tensor(p.AttentionOutOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
 }
 
 // FlashAttentionScoreGradParams are the arguments, in C order.
 type FlashAttentionScoreGradParams struct {
-	Query               *Tensor // BNSD or BSND or BSH or SBH
-	KeyIn               *Tensor // BNSD or BSND or BSH or SBH
-	Value               *Tensor // BNSD or BSND or BSH or SBH
-	Dy                  *Tensor // BNSD or BSND or BSH or SBH
-	PseShiftOptional    *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv)
-	DropMaskOptional    *Tensor // optional, 1 dimension
-	PaddingMaskOptional *Tensor // optional
-	AttenMaskOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	SoftmaxMaxOptional  *Tensor // optional, (B,N,Sq,8)
-	SoftmaxSumOptional  *Tensor // optional, (B,N,Sq,8)
-	SoftmaxInOptional   *Tensor // optional
-	AttentionInOptional *Tensor // optional, BNSD or BSND or BSH or SBH
-	PrefixOptional      []int64 // optional
-	ScaleValue          float64
-	KeepProb            float64
-	PreTokens           int64   // how far a query sees back
-	NextTokens          int64   // how far a query sees ahead
-	HeadNum             int64   // heads of the query
-	InputLayout         string  // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
-	InnerPrecise        int64   // reserved
-	SparseMode          int64   // SparseDense to SparsePrefixCompressed
-	DqOut               *Tensor // output, BNSD or BSND or BSH or SBH
-	DkOut               *Tensor // output, BNSD or BSND or BSH or SBH
-	DvOut               *Tensor // output, BNSD or BSND or BSH or SBH
-	DpseOut             *Tensor // output
+	Query        *Tensor // BNSD or BSND or BSH or SBH
+	KeyIn        *Tensor // BNSD or BSND or BSH or SBH
+	Value        *Tensor // BNSD or BSND or BSH or SBH
+	Dy           *Tensor // BNSD or BSND or BSH or SBH
+	PseShift     *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv)
+	DropMask     *Tensor // optional, 1 dimension
+	PaddingMask  *Tensor // optional
+	AttenMask    *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax   *Tensor // optional, (B,N,Sq,8)
+	SoftmaxSum   *Tensor // optional, (B,N,Sq,8)
+	SoftmaxIn    *Tensor // optional
+	AttentionIn  *Tensor // optional, BNSD or BSND or BSH or SBH
+	Prefix       []int64 // optional
+	ScaleValue   float64
+	KeepProb     float64
+	PreTokens    int64        // how far a query sees back
+	NextTokens   int64        // how far a query sees ahead
+	HeadNum      int64        // heads of the query
+	InputLayout  Layout       // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
+	InnerPrecise InnerPrecise // reserved
+	SparseMode   SparseMode   // SparseDense to SparsePrefixCompressed
+	DqOut        *Tensor      // output, BNSD or BSND or BSH or SBH
+	DkOut        *Tensor      // output, BNSD or BSND or BSH or SBH
+	DvOut        *Tensor      // output, BNSD or BSND or BSH or SBH
+	DpseOut      *Tensor      // output
 }
 
 var opFlashAttentionScoreGrad = Operator{
@@ -348,13 +327,10 @@ var opFlashAttentionScoreGrad = Operator{
 	Slots: "iiiiiiiiiiiih--------oooo",
 }
 
-// FlashAttentionScoreGrad computes the gradients of FlashAttentionScore.
-//
-// It launches aclnnFlashAttentionScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
-// float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
-// DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
+// FlashAttentionScoreGrad computes the gradients of FlashAttentionScore. C:
+// aclnnFlashAttentionScoreGrad, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, KeyIn, Value, Dy, AttentionIn, DqOut, DkOut, DvOut float32 float16 bfloat16;
+// PseShift, SoftmaxMax, SoftmaxSum float32; DropMask uint8; AttenMask uint8 bool.
 func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -368,23 +344,23 @@ func (p *FlashAttentionScoreGradParams) Encode(c *Call) {
 	c.Tensor(p.KeyIn)
 	c.Tensor(p.Value)
 	c.Tensor(p.Dy)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.SoftmaxMaxOptional)
-	c.Tensor(p.SoftmaxSumOptional)
-	c.Tensor(p.SoftmaxInOptional)
-	c.Tensor(p.AttentionInOptional)
-	c.Ints(p.PrefixOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Ints(p.Prefix)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.DqOut)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DvOut)
@@ -393,34 +369,34 @@ func (p *FlashAttentionScoreGradParams) Encode(c *Call) {
 
 // FlashAttentionScoreGradV2Params are the arguments, in C order.
 type FlashAttentionScoreGradV2Params struct {
-	Query               *Tensor // BNSD or BSND or BSH or SBH
-	KeyIn               *Tensor // BNSD or BSND or BSH or SBH
-	Value               *Tensor // BNSD or BSND or BSH or SBH
-	Dy                  *Tensor // BNSD or BSND or BSH or SBH
-	PseShiftOptional    *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
-	DropMaskOptional    *Tensor // optional, 1 dimension
-	PaddingMaskOptional *Tensor // optional
-	AttenMaskOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	SoftmaxMaxOptional  *Tensor // optional, (B,N,Sq,8)
-	SoftmaxSumOptional  *Tensor // optional, (B,N,Sq,8)
-	SoftmaxInOptional   *Tensor // optional
-	AttentionInOptional *Tensor // optional, BNSD or BSND or BSH or SBH
-	PrefixOptional      []int64 // optional
-	QStartIdxOptional   []int64 // optional
-	KvStartIdxOptional  []int64 // optional
-	ScaleValue          float64
-	KeepProb            float64
-	PreTokens           int64   // how far a query sees back
-	NextTokens          int64   // how far a query sees ahead
-	HeadNum             int64   // heads of the query
-	InputLayout         string  // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
-	InnerPrecise        int64   // reserved
-	SparseMode          int64   // SparseDense to SparsePrefixCompressed
-	PseType             int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
-	DqOut               *Tensor // output, BNSD or BSND or BSH or SBH
-	DkOut               *Tensor // output, BNSD or BSND or BSH or SBH
-	DvOut               *Tensor // output, BNSD or BSND or BSH or SBH
-	DpseOut             *Tensor // output
+	Query        *Tensor // BNSD or BSND or BSH or SBH
+	KeyIn        *Tensor // BNSD or BSND or BSH or SBH
+	Value        *Tensor // BNSD or BSND or BSH or SBH
+	Dy           *Tensor // BNSD or BSND or BSH or SBH
+	PseShift     *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMask     *Tensor // optional, 1 dimension
+	PaddingMask  *Tensor // optional
+	AttenMask    *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax   *Tensor // optional, (B,N,Sq,8)
+	SoftmaxSum   *Tensor // optional, (B,N,Sq,8)
+	SoftmaxIn    *Tensor // optional
+	AttentionIn  *Tensor // optional, BNSD or BSND or BSH or SBH
+	Prefix       []int64 // optional
+	QStartIdx    []int64 // optional
+	KvStartIdx   []int64 // optional
+	ScaleValue   float64
+	KeepProb     float64
+	PreTokens    int64        // how far a query sees back
+	NextTokens   int64        // how far a query sees ahead
+	HeadNum      int64        // heads of the query
+	InputLayout  Layout       // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
+	InnerPrecise InnerPrecise // reserved
+	SparseMode   SparseMode   // SparseDense to SparsePrefixCompressed
+	PseType      PseType
+	DqOut        *Tensor // output, BNSD or BSND or BSH or SBH
+	DkOut        *Tensor // output, BNSD or BSND or BSH or SBH
+	DvOut        *Tensor // output, BNSD or BSND or BSH or SBH
+	DpseOut      *Tensor // output
 }
 
 var opFlashAttentionScoreGradV2 = Operator{
@@ -428,13 +404,10 @@ var opFlashAttentionScoreGradV2 = Operator{
 	Slots: "iiiiiiiiiiiihhh---------oooo",
 }
 
-// FlashAttentionScoreGradV2 computes the gradients of FlashAttentionScoreV2.
-//
-// It launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, AttentionInOptional, DqOut,
-// DkOut, DvOut float32 float16 bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOptional,
-// SoftmaxSumOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
+// FlashAttentionScoreGradV2 computes the gradients of FlashAttentionScoreV2. C:
+// aclnnFlashAttentionScoreGradV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, KeyIn, Value, Dy, PseShift, AttentionIn, DqOut, DkOut, DvOut float32 float16
+// bfloat16; AttenMask uint8 bool; SoftmaxMax, SoftmaxSum float32.
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -448,26 +421,26 @@ func (p *FlashAttentionScoreGradV2Params) Encode(c *Call) {
 	c.Tensor(p.KeyIn)
 	c.Tensor(p.Value)
 	c.Tensor(p.Dy)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.SoftmaxMaxOptional)
-	c.Tensor(p.SoftmaxSumOptional)
-	c.Tensor(p.SoftmaxInOptional)
-	c.Tensor(p.AttentionInOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.QStartIdxOptional)
-	c.Ints(p.KvStartIdxOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Ints(p.Prefix)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
-	c.Int64(p.PseType)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
 	c.Tensor(p.DqOut)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DvOut)
@@ -476,29 +449,29 @@ func (p *FlashAttentionScoreGradV2Params) Encode(c *Call) {
 
 // FlashAttentionScoreV2Params are the arguments, in C order.
 type FlashAttentionScoreV2Params struct {
-	Query               *Tensor // BNSD or BSND or BSH or SBH
-	Key                 *Tensor // BNSD or BSND or BSH or SBH
-	Value               *Tensor // BNSD or BSND or BSH or SBH
-	RealShiftOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
-	DropMaskOptional    *Tensor // optional, 1 dimension
-	PaddingMaskOptional *Tensor // optional
-	AttenMaskOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	PrefixOptional      []int64 // optional
-	QStartIdxOptional   []int64 // optional
-	KvStartIdxOptional  []int64 // optional
-	ScaleValue          float64
-	KeepProb            float64
-	PreTokens           int64   // how far a query sees back
-	NextTokens          int64   // how far a query sees ahead
-	HeadNum             int64   // heads of the query
-	InputLayout         string  // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
-	InnerPrecise        int64   // InnerHighPrecision or InnerZeroHiddenRows
-	SparseMode          int64   // SparseDense to SparsePrefixCompressed
-	PseType             int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
-	SoftmaxMaxOut       *Tensor // output, (B,N,Sq,8)
-	SoftmaxSumOut       *Tensor // output, (B,N,Sq,8)
-	SoftmaxOutOut       *Tensor // output
-	AttentionOutOut     *Tensor // output, BNSD or BSND or BSH or SBH
+	Query         *Tensor // BNSD or BSND or BSH or SBH
+	Key           *Tensor // BNSD or BSND or BSH or SBH
+	Value         *Tensor // BNSD or BSND or BSH or SBH
+	RealShift     *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMask      *Tensor // optional, 1 dimension
+	PaddingMask   *Tensor // optional
+	AttenMask     *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	Prefix        []int64 // optional
+	QStartIdx     []int64 // optional
+	KvStartIdx    []int64 // optional
+	ScaleValue    float64
+	KeepProb      float64
+	PreTokens     int64        // how far a query sees back
+	NextTokens    int64        // how far a query sees ahead
+	HeadNum       int64        // heads of the query
+	InputLayout   Layout       // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
+	InnerPrecise  InnerPrecise // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode    SparseMode   // SparseDense to SparsePrefixCompressed
+	PseType       PseType
+	SoftmaxMaxOut *Tensor // output, (B,N,Sq,8)
+	SoftmaxSumOut *Tensor // output, (B,N,Sq,8)
+	SoftmaxOut    *Tensor // output
+	AttentionOut  *Tensor // output, BNSD or BSND or BSH or SBH
 }
 
 var opFlashAttentionScoreV2 = Operator{
@@ -506,13 +479,10 @@ var opFlashAttentionScoreV2 = Operator{
 	Slots: "iiiiiiihhh---------oooo",
 }
 
-// FlashAttentionScoreV2 is FlashAttentionScore whose bias enters as PseType says.
-//
-// It launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, RealShiftOptional, AttentionOutOut float32 float16
-// bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow
-// the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
+// FlashAttentionScoreV2 is FlashAttentionScore whose bias enters as PseType says. C:
+// aclnnFlashAttentionScoreV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, Key, Value, RealShift, AttentionOut float32 float16 bfloat16; AttenMask uint8
+// bool; SoftmaxMaxOut, SoftmaxSumOut float32.
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -525,57 +495,57 @@ func (p *FlashAttentionScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
-	c.Tensor(p.RealShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.QStartIdxOptional)
-	c.Ints(p.KvStartIdxOptional)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.Prefix)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
-	c.Int64(p.PseType)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
-	c.Tensor(p.SoftmaxOutOut)
-	c.Tensor(p.AttentionOutOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
 }
 
 // FlashAttentionUnpaddingScoreGradParams are the arguments, in C order.
 type FlashAttentionUnpaddingScoreGradParams struct {
-	Query                  *Tensor // TND
-	KeyIn                  *Tensor // TND
-	Value                  *Tensor // TND
-	Dy                     *Tensor // TND
-	PseShiftOptional       *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
-	DropMaskOptional       *Tensor // optional, 1 dimension
-	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	SoftmaxMaxOptional     *Tensor // optional, (N,T,8)
-	SoftmaxSumOptional     *Tensor // optional, (N,T,8)
-	SoftmaxInOptional      *Tensor // optional
-	AttentionInOptional    *Tensor // optional, TND
-	PrefixOptional         []int64 // optional
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	ScaleValue             float64
-	KeepProb               float64
-	PreTokens              int64   // how far a query sees back
-	NextTokens             int64   // how far a query sees ahead
-	HeadNum                int64   // heads of the query
-	InputLayout            string  // LayoutTND
-	InnerPrecise           int64   // reserved
-	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
-	DqOut                  *Tensor // output, TND
-	DkOut                  *Tensor // output, TND
-	DvOut                  *Tensor // output, TND
-	DpseOut                *Tensor // output
+	Query          *Tensor // TND
+	KeyIn          *Tensor // TND
+	Value          *Tensor // TND
+	Dy             *Tensor // TND
+	PseShift       *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
+	DropMask       *Tensor // optional, 1 dimension
+	PaddingMask    *Tensor // optional
+	AttenMask      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax     *Tensor // optional, (N,T,8)
+	SoftmaxSum     *Tensor // optional, (N,T,8)
+	SoftmaxIn      *Tensor // optional
+	AttentionIn    *Tensor // optional, TND
+	Prefix         []int64 // optional
+	ActualSeqQLen  []int64 // optional
+	ActualSeqKvLen []int64 // optional
+	ScaleValue     float64
+	KeepProb       float64
+	PreTokens      int64        // how far a query sees back
+	NextTokens     int64        // how far a query sees ahead
+	HeadNum        int64        // heads of the query
+	InputLayout    Layout       // LayoutTND
+	InnerPrecise   InnerPrecise // reserved
+	SparseMode     SparseMode   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	DqOut          *Tensor      // output, TND
+	DkOut          *Tensor      // output, TND
+	DvOut          *Tensor      // output, TND
+	DpseOut        *Tensor      // output
 }
 
 var opFlashAttentionUnpaddingScoreGrad = Operator{
@@ -583,13 +553,10 @@ var opFlashAttentionUnpaddingScoreGrad = Operator{
 	Slots: "iiiiiiiiiiiihhh--------oooo",
 }
 
-// FlashAttentionUnpaddingScoreGrad computes the gradients of FlashAttentionVarLenScore.
-//
-// It launches aclnnFlashAttentionUnpaddingScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
-// float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
-// DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
+// FlashAttentionUnpaddingScoreGrad computes the gradients of FlashAttentionVarLenScore. C:
+// aclnnFlashAttentionUnpaddingScoreGrad, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
+// emulator computes: Query, KeyIn, Value, Dy, AttentionIn, DqOut, DkOut, DvOut float32 float16
+// bfloat16; PseShift, SoftmaxMax, SoftmaxSum float32; DropMask uint8; AttenMask uint8 bool.
 func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingScoreGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -605,25 +572,25 @@ func (p *FlashAttentionUnpaddingScoreGradParams) Encode(c *Call) {
 	c.Tensor(p.KeyIn)
 	c.Tensor(p.Value)
 	c.Tensor(p.Dy)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.SoftmaxMaxOptional)
-	c.Tensor(p.SoftmaxSumOptional)
-	c.Tensor(p.SoftmaxInOptional)
-	c.Tensor(p.AttentionInOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.DqOut)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DvOut)
@@ -632,36 +599,36 @@ func (p *FlashAttentionUnpaddingScoreGradParams) Encode(c *Call) {
 
 // FlashAttentionUnpaddingScoreGradV2Params are the arguments, in C order.
 type FlashAttentionUnpaddingScoreGradV2Params struct {
-	Query                  *Tensor // TND
-	KeyIn                  *Tensor // TND
-	Value                  *Tensor // TND
-	Dy                     *Tensor // TND
-	PseShiftOptional       *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
-	DropMaskOptional       *Tensor // optional, 1 dimension
-	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	SoftmaxMaxOptional     *Tensor // optional, (N,T,8)
-	SoftmaxSumOptional     *Tensor // optional, (N,T,8)
-	SoftmaxInOptional      *Tensor // optional
-	AttentionInOptional    *Tensor // optional, TND
-	PrefixOptional         []int64 // optional
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	QStartIdxOptional      []int64 // optional
-	KvStartIdxOptional     []int64 // optional
-	ScaleValue             float64
-	KeepProb               float64
-	PreTokens              int64   // how far a query sees back
-	NextTokens             int64   // how far a query sees ahead
-	HeadNum                int64   // heads of the query
-	InputLayout            string  // LayoutTND
-	InnerPrecise           int64   // reserved
-	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
-	PseType                int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
-	DqOut                  *Tensor // output, TND
-	DkOut                  *Tensor // output, TND
-	DvOut                  *Tensor // output, TND
-	DpseOut                *Tensor // output
+	Query          *Tensor // TND
+	KeyIn          *Tensor // TND
+	Value          *Tensor // TND
+	Dy             *Tensor // TND
+	PseShift       *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMask       *Tensor // optional, 1 dimension
+	PaddingMask    *Tensor // optional
+	AttenMask      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax     *Tensor // optional, (N,T,8)
+	SoftmaxSum     *Tensor // optional, (N,T,8)
+	SoftmaxIn      *Tensor // optional
+	AttentionIn    *Tensor // optional, TND
+	Prefix         []int64 // optional
+	ActualSeqQLen  []int64 // optional
+	ActualSeqKvLen []int64 // optional
+	QStartIdx      []int64 // optional
+	KvStartIdx     []int64 // optional
+	ScaleValue     float64
+	KeepProb       float64
+	PreTokens      int64        // how far a query sees back
+	NextTokens     int64        // how far a query sees ahead
+	HeadNum        int64        // heads of the query
+	InputLayout    Layout       // LayoutTND
+	InnerPrecise   InnerPrecise // reserved
+	SparseMode     SparseMode   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	PseType        PseType
+	DqOut          *Tensor // output, TND
+	DkOut          *Tensor // output, TND
+	DvOut          *Tensor // output, TND
+	DpseOut        *Tensor // output
 }
 
 var opFlashAttentionUnpaddingScoreGradV2 = Operator{
@@ -669,13 +636,10 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 	Slots: "iiiiiiiiiiiihhhhh---------oooo",
 }
 
-// FlashAttentionUnpaddingScoreGradV2 computes the gradients of FlashAttentionVarLenScoreV2.
-//
-// It launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, AttentionInOptional, DqOut,
-// DkOut, DvOut float32 float16 bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOptional,
-// SoftmaxSumOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
+// FlashAttentionUnpaddingScoreGradV2 computes the gradients of FlashAttentionVarLenScoreV2. C:
+// aclnnFlashAttentionUnpaddingScoreGradV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
+// emulator computes: Query, KeyIn, Value, Dy, PseShift, AttentionIn, DqOut, DkOut, DvOut float32
+// float16 bfloat16; AttenMask uint8 bool; SoftmaxMax, SoftmaxSum float32.
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -691,28 +655,28 @@ func (p *FlashAttentionUnpaddingScoreGradV2Params) Encode(c *Call) {
 	c.Tensor(p.KeyIn)
 	c.Tensor(p.Value)
 	c.Tensor(p.Dy)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.SoftmaxMaxOptional)
-	c.Tensor(p.SoftmaxSumOptional)
-	c.Tensor(p.SoftmaxInOptional)
-	c.Tensor(p.AttentionInOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
-	c.Ints(p.QStartIdxOptional)
-	c.Ints(p.KvStartIdxOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
-	c.Int64(p.PseType)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
 	c.Tensor(p.DqOut)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DvOut)
@@ -721,40 +685,40 @@ func (p *FlashAttentionUnpaddingScoreGradV2Params) Encode(c *Call) {
 
 // FlashAttentionUnpaddingScoreGradV3Params are the arguments, in C order.
 type FlashAttentionUnpaddingScoreGradV3Params struct {
-	Query                  *Tensor // TND
-	QueryRope              *Tensor // TND
-	KeyIn                  *Tensor // TND
-	KeyInRope              *Tensor // TND
-	Value                  *Tensor // TND
-	Dy                     *Tensor // TND
-	PseShiftOptional       *Tensor // optional
-	DropMaskOptional       *Tensor // optional
-	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	SoftmaxMaxOptional     *Tensor // optional, (N,T,8)
-	SoftmaxSumOptional     *Tensor // optional, (N,T,8)
-	SoftmaxInOptional      *Tensor // optional
-	AttentionInOptional    *Tensor // optional, TND
-	PrefixOptional         []int64 // optional
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	QStartIdxOptional      []int64 // optional
-	KvStartIdxOptional     []int64 // optional
-	ScaleValue             float64
-	KeepProb               float64
-	PreTokens              int64   // how far a query sees back
-	NextTokens             int64   // how far a query sees ahead
-	HeadNum                int64   // heads of the query
-	InputLayout            string  // LayoutTND
-	InnerPrecise           int64   // reserved
-	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
-	PseType                int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
-	DqOut                  *Tensor // output, TND
-	DqRopeOut              *Tensor // output, TND
-	DkOut                  *Tensor // output, TND
-	DkRopeOut              *Tensor // output, TND
-	DvOut                  *Tensor // output, TND
-	DpseOut                *Tensor // output
+	Query          *Tensor // TND
+	QueryRope      *Tensor // TND
+	KeyIn          *Tensor // TND
+	KeyInRope      *Tensor // TND
+	Value          *Tensor // TND
+	Dy             *Tensor // TND
+	PseShift       *Tensor // optional
+	DropMask       *Tensor // optional
+	PaddingMask    *Tensor // optional
+	AttenMask      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax     *Tensor // optional, (N,T,8)
+	SoftmaxSum     *Tensor // optional, (N,T,8)
+	SoftmaxIn      *Tensor // optional
+	AttentionIn    *Tensor // optional, TND
+	Prefix         []int64 // optional
+	ActualSeqQLen  []int64 // optional
+	ActualSeqKvLen []int64 // optional
+	QStartIdx      []int64 // optional
+	KvStartIdx     []int64 // optional
+	ScaleValue     float64
+	KeepProb       float64
+	PreTokens      int64        // how far a query sees back
+	NextTokens     int64        // how far a query sees ahead
+	HeadNum        int64        // heads of the query
+	InputLayout    Layout       // LayoutTND
+	InnerPrecise   InnerPrecise // reserved
+	SparseMode     SparseMode   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	PseType        PseType
+	DqOut          *Tensor // output, TND
+	DqRopeOut      *Tensor // output, TND
+	DkOut          *Tensor // output, TND
+	DkRopeOut      *Tensor // output, TND
+	DvOut          *Tensor // output, TND
+	DpseOut        *Tensor // output
 }
 
 var opFlashAttentionUnpaddingScoreGradV3 = Operator{
@@ -762,13 +726,10 @@ var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 	Slots: "iiiiiiiiiiiiiihhhhh---------oooooo",
 }
 
-// FlashAttentionUnpaddingScoreGradV3 computes the gradients of FlashAttentionVarLenScoreV3.
-//
-// It launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
-// AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8 bool. Its checks follow
-// the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
+// FlashAttentionUnpaddingScoreGradV3 computes the gradients of FlashAttentionVarLenScoreV3. C:
+// aclnnFlashAttentionUnpaddingScoreGradV3, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: Query, KeyIn, Value, Dy, SoftmaxMax, SoftmaxSum, AttentionIn, DqOut, DkOut,
+// DvOut float32; AttenMask uint8 bool.
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -786,28 +747,28 @@ func (p *FlashAttentionUnpaddingScoreGradV3Params) Encode(c *Call) {
 	c.Tensor(p.KeyInRope)
 	c.Tensor(p.Value)
 	c.Tensor(p.Dy)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.SoftmaxMaxOptional)
-	c.Tensor(p.SoftmaxSumOptional)
-	c.Tensor(p.SoftmaxInOptional)
-	c.Tensor(p.AttentionInOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
-	c.Ints(p.QStartIdxOptional)
-	c.Ints(p.KvStartIdxOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
-	c.Int64(p.PseType)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
 	c.Tensor(p.DqOut)
 	c.Tensor(p.DqRopeOut)
 	c.Tensor(p.DkOut)
@@ -818,34 +779,34 @@ func (p *FlashAttentionUnpaddingScoreGradV3Params) Encode(c *Call) {
 
 // FlashAttentionUnpaddingScoreGradV4Params are the arguments, in C order.
 type FlashAttentionUnpaddingScoreGradV4Params struct {
-	Query                  *Tensor // TND
-	KeyIn                  *Tensor // TND
-	Value                  *Tensor // TND
-	Dy                     *Tensor // TND
-	PseShiftOptional       *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv)
-	DropMaskOptional       *Tensor // optional, 1 dimension
-	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	SoftmaxMaxOptional     *Tensor // optional, (T,N,8) or (N,T,8)
-	SoftmaxSumOptional     *Tensor // optional, (T,N,8) or (N,T,8)
-	SoftmaxInOptional      *Tensor // optional
-	AttentionInOptional    *Tensor // optional, TND
-	PrefixOptional         []int64 // optional
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	ScaleValue             float64
-	KeepProb               float64
-	PreTokens              int64   // how far a query sees back
-	NextTokens             int64   // how far a query sees ahead
-	HeadNum                int64   // heads of the query
-	InputLayout            string  // LayoutTND
-	InnerPrecise           int64   // reserved
-	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
-	DqOut                  *Tensor // output, TND
-	DkOut                  *Tensor // output, TND
-	DvOut                  *Tensor // output, TND
-	DpseOut                *Tensor // output
-	SoftmaxInLayout        string  // "same_as_input" for TND, "" for NTD
+	Query           *Tensor // TND
+	KeyIn           *Tensor // TND
+	Value           *Tensor // TND
+	Dy              *Tensor // TND
+	PseShift        *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv)
+	DropMask        *Tensor // optional, 1 dimension
+	PaddingMask     *Tensor // optional
+	AttenMask       *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax      *Tensor // optional, (T,N,8) or (N,T,8)
+	SoftmaxSum      *Tensor // optional, (T,N,8) or (N,T,8)
+	SoftmaxIn       *Tensor // optional
+	AttentionIn     *Tensor // optional, TND
+	Prefix          []int64 // optional
+	ActualSeqQLen   []int64 // optional
+	ActualSeqKvLen  []int64 // optional
+	ScaleValue      float64
+	KeepProb        float64
+	PreTokens       int64        // how far a query sees back
+	NextTokens      int64        // how far a query sees ahead
+	HeadNum         int64        // heads of the query
+	InputLayout     Layout       // LayoutTND
+	InnerPrecise    InnerPrecise // reserved
+	SparseMode      SparseMode   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	DqOut           *Tensor      // output, TND
+	DkOut           *Tensor      // output, TND
+	DvOut           *Tensor      // output, TND
+	DpseOut         *Tensor      // output
+	SoftmaxInLayout SoftmaxLayout
 }
 
 var opFlashAttentionUnpaddingScoreGradV4 = Operator{
@@ -853,12 +814,10 @@ var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 	Slots: "iiiiiiiiiiiihhh--------oooo-",
 }
 
-// FlashAttentionUnpaddingScoreGradV4 computes the gradients of FlashAttentionVarLenScoreV4.
-//
-// It launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
-// AttentionInOptional, DqOut, DkOut, DvOut float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
+// FlashAttentionUnpaddingScoreGradV4 computes the gradients of FlashAttentionVarLenScoreV4. C:
+// aclnnFlashAttentionUnpaddingScoreGradV4, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: Query, KeyIn, Value, Dy, SoftmaxMax, SoftmaxSum, AttentionIn, DqOut, DkOut,
+// DvOut float32.
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -874,56 +833,56 @@ func (p *FlashAttentionUnpaddingScoreGradV4Params) Encode(c *Call) {
 	c.Tensor(p.KeyIn)
 	c.Tensor(p.Value)
 	c.Tensor(p.Dy)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.SoftmaxMaxOptional)
-	c.Tensor(p.SoftmaxSumOptional)
-	c.Tensor(p.SoftmaxInOptional)
-	c.Tensor(p.AttentionInOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.DqOut)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DvOut)
 	c.Tensor(p.DpseOut)
-	c.Str(p.SoftmaxInLayout)
+	c.Str(string(p.SoftmaxInLayout))
 }
 
 // FlashAttentionVarLenScoreParams are the arguments, in C order.
 type FlashAttentionVarLenScoreParams struct {
-	Query                  *Tensor // TND
-	Key                    *Tensor // TND
-	Value                  *Tensor // TND
-	RealShiftOptional      *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
-	DropMaskOptional       *Tensor // optional, 1 dimension
-	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	PrefixOptional         []int64 // optional
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	ScaleValue             float64
-	KeepProb               float64
-	PreTokens              int64   // how far a query sees back
-	NextTokens             int64   // how far a query sees ahead
-	HeadNum                int64   // heads of the query
-	InputLayout            string  // LayoutTND
-	InnerPrecise           int64   // InnerHighPrecision or InnerZeroHiddenRows
-	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
-	SoftmaxMaxOut          *Tensor // output, (N,T,8)
-	SoftmaxSumOut          *Tensor // output, (N,T,8)
-	SoftmaxOutOut          *Tensor // output
-	AttentionOutOut        *Tensor // output, TND
+	Query          *Tensor // TND
+	Key            *Tensor // TND
+	Value          *Tensor // TND
+	RealShift      *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
+	DropMask       *Tensor // optional, 1 dimension
+	PaddingMask    *Tensor // optional
+	AttenMask      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	Prefix         []int64 // optional
+	ActualSeqQLen  []int64 // optional
+	ActualSeqKvLen []int64 // optional
+	ScaleValue     float64
+	KeepProb       float64
+	PreTokens      int64        // how far a query sees back
+	NextTokens     int64        // how far a query sees ahead
+	HeadNum        int64        // heads of the query
+	InputLayout    Layout       // LayoutTND
+	InnerPrecise   InnerPrecise // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode     SparseMode   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	SoftmaxMaxOut  *Tensor      // output, (N,T,8)
+	SoftmaxSumOut  *Tensor      // output, (N,T,8)
+	SoftmaxOut     *Tensor      // output
+	AttentionOut   *Tensor      // output, TND
 }
 
 var opFlashAttentionVarLenScore = Operator{
@@ -932,13 +891,9 @@ var opFlashAttentionVarLenScore = Operator{
 }
 
 // FlashAttentionVarLenScore is FlashAttentionScore for sequences of different lengths, packed
-// without padding.
-//
-// It launches aclnnFlashAttentionVarLenScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
-// RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
-// AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
+// without padding. C: aclnnFlashAttentionVarLenScore, CANN since 8.1.RC1. Not on Ascend910,
+// Ascend310P. The emulator computes: Query, Key, Value, AttentionOut float32 float16 bfloat16;
+// RealShift, SoftmaxMaxOut, SoftmaxSumOut float32; DropMask uint8; AttenMask uint8 bool.
 func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -951,54 +906,54 @@ func (p *FlashAttentionVarLenScoreParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
-	c.Tensor(p.RealShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
-	c.Tensor(p.SoftmaxOutOut)
-	c.Tensor(p.AttentionOutOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
 }
 
 // FlashAttentionVarLenScoreV2Params are the arguments, in C order.
 type FlashAttentionVarLenScoreV2Params struct {
-	Query                  *Tensor // TND
-	Key                    *Tensor // TND
-	Value                  *Tensor // TND
-	RealShiftOptional      *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen) or (B,N) or (N)
-	DropMaskOptional       *Tensor // optional, 1 dimension
-	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	PrefixOptional         []int64 // optional
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	QStartIdxOptional      []int64 // optional
-	KvStartIdxOptional     []int64 // optional
-	ScaleValue             float64
-	KeepProb               float64
-	PreTokens              int64   // how far a query sees back
-	NextTokens             int64   // how far a query sees ahead
-	HeadNum                int64   // heads of the query
-	InputLayout            string  // LayoutTND
-	InnerPrecise           int64   // InnerHighPrecision or InnerZeroHiddenRows
-	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
-	PseType                int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
-	SoftmaxMaxOut          *Tensor // output, (N,T,8)
-	SoftmaxSumOut          *Tensor // output, (N,T,8)
-	SoftmaxOutOut          *Tensor // output
-	AttentionOutOut        *Tensor // output, TND
+	Query          *Tensor // TND
+	Key            *Tensor // TND
+	Value          *Tensor // TND
+	RealShift      *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen) or (B,N) or (N)
+	DropMask       *Tensor // optional, 1 dimension
+	PaddingMask    *Tensor // optional
+	AttenMask      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	Prefix         []int64 // optional
+	ActualSeqQLen  []int64 // optional
+	ActualSeqKvLen []int64 // optional
+	QStartIdx      []int64 // optional
+	KvStartIdx     []int64 // optional
+	ScaleValue     float64
+	KeepProb       float64
+	PreTokens      int64        // how far a query sees back
+	NextTokens     int64        // how far a query sees ahead
+	HeadNum        int64        // heads of the query
+	InputLayout    Layout       // LayoutTND
+	InnerPrecise   InnerPrecise // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode     SparseMode   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	PseType        PseType
+	SoftmaxMaxOut  *Tensor // output, (N,T,8)
+	SoftmaxSumOut  *Tensor // output, (N,T,8)
+	SoftmaxOut     *Tensor // output
+	AttentionOut   *Tensor // output, TND
 }
 
 var opFlashAttentionVarLenScoreV2 = Operator{
@@ -1006,13 +961,10 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 	Slots: "iiiiiiihhhhh---------oooo",
 }
 
-// FlashAttentionVarLenScoreV2 is FlashAttentionVarLenScore whose bias enters as PseType says.
-//
-// It launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, RealShiftOptional, AttentionOutOut float32 float16
-// bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow
-// the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
+// FlashAttentionVarLenScoreV2 is FlashAttentionVarLenScore whose bias enters as PseType says. C:
+// aclnnFlashAttentionVarLenScoreV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, Key, Value, RealShift, AttentionOut float32 float16 bfloat16; AttenMask uint8
+// bool; SoftmaxMaxOut, SoftmaxSumOut float32.
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1027,59 +979,59 @@ func (p *FlashAttentionVarLenScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
-	c.Tensor(p.RealShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
-	c.Ints(p.QStartIdxOptional)
-	c.Ints(p.KvStartIdxOptional)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
-	c.Int64(p.PseType)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
-	c.Tensor(p.SoftmaxOutOut)
-	c.Tensor(p.AttentionOutOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
 }
 
 // FlashAttentionVarLenScoreV3Params are the arguments, in C order.
 type FlashAttentionVarLenScoreV3Params struct {
-	Query                  *Tensor // TND
-	QueryRope              *Tensor // TND
-	Key                    *Tensor // TND
-	KeyRope                *Tensor // TND
-	Value                  *Tensor // TND
-	RealShiftOptional      *Tensor // optional
-	DropMaskOptional       *Tensor // optional
-	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	PrefixOptional         []int64 // optional
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	QStartIdxOptional      []int64 // optional
-	KvStartIdxOptional     []int64 // optional
-	ScaleValue             float64
-	KeepProb               float64
-	PreTokens              int64   // how far a query sees back
-	NextTokens             int64   // how far a query sees ahead
-	HeadNum                int64   // heads of the query
-	InputLayout            string  // LayoutTND
-	InnerPrecise           int64   // InnerHighPrecision or InnerZeroHiddenRows
-	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
-	PseType                int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
-	SoftmaxMaxOut          *Tensor // output, (N,T,8)
-	SoftmaxSumOut          *Tensor // output, (N,T,8)
-	SoftmaxOutOut          *Tensor // output
-	AttentionOutOut        *Tensor // output, TND
+	Query          *Tensor // TND
+	QueryRope      *Tensor // TND
+	Key            *Tensor // TND
+	KeyRope        *Tensor // TND
+	Value          *Tensor // TND
+	RealShift      *Tensor // optional
+	DropMask       *Tensor // optional
+	PaddingMask    *Tensor // optional
+	AttenMask      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	Prefix         []int64 // optional
+	ActualSeqQLen  []int64 // optional
+	ActualSeqKvLen []int64 // optional
+	QStartIdx      []int64 // optional
+	KvStartIdx     []int64 // optional
+	ScaleValue     float64
+	KeepProb       float64
+	PreTokens      int64        // how far a query sees back
+	NextTokens     int64        // how far a query sees ahead
+	HeadNum        int64        // heads of the query
+	InputLayout    Layout       // LayoutTND
+	InnerPrecise   InnerPrecise // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode     SparseMode   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	PseType        PseType
+	SoftmaxMaxOut  *Tensor // output, (N,T,8)
+	SoftmaxSumOut  *Tensor // output, (N,T,8)
+	SoftmaxOut     *Tensor // output
+	AttentionOut   *Tensor // output, TND
 }
 
 var opFlashAttentionVarLenScoreV3 = Operator{
@@ -1088,12 +1040,9 @@ var opFlashAttentionVarLenScoreV3 = Operator{
 }
 
 // FlashAttentionVarLenScoreV3 is FlashAttentionVarLenScoreV2 with the rotated parts of queries and
-// keys as tensors of their own.
-//
-// It launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32;
-// AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
+// keys as tensors of their own. C: aclnnFlashAttentionVarLenScoreV3, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut,
+// AttentionOut float32; AttenMask uint8 bool.
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1110,55 +1059,55 @@ func (p *FlashAttentionVarLenScoreV3Params) Encode(c *Call) {
 	c.Tensor(p.Key)
 	c.Tensor(p.KeyRope)
 	c.Tensor(p.Value)
-	c.Tensor(p.RealShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
-	c.Ints(p.QStartIdxOptional)
-	c.Ints(p.KvStartIdxOptional)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
-	c.Int64(p.PseType)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
-	c.Tensor(p.SoftmaxOutOut)
-	c.Tensor(p.AttentionOutOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
 }
 
 // FlashAttentionVarLenScoreV4Params are the arguments, in C order.
 type FlashAttentionVarLenScoreV4Params struct {
-	Query                  *Tensor // TND
-	Key                    *Tensor // TND
-	Value                  *Tensor // TND
-	RealShiftOptional      *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
-	DropMaskOptional       *Tensor // optional, 1 dimension
-	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
-	PrefixOptional         []int64 // optional
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	ScaleValue             float64
-	KeepProb               float64
-	PreTokens              int64   // how far a query sees back
-	NextTokens             int64   // how far a query sees ahead
-	HeadNum                int64   // heads of the query
-	InputLayout            string  // LayoutTND
-	InnerPrecise           int64   // InnerHighPrecision or InnerZeroHiddenRows
-	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
-	SoftmaxOutLayout       string  // "same_as_input" for TND, "" for NTD
-	SoftmaxMaxOut          *Tensor // output, (T,N,8)
-	SoftmaxSumOut          *Tensor // output, (T,N,8)
-	SoftmaxOutOut          *Tensor // output
-	AttentionOutOut        *Tensor // output, TND
+	Query            *Tensor // TND
+	Key              *Tensor // TND
+	Value            *Tensor // TND
+	RealShift        *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
+	DropMask         *Tensor // optional, 1 dimension
+	PaddingMask      *Tensor // optional
+	AttenMask        *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	Prefix           []int64 // optional
+	ActualSeqQLen    []int64 // optional
+	ActualSeqKvLen   []int64 // optional
+	ScaleValue       float64
+	KeepProb         float64
+	PreTokens        int64        // how far a query sees back
+	NextTokens       int64        // how far a query sees ahead
+	HeadNum          int64        // heads of the query
+	InputLayout      Layout       // LayoutTND
+	InnerPrecise     InnerPrecise // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode       SparseMode   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	SoftmaxOutLayout SoftmaxLayout
+	SoftmaxMaxOut    *Tensor // output, (T,N,8)
+	SoftmaxSumOut    *Tensor // output, (T,N,8)
+	SoftmaxOut       *Tensor // output
+	AttentionOut     *Tensor // output, TND
 }
 
 var opFlashAttentionVarLenScoreV4 = Operator{
@@ -1167,12 +1116,9 @@ var opFlashAttentionVarLenScoreV4 = Operator{
 }
 
 // FlashAttentionVarLenScoreV4 is FlashAttentionVarLenScore that can lay out maxima and sums like
-// the queries.
-//
-// It launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32.
-// Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
+// the queries. C: aclnnFlashAttentionVarLenScoreV4, CANN since 2026-08. Not on Ascend910,
+// Ascend310P. The emulator computes: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOut
+// float32.
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1187,26 +1133,26 @@ func (p *FlashAttentionVarLenScoreV4Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
-	c.Tensor(p.RealShiftOptional)
-	c.Tensor(p.DropMaskOptional)
-	c.Tensor(p.PaddingMaskOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.PrefixOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
 	c.Float64(p.ScaleValue)
 	c.Float64(p.KeepProb)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.InnerPrecise)
-	c.Int64(p.SparseMode)
-	c.Str(p.SoftmaxOutLayout)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Str(string(p.SoftmaxOutLayout))
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
-	c.Tensor(p.SoftmaxOutOut)
-	c.Tensor(p.AttentionOutOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
 }
 
 // FusedInferAttentionScoreParams are the arguments, in C order.
@@ -1232,12 +1178,12 @@ type FusedInferAttentionScoreParams struct {
 	ScaleValue         float64
 	PreTokens          int64 // how far a query sees back
 	NextTokens         int64 // how far a query sees ahead
-	InputLayout        string
-	NumKeyValueHeads   int64 // heads of key and value, 0 for as many as the query has
-	SparseMode         int64 // SparseDense to SparseBand
-	InnerPrecise       int64
+	InputLayout        Layout
+	NumKeyValueHeads   int64      // heads of key and value, 0 for as many as the query has
+	SparseMode         SparseMode // SparseDense to SparseBand
+	InnerPrecise       InnerPrecise
 	BlockSize          int64 // tokens in a page of the cache
-	AntiquantMode      int64 // 0 per channel, 1 per token
+	AntiquantMode      AntiquantMode
 	SoftmaxLseFlag     bool
 	AttentionOut       *Tensor // output, 3 to 4 dimensions
 	SoftmaxLse         *Tensor // output, 4 dimensions
@@ -1249,14 +1195,11 @@ var opFusedInferAttentionScore = Operator{
 }
 
 // FusedInferAttentionScore computes attention for inference, of prompts or of single new tokens
-// with a cache of keys and values.
-//
-// It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
-// bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2,
-// QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset float32 float16 bfloat16;
-// BlockTable int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
+// with a cache of keys and values. C: aclnnFusedInferAttentionScore, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P. The emulator computes: Query, Key, Value, AttentionOut float16 bfloat16
+// int8; PseShift float16 bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse
+// float32; QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset float32
+// float16 bfloat16; BlockTable int32.
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1287,12 +1230,12 @@ func (p *FusedInferAttentionScoreParams) Encode(c *Call) {
 	c.Float64(p.ScaleValue)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
-	c.Int64(p.SparseMode)
-	c.Int64(p.InnerPrecise)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.InnerPrecise))
 	c.Int64(p.BlockSize)
-	c.Int64(p.AntiquantMode)
+	c.Int64(int64(p.AntiquantMode))
 	c.Bool(p.SoftmaxLseFlag)
 	c.Tensor(p.AttentionOut)
 	c.Tensor(p.SoftmaxLse)
@@ -1300,45 +1243,45 @@ func (p *FusedInferAttentionScoreParams) Encode(c *Call) {
 
 // FusedInferAttentionScoreV2Params are the arguments, in C order.
 type FusedInferAttentionScoreV2Params struct {
-	Query                         *Tensor   // 3 to 4 dimensions
-	Key                           []*Tensor // 3 to 4 dimensions
-	Value                         []*Tensor // 3 to 4 dimensions
-	PseShiftOptional              *Tensor   // optional, 4 dimensions
-	AttenMaskOptional             *Tensor   // optional, 2 to 4 dimensions
-	ActualSeqLengthsOptional      []int64   // optional
-	ActualSeqLengthsKvOptional    []int64   // optional
-	DeqScale1Optional             *Tensor   // optional, 1 dimension
-	QuantScale1Optional           *Tensor   // optional, 1 dimension
-	DeqScale2Optional             *Tensor   // optional, 1 dimension
-	QuantScale2Optional           *Tensor   // optional, 1 to 4 dimensions
-	QuantOffset2Optional          *Tensor   // optional, 1 to 4 dimensions
-	AntiquantScaleOptional        *Tensor   // optional, 1 to 4 dimensions
-	AntiquantOffsetOptional       *Tensor   // optional, 1 to 4 dimensions
-	BlockTableOptional            *Tensor   // optional, 2 dimensions
-	QueryPaddingSizeOptional      *Tensor   // optional, 1 dimension
-	KvPaddingSizeOptional         *Tensor   // optional, 1 dimension
-	KeyAntiquantScaleOptional     *Tensor   // optional, 1 to 4 dimensions
-	KeyAntiquantOffsetOptional    *Tensor   // optional, 1 to 4 dimensions
-	ValueAntiquantScaleOptional   *Tensor   // optional, 1 to 4 dimensions
-	ValueAntiquantOffsetOptional  *Tensor   // optional, 1 to 4 dimensions
-	KeySharedPrefixOptional       *Tensor   // optional, 3 to 4 dimensions
-	ValueSharedPrefixOptional     *Tensor   // optional, 3 to 4 dimensions
-	ActualSharedPrefixLenOptional []int64   // optional
-	NumHeads                      int64     // heads of the query
-	ScaleValue                    float64
-	PreTokens                     int64 // how far a query sees back
-	NextTokens                    int64 // how far a query sees ahead
-	InputLayout                   string
-	NumKeyValueHeads              int64 // heads of key and value, 0 for as many as the query has
-	SparseMode                    int64 // SparseDense to SparseBand
-	InnerPrecise                  int64
-	BlockSize                     int64 // tokens in a page of the cache
-	AntiquantMode                 int64 // 0 per channel, 1 per token
-	SoftmaxLseFlag                bool
-	KeyAntiquantMode              int64
-	ValueAntiquantMode            int64
-	AttentionOut                  *Tensor // output, 3 to 4 dimensions
-	SoftmaxLse                    *Tensor // output, 4 dimensions
+	Query                 *Tensor   // 3 to 4 dimensions
+	Key                   []*Tensor // 3 to 4 dimensions
+	Value                 []*Tensor // 3 to 4 dimensions
+	PseShift              *Tensor   // optional, 4 dimensions
+	AttenMask             *Tensor   // optional, 2 to 4 dimensions
+	ActualSeqLengths      []int64   // optional
+	ActualSeqLengthsKv    []int64   // optional
+	DeqScale1             *Tensor   // optional, 1 dimension
+	QuantScale1           *Tensor   // optional, 1 dimension
+	DeqScale2             *Tensor   // optional, 1 dimension
+	QuantScale2           *Tensor   // optional, 1 to 4 dimensions
+	QuantOffset2          *Tensor   // optional, 1 to 4 dimensions
+	AntiquantScale        *Tensor   // optional, 1 to 4 dimensions
+	AntiquantOffset       *Tensor   // optional, 1 to 4 dimensions
+	BlockTable            *Tensor   // optional, 2 dimensions
+	QueryPaddingSize      *Tensor   // optional, 1 dimension
+	KvPaddingSize         *Tensor   // optional, 1 dimension
+	KeyAntiquantScale     *Tensor   // optional, 1 to 4 dimensions
+	KeyAntiquantOffset    *Tensor   // optional, 1 to 4 dimensions
+	ValueAntiquantScale   *Tensor   // optional, 1 to 4 dimensions
+	ValueAntiquantOffset  *Tensor   // optional, 1 to 4 dimensions
+	KeySharedPrefix       *Tensor   // optional, 3 to 4 dimensions
+	ValueSharedPrefix     *Tensor   // optional, 3 to 4 dimensions
+	ActualSharedPrefixLen []int64   // optional
+	NumHeads              int64     // heads of the query
+	ScaleValue            float64
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
+	InputLayout           Layout
+	NumKeyValueHeads      int64      // heads of key and value, 0 for as many as the query has
+	SparseMode            SparseMode // SparseDense to SparseBand
+	InnerPrecise          InnerPrecise
+	BlockSize             int64 // tokens in a page of the cache
+	AntiquantMode         AntiquantMode
+	SoftmaxLseFlag        bool
+	KeyAntiquantMode      int64
+	ValueAntiquantMode    int64
+	AttentionOut          *Tensor // output, 3 to 4 dimensions
+	SoftmaxLse            *Tensor // output, 4 dimensions
 }
 
 var opFusedInferAttentionScoreV2 = Operator{
@@ -1347,17 +1290,12 @@ var opFusedInferAttentionScoreV2 = Operator{
 }
 
 // FusedInferAttentionScoreV2 is FusedInferAttentionScore with scales of their own for quantised
-// keys and values, and a shared prefix.
-//
-// It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
-// int8 int32 int4; PseShiftOptional float16 bfloat16; AttenMaskOptional int8 uint8 bool;
-// DeqScale1Optional, DeqScale2Optional float32 uint64; QuantScale1Optional, SoftmaxLse float32;
-// QuantScale2Optional, QuantOffset2Optional float32 bfloat16; AntiquantScaleOptional,
-// AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
-// ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
-// BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
+// keys and values, and a shared prefix. C: aclnnFusedInferAttentionScoreV2, CANN since 8.1.RC1. Not
+// on Ascend910, Ascend310P. The emulator computes: Query, AttentionOut float16 bfloat16 int8; Key,
+// Value float16 bfloat16 int8 int32 int4; PseShift float16 bfloat16; AttenMask int8 uint8 bool;
+// DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2, QuantOffset2
+// float32 bfloat16; AntiquantScale, AntiquantOffset, KeyAntiquantScale, KeyAntiquantOffset,
+// ValueAntiquantScale, ValueAntiquantOffset float32 float16 bfloat16; BlockTable int32.
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1370,37 +1308,37 @@ func (p *FusedInferAttentionScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
 	c.Tensors(p.Value)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.ActualSeqLengthsOptional)
-	c.Ints(p.ActualSeqLengthsKvOptional)
-	c.Tensor(p.DeqScale1Optional)
-	c.Tensor(p.QuantScale1Optional)
-	c.Tensor(p.DeqScale2Optional)
-	c.Tensor(p.QuantScale2Optional)
-	c.Tensor(p.QuantOffset2Optional)
-	c.Tensor(p.AntiquantScaleOptional)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.BlockTableOptional)
-	c.Tensor(p.QueryPaddingSizeOptional)
-	c.Tensor(p.KvPaddingSizeOptional)
-	c.Tensor(p.KeyAntiquantScaleOptional)
-	c.Tensor(p.KeyAntiquantOffsetOptional)
-	c.Tensor(p.ValueAntiquantScaleOptional)
-	c.Tensor(p.ValueAntiquantOffsetOptional)
-	c.Tensor(p.KeySharedPrefixOptional)
-	c.Tensor(p.ValueSharedPrefixOptional)
-	c.Ints(p.ActualSharedPrefixLenOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.QueryPaddingSize)
+	c.Tensor(p.KvPaddingSize)
+	c.Tensor(p.KeyAntiquantScale)
+	c.Tensor(p.KeyAntiquantOffset)
+	c.Tensor(p.ValueAntiquantScale)
+	c.Tensor(p.ValueAntiquantOffset)
+	c.Tensor(p.KeySharedPrefix)
+	c.Tensor(p.ValueSharedPrefix)
+	c.Ints(p.ActualSharedPrefixLen)
 	c.Int64(p.NumHeads)
 	c.Float64(p.ScaleValue)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
-	c.Int64(p.SparseMode)
-	c.Int64(p.InnerPrecise)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.InnerPrecise))
 	c.Int64(p.BlockSize)
-	c.Int64(p.AntiquantMode)
+	c.Int64(int64(p.AntiquantMode))
 	c.Bool(p.SoftmaxLseFlag)
 	c.Int64(p.KeyAntiquantMode)
 	c.Int64(p.ValueAntiquantMode)
@@ -1410,48 +1348,48 @@ func (p *FusedInferAttentionScoreV2Params) Encode(c *Call) {
 
 // FusedInferAttentionScoreV3Params are the arguments, in C order.
 type FusedInferAttentionScoreV3Params struct {
-	Query                         *Tensor
-	Key                           []*Tensor
-	Value                         []*Tensor
-	PseShiftOptional              *Tensor // optional
-	AttenMaskOptional             *Tensor // optional
-	ActualSeqLengthsOptional      []int64 // optional
-	ActualSeqLengthsKvOptional    []int64 // optional
-	DeqScale1Optional             *Tensor // optional
-	QuantScale1Optional           *Tensor // optional
-	DeqScale2Optional             *Tensor // optional
-	QuantScale2Optional           *Tensor // optional
-	QuantOffset2Optional          *Tensor // optional, dimensions as QuantScale2Optional
-	AntiquantScaleOptional        *Tensor // optional
-	AntiquantOffsetOptional       *Tensor // optional, dimensions as AntiquantScaleOptional
-	BlockTableOptional            *Tensor // optional
-	QueryPaddingSizeOptional      *Tensor // optional, (1)
-	KvPaddingSizeOptional         *Tensor // optional, (1)
-	KeyAntiquantScaleOptional     *Tensor // optional
-	KeyAntiquantOffsetOptional    *Tensor // optional
-	ValueAntiquantScaleOptional   *Tensor // optional
-	ValueAntiquantOffsetOptional  *Tensor // optional
-	KeySharedPrefixOptional       *Tensor // optional
-	ValueSharedPrefixOptional     *Tensor // optional
-	ActualSharedPrefixLenOptional []int64 // optional
-	QueryRopeOptional             *Tensor // optional
-	KeyRopeOptional               *Tensor // optional
-	KeyRopeAntiquantScaleOptional *Tensor // optional
-	NumHeads                      int64   // heads of the query
-	ScaleValue                    float64
-	PreTokens                     int64 // how far a query sees back
-	NextTokens                    int64 // how far a query sees ahead
-	InputLayout                   string
-	NumKeyValueHeads              int64 // heads of key and value, 0 for as many as the query has
-	SparseMode                    int64 // SparseDense to SparseBand
-	InnerPrecise                  int64
-	BlockSize                     int64 // tokens in a page of the cache
-	AntiquantMode                 int64 // 0 per channel, 1 per token
-	SoftmaxLseFlag                bool
-	KeyAntiquantMode              int64
-	ValueAntiquantMode            int64
-	AttentionOut                  *Tensor // output
-	SoftmaxLse                    *Tensor // output
+	Query                 *Tensor
+	Key                   []*Tensor
+	Value                 []*Tensor
+	PseShift              *Tensor // optional
+	AttenMask             *Tensor // optional
+	ActualSeqLengths      []int64 // optional
+	ActualSeqLengthsKv    []int64 // optional
+	DeqScale1             *Tensor // optional
+	QuantScale1           *Tensor // optional
+	DeqScale2             *Tensor // optional
+	QuantScale2           *Tensor // optional
+	QuantOffset2          *Tensor // optional, dimensions as QuantScale2
+	AntiquantScale        *Tensor // optional
+	AntiquantOffset       *Tensor // optional, dimensions as AntiquantScale
+	BlockTable            *Tensor // optional
+	QueryPaddingSize      *Tensor // optional, (1)
+	KvPaddingSize         *Tensor // optional, (1)
+	KeyAntiquantScale     *Tensor // optional
+	KeyAntiquantOffset    *Tensor // optional
+	ValueAntiquantScale   *Tensor // optional
+	ValueAntiquantOffset  *Tensor // optional
+	KeySharedPrefix       *Tensor // optional
+	ValueSharedPrefix     *Tensor // optional
+	ActualSharedPrefixLen []int64 // optional
+	QueryRope             *Tensor // optional
+	KeyRope               *Tensor // optional
+	KeyRopeAntiquantScale *Tensor // optional
+	NumHeads              int64   // heads of the query
+	ScaleValue            float64
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
+	InputLayout           Layout
+	NumKeyValueHeads      int64      // heads of key and value, 0 for as many as the query has
+	SparseMode            SparseMode // SparseDense to SparseBand
+	InnerPrecise          InnerPrecise
+	BlockSize             int64 // tokens in a page of the cache
+	AntiquantMode         AntiquantMode
+	SoftmaxLseFlag        bool
+	KeyAntiquantMode      int64
+	ValueAntiquantMode    int64
+	AttentionOut          *Tensor // output
+	SoftmaxLse            *Tensor // output
 }
 
 var opFusedInferAttentionScoreV3 = Operator{
@@ -1460,17 +1398,13 @@ var opFusedInferAttentionScoreV3 = Operator{
 }
 
 // FusedInferAttentionScoreV3 is FusedInferAttentionScoreV2 with the rotated parts of queries and
-// keys as tensors of their own.
-//
-// It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
-// int8 int32 int4; PseShiftOptional, QueryRopeOptional, KeyRopeOptional float16 bfloat16;
-// AttenMaskOptional int8 uint8 bool; DeqScale1Optional, DeqScale2Optional float32 uint64;
-// QuantScale1Optional, SoftmaxLse float32; QuantScale2Optional, QuantOffset2Optional float32
-// bfloat16; AntiquantScaleOptional, AntiquantOffsetOptional, KeyAntiquantScaleOptional,
-// KeyAntiquantOffsetOptional, ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32
-// float16 bfloat16; BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
+// keys as tensors of their own. C: aclnnFusedInferAttentionScoreV3, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P. The emulator computes: Query, AttentionOut float16 bfloat16 int8; Key,
+// Value float16 bfloat16 int8 int32 int4; PseShift, QueryRope, KeyRope float16 bfloat16; AttenMask
+// int8 uint8 bool; DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32;
+// QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset, KeyAntiquantScale,
+// KeyAntiquantOffset, ValueAntiquantScale, ValueAntiquantOffset float32 float16 bfloat16;
+// BlockTable int32.
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1483,40 +1417,40 @@ func (p *FusedInferAttentionScoreV3Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
 	c.Tensors(p.Value)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.ActualSeqLengthsOptional)
-	c.Ints(p.ActualSeqLengthsKvOptional)
-	c.Tensor(p.DeqScale1Optional)
-	c.Tensor(p.QuantScale1Optional)
-	c.Tensor(p.DeqScale2Optional)
-	c.Tensor(p.QuantScale2Optional)
-	c.Tensor(p.QuantOffset2Optional)
-	c.Tensor(p.AntiquantScaleOptional)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.BlockTableOptional)
-	c.Tensor(p.QueryPaddingSizeOptional)
-	c.Tensor(p.KvPaddingSizeOptional)
-	c.Tensor(p.KeyAntiquantScaleOptional)
-	c.Tensor(p.KeyAntiquantOffsetOptional)
-	c.Tensor(p.ValueAntiquantScaleOptional)
-	c.Tensor(p.ValueAntiquantOffsetOptional)
-	c.Tensor(p.KeySharedPrefixOptional)
-	c.Tensor(p.ValueSharedPrefixOptional)
-	c.Ints(p.ActualSharedPrefixLenOptional)
-	c.Tensor(p.QueryRopeOptional)
-	c.Tensor(p.KeyRopeOptional)
-	c.Tensor(p.KeyRopeAntiquantScaleOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.QueryPaddingSize)
+	c.Tensor(p.KvPaddingSize)
+	c.Tensor(p.KeyAntiquantScale)
+	c.Tensor(p.KeyAntiquantOffset)
+	c.Tensor(p.ValueAntiquantScale)
+	c.Tensor(p.ValueAntiquantOffset)
+	c.Tensor(p.KeySharedPrefix)
+	c.Tensor(p.ValueSharedPrefix)
+	c.Ints(p.ActualSharedPrefixLen)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.KeyRopeAntiquantScale)
 	c.Int64(p.NumHeads)
 	c.Float64(p.ScaleValue)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
-	c.Int64(p.SparseMode)
-	c.Int64(p.InnerPrecise)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.InnerPrecise))
 	c.Int64(p.BlockSize)
-	c.Int64(p.AntiquantMode)
+	c.Int64(int64(p.AntiquantMode))
 	c.Bool(p.SoftmaxLseFlag)
 	c.Int64(p.KeyAntiquantMode)
 	c.Int64(p.ValueAntiquantMode)
@@ -1526,51 +1460,51 @@ func (p *FusedInferAttentionScoreV3Params) Encode(c *Call) {
 
 // FusedInferAttentionScoreV4Params are the arguments, in C order.
 type FusedInferAttentionScoreV4Params struct {
-	Query                         *Tensor
-	Key                           []*Tensor
-	Value                         []*Tensor
-	PseShiftOptional              *Tensor // optional
-	AttenMaskOptional             *Tensor // optional
-	ActualSeqLengthsOptional      []int64 // optional
-	ActualSeqLengthsKvOptional    []int64 // optional
-	DeqScale1Optional             *Tensor // optional
-	QuantScale1Optional           *Tensor // optional
-	DeqScale2Optional             *Tensor // optional
-	QuantScale2Optional           *Tensor // optional
-	QuantOffset2Optional          *Tensor // optional, dimensions as QuantScale2Optional
-	AntiquantScaleOptional        *Tensor // optional
-	AntiquantOffsetOptional       *Tensor // optional, dimensions as AntiquantScaleOptional
-	BlockTableOptional            *Tensor // optional
-	QueryPaddingSizeOptional      *Tensor // optional, (1)
-	KvPaddingSizeOptional         *Tensor // optional, (1)
-	KeyAntiquantScaleOptional     *Tensor // optional
-	KeyAntiquantOffsetOptional    *Tensor // optional
-	ValueAntiquantScaleOptional   *Tensor // optional
-	ValueAntiquantOffsetOptional  *Tensor // optional
-	KeySharedPrefixOptional       *Tensor // optional
-	ValueSharedPrefixOptional     *Tensor // optional
-	ActualSharedPrefixLenOptional []int64 // optional
-	QueryRopeOptional             *Tensor // optional
-	KeyRopeOptional               *Tensor // optional
-	KeyRopeAntiquantScaleOptional *Tensor // optional
-	DequantScaleQueryOptional     *Tensor // optional
-	LearnableSinkOptional         *Tensor // optional, (Q_N)
-	NumHeads                      int64   // heads of the query
-	ScaleValue                    float64
-	PreTokens                     int64 // how far a query sees back
-	NextTokens                    int64 // how far a query sees ahead
-	InputLayout                   string
-	NumKeyValueHeads              int64 // heads of key and value, 0 for as many as the query has
-	SparseMode                    int64 // SparseDense to SparseBand
-	InnerPrecise                  int64
-	BlockSize                     int64 // tokens in a page of the cache
-	AntiquantMode                 int64
-	SoftmaxLseFlag                bool
-	KeyAntiquantMode              int64
-	ValueAntiquantMode            int64
-	QueryQuantMode                int64
-	AttentionOut                  *Tensor // output
-	SoftmaxLse                    *Tensor // output
+	Query                 *Tensor
+	Key                   []*Tensor
+	Value                 []*Tensor
+	PseShift              *Tensor // optional
+	AttenMask             *Tensor // optional
+	ActualSeqLengths      []int64 // optional
+	ActualSeqLengthsKv    []int64 // optional
+	DeqScale1             *Tensor // optional
+	QuantScale1           *Tensor // optional
+	DeqScale2             *Tensor // optional
+	QuantScale2           *Tensor // optional
+	QuantOffset2          *Tensor // optional, dimensions as QuantScale2
+	AntiquantScale        *Tensor // optional
+	AntiquantOffset       *Tensor // optional, dimensions as AntiquantScale
+	BlockTable            *Tensor // optional
+	QueryPaddingSize      *Tensor // optional, (1)
+	KvPaddingSize         *Tensor // optional, (1)
+	KeyAntiquantScale     *Tensor // optional
+	KeyAntiquantOffset    *Tensor // optional
+	ValueAntiquantScale   *Tensor // optional
+	ValueAntiquantOffset  *Tensor // optional
+	KeySharedPrefix       *Tensor // optional
+	ValueSharedPrefix     *Tensor // optional
+	ActualSharedPrefixLen []int64 // optional
+	QueryRope             *Tensor // optional
+	KeyRope               *Tensor // optional
+	KeyRopeAntiquantScale *Tensor // optional
+	DequantScaleQuery     *Tensor // optional
+	LearnableSink         *Tensor // optional, (Q_N)
+	NumHeads              int64   // heads of the query
+	ScaleValue            float64
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
+	InputLayout           Layout
+	NumKeyValueHeads      int64      // heads of key and value, 0 for as many as the query has
+	SparseMode            SparseMode // SparseDense to SparseBand
+	InnerPrecise          InnerPrecise
+	BlockSize             int64 // tokens in a page of the cache
+	AntiquantMode         AntiquantMode
+	SoftmaxLseFlag        bool
+	KeyAntiquantMode      int64
+	ValueAntiquantMode    int64
+	QueryQuantMode        int64
+	AttentionOut          *Tensor // output
+	SoftmaxLse            *Tensor // output
 }
 
 var opFusedInferAttentionScoreV4 = Operator{
@@ -1579,16 +1513,12 @@ var opFusedInferAttentionScoreV4 = Operator{
 }
 
 // FusedInferAttentionScoreV4 is FusedInferAttentionScoreV3 with quantised queries and a learnable
-// sink.
-//
-// It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
-// int8 int32 int4; PseShiftOptional float16 bfloat16; DeqScale1Optional, DeqScale2Optional float32
-// uint64; QuantScale1Optional, SoftmaxLse float32; QuantScale2Optional, QuantOffset2Optional
-// float32 bfloat16; AntiquantScaleOptional, AntiquantOffsetOptional, KeyAntiquantScaleOptional,
-// KeyAntiquantOffsetOptional, ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32
-// float16 bfloat16; BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
+// sink. C: aclnnFusedInferAttentionScoreV4, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16 int8
+// int32 int4; PseShift float16 bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1,
+// SoftmaxLse float32; QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset,
+// KeyAntiquantScale, KeyAntiquantOffset, ValueAntiquantScale, ValueAntiquantOffset float32 float16
+// bfloat16; BlockTable int32.
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1601,42 +1531,42 @@ func (p *FusedInferAttentionScoreV4Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
 	c.Tensors(p.Value)
-	c.Tensor(p.PseShiftOptional)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.ActualSeqLengthsOptional)
-	c.Ints(p.ActualSeqLengthsKvOptional)
-	c.Tensor(p.DeqScale1Optional)
-	c.Tensor(p.QuantScale1Optional)
-	c.Tensor(p.DeqScale2Optional)
-	c.Tensor(p.QuantScale2Optional)
-	c.Tensor(p.QuantOffset2Optional)
-	c.Tensor(p.AntiquantScaleOptional)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.BlockTableOptional)
-	c.Tensor(p.QueryPaddingSizeOptional)
-	c.Tensor(p.KvPaddingSizeOptional)
-	c.Tensor(p.KeyAntiquantScaleOptional)
-	c.Tensor(p.KeyAntiquantOffsetOptional)
-	c.Tensor(p.ValueAntiquantScaleOptional)
-	c.Tensor(p.ValueAntiquantOffsetOptional)
-	c.Tensor(p.KeySharedPrefixOptional)
-	c.Tensor(p.ValueSharedPrefixOptional)
-	c.Ints(p.ActualSharedPrefixLenOptional)
-	c.Tensor(p.QueryRopeOptional)
-	c.Tensor(p.KeyRopeOptional)
-	c.Tensor(p.KeyRopeAntiquantScaleOptional)
-	c.Tensor(p.DequantScaleQueryOptional)
-	c.Tensor(p.LearnableSinkOptional)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.QueryPaddingSize)
+	c.Tensor(p.KvPaddingSize)
+	c.Tensor(p.KeyAntiquantScale)
+	c.Tensor(p.KeyAntiquantOffset)
+	c.Tensor(p.ValueAntiquantScale)
+	c.Tensor(p.ValueAntiquantOffset)
+	c.Tensor(p.KeySharedPrefix)
+	c.Tensor(p.ValueSharedPrefix)
+	c.Ints(p.ActualSharedPrefixLen)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.KeyRopeAntiquantScale)
+	c.Tensor(p.DequantScaleQuery)
+	c.Tensor(p.LearnableSink)
 	c.Int64(p.NumHeads)
 	c.Float64(p.ScaleValue)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
-	c.Int64(p.SparseMode)
-	c.Int64(p.InnerPrecise)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.InnerPrecise))
 	c.Int64(p.BlockSize)
-	c.Int64(p.AntiquantMode)
+	c.Int64(int64(p.AntiquantMode))
 	c.Bool(p.SoftmaxLseFlag)
 	c.Int64(p.KeyAntiquantMode)
 	c.Int64(p.ValueAntiquantMode)
@@ -1655,7 +1585,7 @@ type IncreFlashAttentionParams struct {
 	ActualSeqLengths []int64
 	NumHeads         int64 // heads of the query
 	ScaleValue       float64
-	InputLayout      string  // LayoutBSH, LayoutBNSD or LayoutBSND
+	InputLayout      Layout  // LayoutBSH, LayoutBNSD or LayoutBSND
 	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
 	AttentionOut     *Tensor // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
 }
@@ -1666,12 +1596,8 @@ var opIncreFlashAttention = Operator{
 }
 
 // IncreFlashAttention computes attention of one new token for each sequence with a cache of keys
-// and values.
-//
-// It launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask int8 uint8
-// bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
+// and values. C: aclnnIncreFlashAttention, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The
+// emulator computes: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask int8 uint8 bool.
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1689,7 +1615,7 @@ func (p *IncreFlashAttentionParams) Encode(c *Call) {
 	c.Ints(p.ActualSeqLengths)
 	c.Int64(p.NumHeads)
 	c.Float64(p.ScaleValue)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
 	c.Tensor(p.AttentionOut)
 }
@@ -1709,7 +1635,7 @@ type IncreFlashAttentionV2Params struct {
 	QuantOffset2     *Tensor
 	NumHeads         int64 // heads of the query
 	ScaleValue       float64
-	InputLayout      string  // LayoutBSH, LayoutBNSD or LayoutBSND
+	InputLayout      Layout  // LayoutBSH, LayoutBNSD or LayoutBSND
 	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
 	AttentionOut     *Tensor // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
 }
@@ -1719,12 +1645,10 @@ var opIncreFlashAttentionV2 = Operator{
 	Slots: "iiiiihiiiii----o",
 }
 
-// IncreFlashAttentionV2 is IncreFlashAttention that can quantise its steps.
-//
-// It launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value float16 bfloat16; QuantScale2, QuantOffset2 float32
-// bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
+// IncreFlashAttentionV2 is IncreFlashAttention that can quantise its steps. C:
+// aclnnIncreFlashAttentionV2, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
+// computes: Query, Key, Value float16 bfloat16; QuantScale2, QuantOffset2 float32 bfloat16;
+// AttentionOut float16 bfloat16 int8.
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1747,7 +1671,7 @@ func (p *IncreFlashAttentionV2Params) Encode(c *Call) {
 	c.Tensor(p.QuantOffset2)
 	c.Int64(p.NumHeads)
 	c.Float64(p.ScaleValue)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
 	c.Tensor(p.AttentionOut)
 }
@@ -1770,11 +1694,11 @@ type IncreFlashAttentionV3Params struct {
 	Blocktable       *Tensor // (B,maxBlockNumPerSeq)
 	NumHeads         int64   // heads of the query
 	ScaleValue       float64
-	InputLayout      string  // LayoutBSH, LayoutBNSD or LayoutBSND
-	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
-	BlockSize        int64   // tokens in a page of the cache
-	InnerPrecise     int64   // InnerHighPrecision or InnerHighPerformance
-	AttentionOut     *Tensor // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	InputLayout      Layout       // LayoutBSH, LayoutBNSD or LayoutBSND
+	NumKeyValueHeads int64        // heads of key and value, 0 for as many as the query has
+	BlockSize        int64        // tokens in a page of the cache
+	InnerPrecise     InnerPrecise // InnerHighPrecision or InnerHighPerformance
+	AttentionOut     *Tensor      // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
 }
 
 var opIncreFlashAttentionV3 = Operator{
@@ -1782,13 +1706,10 @@ var opIncreFlashAttentionV3 = Operator{
 	Slots: "iiiiihiiiiiiii------o",
 }
 
-// IncreFlashAttentionV3 is IncreFlashAttentionV2 with a paged cache, which may be quantised.
-//
-// It launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value,
-// AttentionOut float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow
-// the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
+// IncreFlashAttentionV3 is IncreFlashAttentionV2 with a paged cache, which may be quantised. C:
+// aclnnIncreFlashAttentionV3, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
+// computes: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value, AttentionOut
+// float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16.
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1814,10 +1735,10 @@ func (p *IncreFlashAttentionV3Params) Encode(c *Call) {
 	c.Tensor(p.Blocktable)
 	c.Int64(p.NumHeads)
 	c.Float64(p.ScaleValue)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
 	c.Int64(p.BlockSize)
-	c.Int64(p.InnerPrecise)
+	c.Int64(int64(p.InnerPrecise))
 	c.Tensor(p.AttentionOut)
 }
 
@@ -1840,11 +1761,11 @@ type IncreFlashAttentionV4Params struct {
 	KvPaddingSize    *Tensor
 	NumHeads         int64 // heads of the query
 	ScaleValue       float64
-	InputLayout      string  // LayoutBSH, LayoutBNSD or LayoutBSND
-	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
-	BlockSize        int64   // tokens in a page of the cache
-	InnerPrecise     int64   // InnerHighPrecision or InnerHighPerformance
-	AttentionOut     *Tensor // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	InputLayout      Layout       // LayoutBSH, LayoutBNSD or LayoutBSND
+	NumKeyValueHeads int64        // heads of key and value, 0 for as many as the query has
+	BlockSize        int64        // tokens in a page of the cache
+	InnerPrecise     InnerPrecise // InnerHighPrecision or InnerHighPerformance
+	AttentionOut     *Tensor      // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
 }
 
 var opIncreFlashAttentionV4 = Operator{
@@ -1852,13 +1773,10 @@ var opIncreFlashAttentionV4 = Operator{
 	Slots: "iiiiihiiiiiiiii------o",
 }
 
-// IncreFlashAttentionV4 is IncreFlashAttentionV3 with keys and values padded on the left.
-//
-// It launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value,
-// AttentionOut float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16; Blocktable int32.
-// Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
+// IncreFlashAttentionV4 is IncreFlashAttentionV3 with keys and values padded on the left. C:
+// aclnnIncreFlashAttentionV4, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
+// computes: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value, AttentionOut
+// float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16; Blocktable int32.
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1885,10 +1803,10 @@ func (p *IncreFlashAttentionV4Params) Encode(c *Call) {
 	c.Tensor(p.KvPaddingSize)
 	c.Int64(p.NumHeads)
 	c.Float64(p.ScaleValue)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
 	c.Int64(p.BlockSize)
-	c.Int64(p.InnerPrecise)
+	c.Int64(int64(p.InnerPrecise))
 	c.Tensor(p.AttentionOut)
 }
 
@@ -1923,23 +1841,23 @@ type InnerFusedInferAttentionScoreParams struct {
 	KeyRopeAntiquantScale *Tensor
 	DequantScaleQuery     *Tensor
 	LearnableSink         *Tensor
-	QStartIdxOptional     []int64 // optional
-	KvStartIdxOptional    []int64 // optional
+	QStartIdx             []int64 // optional
+	KvStartIdx            []int64 // optional
 	NumHeads              int64   // heads of the query
 	ScaleValue            float64
 	PreTokens             int64 // how far a query sees back
 	NextTokens            int64 // how far a query sees ahead
-	InputLayout           string
+	InputLayout           Layout
 	NumKeyValueHeads      int64
-	SparseMode            int64 // SparseDense to SparseBand
-	InnerPrecise          int64
+	SparseMode            SparseMode // SparseDense to SparseBand
+	InnerPrecise          InnerPrecise
 	BlockSize             int64
-	AntiquantMode         int64
+	AntiquantMode         AntiquantMode
 	SoftmaxLseFlag        bool
 	KeyAntiquantMode      int64
 	ValueAntiquantMode    int64
 	QueryQuantMode        int64
-	PseType               int64 // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
+	PseType               PseType
 	OutType               int64
 	AttentionOut          *Tensor // output
 	SoftmaxLse            *Tensor // output
@@ -1951,10 +1869,9 @@ var opInnerFusedInferAttentionScore = Operator{
 }
 
 // InnerFusedInferAttentionScore is FusedInferAttentionScoreV4 with starts for a bias of slopes and
-// the output's dtype; CANN calls it within others.
-//
-// It launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: CANN calls it within other operators, which are implemented.
+// the output's dtype; CANN calls it within others. C: aclnnInnerFusedInferAttentionScore, CANN
+// since 2026-08. The emulator does not implement it: CANN calls it within other operators, which
+// are implemented.
 func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionScoreParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1995,23 +1912,23 @@ func (p *InnerFusedInferAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.KeyRopeAntiquantScale)
 	c.Tensor(p.DequantScaleQuery)
 	c.Tensor(p.LearnableSink)
-	c.Ints(p.QStartIdxOptional)
-	c.Ints(p.KvStartIdxOptional)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
 	c.Int64(p.NumHeads)
 	c.Float64(p.ScaleValue)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
-	c.Int64(p.SparseMode)
-	c.Int64(p.InnerPrecise)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.InnerPrecise))
 	c.Int64(p.BlockSize)
-	c.Int64(p.AntiquantMode)
+	c.Int64(int64(p.AntiquantMode))
 	c.Bool(p.SoftmaxLseFlag)
 	c.Int64(p.KeyAntiquantMode)
 	c.Int64(p.ValueAntiquantMode)
 	c.Int64(p.QueryQuantMode)
-	c.Int64(p.PseType)
+	c.Int64(int64(p.PseType))
 	c.Int64(p.OutType)
 	c.Tensor(p.AttentionOut)
 	c.Tensor(p.SoftmaxLse)
@@ -2031,11 +1948,8 @@ var opInterleaveRope = Operator{
 }
 
 // InterleaveRope rotates elements by their positions, those of even and odd places being paired and
-// put into two halves.
-//
-// It launches aclnnInterleaveRope (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs
+// put into two halves. C: aclnnInterleaveRope, CANN since 2026-08. Not on Ascend910, Ascend310P.
+// The emulator computes: X, Cos, Sin, Out float32 float16 bfloat16.
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2053,30 +1967,30 @@ func (p *InterleaveRopeParams) Encode(c *Call) {
 
 // MlaPrologParams are the arguments, in C order.
 type MlaPrologParams struct {
-	TokenX                     *Tensor
-	WeightDq                   *Tensor // (He,Hcq)
-	WeightUqQr                 *Tensor
-	WeightUk                   *Tensor // (N,D,Hckv)
-	WeightDkvKr                *Tensor // (He,Hckv+Dr)
-	RmsnormGammaCq             *Tensor // (Hcq)
-	RmsnormGammaCkv            *Tensor // (Hckv)
-	RopeSin                    *Tensor
-	RopeCos                    *Tensor
-	CacheIndex                 *Tensor
-	KvCacheRef                 *Tensor // read and written, (BlockNum,BlockSize,Nkv,Hckv)
-	KrCacheRef                 *Tensor // read and written, (BlockNum,BlockSize,Nkv,Dr)
-	DequantScaleXOptional      *Tensor // optional
-	DequantScaleWDqOptional    *Tensor // optional, (1,Hcq)
-	DequantScaleWUqQrOptional  *Tensor // optional
-	DequantScaleWDkvKrOptional *Tensor // optional, (1,Hckv+Dr)
-	QuantScaleCkvOptional      *Tensor // optional, (1,Hckv)
-	QuantScaleCkrOptional      *Tensor // optional, (1,Dr)
-	SmoothScalesCqOptional     *Tensor // optional, (1,Hcq)
-	RmsnormEpsilonCq           float64
-	RmsnormEpsilonCkv          float64
-	CacheModeOptional          string  // optional, "PA_BSND" or "PA_NZ"
-	QueryOut                   *Tensor // output
-	QueryRopeOut               *Tensor // output
+	TokenX             *Tensor
+	WeightDq           *Tensor // (He,Hcq)
+	WeightUqQr         *Tensor
+	WeightUk           *Tensor // (N,D,Hckv)
+	WeightDkvKr        *Tensor // (He,Hckv+Dr)
+	RmsnormGammaCq     *Tensor // (Hcq)
+	RmsnormGammaCkv    *Tensor // (Hckv)
+	RopeSin            *Tensor
+	RopeCos            *Tensor
+	CacheIndex         *Tensor
+	KvCache            *Tensor // read and written, (BlockNum,BlockSize,Nkv,Hckv)
+	KrCache            *Tensor // read and written, (BlockNum,BlockSize,Nkv,Dr)
+	DequantScaleX      *Tensor // optional
+	DequantScaleWDq    *Tensor // optional, (1,Hcq)
+	DequantScaleWUqQr  *Tensor // optional
+	DequantScaleWDkvKr *Tensor // optional, (1,Hckv+Dr)
+	QuantScaleCkv      *Tensor // optional, (1,Hckv)
+	QuantScaleCkr      *Tensor // optional, (1,Dr)
+	SmoothScalesCq     *Tensor // optional, (1,Hcq)
+	RmsnormEpsilonCq   float64
+	RmsnormEpsilonCkv  float64
+	CacheMode          CacheMode // optional, CachePagedBSND or CachePagedNZ
+	QueryOut           *Tensor   // output
+	QueryRopeOut       *Tensor   // output
 }
 
 var opMlaProlog = Operator{
@@ -2085,14 +1999,10 @@ var opMlaProlog = Operator{
 }
 
 // MlaProlog computes what comes before latent attention: queries from their compressed form,
-// rotated, and compressed keys, which go to caches.
-//
-// It launches aclnnMlaProlog (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: TokenX, WeightDq, WeightUk, WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv,
-// RopeSin, RopeCos, QueryOut, QueryRopeOut bfloat16; WeightUqQr, KvCacheRef, KrCacheRef bfloat16
-// int8; CacheIndex int64; DequantScaleWUqQrOptional, QuantScaleCkvOptional, QuantScaleCkrOptional,
-// SmoothScalesCqOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog/docs
+// rotated, and compressed keys, which go to caches. C: aclnnMlaProlog, CANN 8.1.RC1 only. The
+// emulator computes: TokenX, WeightDq, WeightUk, WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv,
+// RopeSin, RopeCos, QueryOut, QueryRopeOut bfloat16; WeightUqQr, KvCache, KrCache bfloat16 int8;
+// CacheIndex int64; DequantScaleWUqQr, QuantScaleCkv, QuantScaleCkr, SmoothScalesCq float32.
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2112,49 +2022,49 @@ func (p *MlaPrologParams) Encode(c *Call) {
 	c.Tensor(p.RopeSin)
 	c.Tensor(p.RopeCos)
 	c.Tensor(p.CacheIndex)
-	c.Tensor(p.KvCacheRef)
-	c.Tensor(p.KrCacheRef)
-	c.Tensor(p.DequantScaleXOptional)
-	c.Tensor(p.DequantScaleWDqOptional)
-	c.Tensor(p.DequantScaleWUqQrOptional)
-	c.Tensor(p.DequantScaleWDkvKrOptional)
-	c.Tensor(p.QuantScaleCkvOptional)
-	c.Tensor(p.QuantScaleCkrOptional)
-	c.Tensor(p.SmoothScalesCqOptional)
+	c.Tensor(p.KvCache)
+	c.Tensor(p.KrCache)
+	c.Tensor(p.DequantScaleX)
+	c.Tensor(p.DequantScaleWDq)
+	c.Tensor(p.DequantScaleWUqQr)
+	c.Tensor(p.DequantScaleWDkvKr)
+	c.Tensor(p.QuantScaleCkv)
+	c.Tensor(p.QuantScaleCkr)
+	c.Tensor(p.SmoothScalesCq)
 	c.Float64(p.RmsnormEpsilonCq)
 	c.Float64(p.RmsnormEpsilonCkv)
-	c.OptStr(p.CacheModeOptional)
+	c.OptStr(string(p.CacheMode))
 	c.Tensor(p.QueryOut)
 	c.Tensor(p.QueryRopeOut)
 }
 
 // MlaPrologV2Params are the arguments, in C order.
 type MlaPrologV2Params struct {
-	TokenX                       *Tensor
-	WeightDq                     *Tensor
-	WeightUqQr                   *Tensor
-	WeightUk                     *Tensor
-	WeightDkvKr                  *Tensor
-	RmsnormGammaCq               *Tensor
-	RmsnormGammaCkv              *Tensor
-	RopeSin                      *Tensor
-	RopeCos                      *Tensor
-	CacheIndex                   *Tensor
-	KvCacheRef                   *Tensor // read and written
-	KrCacheRef                   *Tensor // read and written
-	DequantScaleXOptional        *Tensor // optional
-	DequantScaleWDqOptional      *Tensor // optional
-	DequantScaleWUqQrOptional    *Tensor // optional
-	DequantScaleWDkvKrOptional   *Tensor // optional
-	QuantScaleCkvOptional        *Tensor // optional
-	QuantScaleCkrOptional        *Tensor // optional
-	SmoothScalesCqOptional       *Tensor // optional
-	RmsnormEpsilonCq             float64
-	RmsnormEpsilonCkv            float64
-	CacheModeOptional            string  // optional, "PA_BSND" or "PA_NZ"
-	QueryOut                     *Tensor // output
-	QueryRopeOut                 *Tensor // output
-	DequantScaleQNopeOutOptional *Tensor // optional output
+	TokenX               *Tensor
+	WeightDq             *Tensor
+	WeightUqQr           *Tensor
+	WeightUk             *Tensor
+	WeightDkvKr          *Tensor
+	RmsnormGammaCq       *Tensor
+	RmsnormGammaCkv      *Tensor
+	RopeSin              *Tensor
+	RopeCos              *Tensor
+	CacheIndex           *Tensor
+	KvCache              *Tensor // read and written
+	KrCache              *Tensor // read and written
+	DequantScaleX        *Tensor // optional
+	DequantScaleWDq      *Tensor // optional
+	DequantScaleWUqQr    *Tensor // optional
+	DequantScaleWDkvKr   *Tensor // optional
+	QuantScaleCkv        *Tensor // optional
+	QuantScaleCkr        *Tensor // optional
+	SmoothScalesCq       *Tensor // optional
+	RmsnormEpsilonCq     float64
+	RmsnormEpsilonCkv    float64
+	CacheMode            CacheMode // optional, CachePagedBSND or CachePagedNZ
+	QueryOut             *Tensor   // output
+	QueryRopeOut         *Tensor   // output
+	DequantScaleQNopeOut *Tensor   // optional output
 }
 
 var opMlaPrologV2 = Operator{
@@ -2162,12 +2072,10 @@ var opMlaPrologV2 = Operator{
 	Slots: "iiiiiiiiiiiiiiiiiii---ooo",
 }
 
-// MlaPrologV2 is MlaProlog that gives the queries' scales as well.
-//
-// It launches aclnnMlaPrologV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr, RmsnormGammaCq,
-// RmsnormGammaCkv, RopeSin, RopeCos, KvCacheRef, KrCacheRef, QueryOut, QueryRopeOut bfloat16;
-// CacheIndex int64.
+// MlaPrologV2 is MlaProlog that gives the queries' scales as well. C: aclnnMlaPrologV2, CANN since
+// 2026-08. The emulator computes: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr,
+// RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, KvCache, KrCache, QueryOut, QueryRopeOut
+// bfloat16; CacheIndex int64.
 func MlaPrologV2(st *acl.Stream, p MlaPrologV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2187,50 +2095,50 @@ func (p *MlaPrologV2Params) Encode(c *Call) {
 	c.Tensor(p.RopeSin)
 	c.Tensor(p.RopeCos)
 	c.Tensor(p.CacheIndex)
-	c.Tensor(p.KvCacheRef)
-	c.Tensor(p.KrCacheRef)
-	c.Tensor(p.DequantScaleXOptional)
-	c.Tensor(p.DequantScaleWDqOptional)
-	c.Tensor(p.DequantScaleWUqQrOptional)
-	c.Tensor(p.DequantScaleWDkvKrOptional)
-	c.Tensor(p.QuantScaleCkvOptional)
-	c.Tensor(p.QuantScaleCkrOptional)
-	c.Tensor(p.SmoothScalesCqOptional)
+	c.Tensor(p.KvCache)
+	c.Tensor(p.KrCache)
+	c.Tensor(p.DequantScaleX)
+	c.Tensor(p.DequantScaleWDq)
+	c.Tensor(p.DequantScaleWUqQr)
+	c.Tensor(p.DequantScaleWDkvKr)
+	c.Tensor(p.QuantScaleCkv)
+	c.Tensor(p.QuantScaleCkr)
+	c.Tensor(p.SmoothScalesCq)
 	c.Float64(p.RmsnormEpsilonCq)
 	c.Float64(p.RmsnormEpsilonCkv)
-	c.OptStr(p.CacheModeOptional)
+	c.OptStr(string(p.CacheMode))
 	c.Tensor(p.QueryOut)
 	c.Tensor(p.QueryRopeOut)
-	c.Tensor(p.DequantScaleQNopeOutOptional)
+	c.Tensor(p.DequantScaleQNopeOut)
 }
 
 // MlaPrologV2WeightNzParams are the arguments, in C order.
 type MlaPrologV2WeightNzParams struct {
-	TokenX                       *Tensor
-	WeightDq                     *Tensor // (He,Hcq)
-	WeightUqQr                   *Tensor
-	WeightUk                     *Tensor // (N,D,Hckv)
-	WeightDkvKr                  *Tensor // (He,Hckv+Dr)
-	RmsnormGammaCq               *Tensor // (Hcq)
-	RmsnormGammaCkv              *Tensor // (Hckv)
-	RopeSin                      *Tensor
-	RopeCos                      *Tensor
-	CacheIndex                   *Tensor
-	KvCacheRef                   *Tensor // read and written, (BlockNum,BlockSize,Nkv,Hckv)
-	KrCacheRef                   *Tensor // read and written, (BlockNum,BlockSize,Nkv,Dr)
-	DequantScaleXOptional        *Tensor // optional
-	DequantScaleWDqOptional      *Tensor // optional, (1,Hcq)
-	DequantScaleWUqQrOptional    *Tensor // optional
-	DequantScaleWDkvKrOptional   *Tensor // optional, (1,Hckv+Dr)
-	QuantScaleCkvOptional        *Tensor // optional, (1,Hckv)
-	QuantScaleCkrOptional        *Tensor // optional, (1,Dr)
-	SmoothScalesCqOptional       *Tensor // optional, (1,Hcq)
-	RmsnormEpsilonCq             float64
-	RmsnormEpsilonCkv            float64
-	CacheModeOptional            string  // optional, "PA_BSND" or "PA_NZ"
-	QueryOut                     *Tensor // output
-	QueryRopeOut                 *Tensor // output
-	DequantScaleQNopeOutOptional *Tensor // optional output
+	TokenX               *Tensor
+	WeightDq             *Tensor // (He,Hcq)
+	WeightUqQr           *Tensor
+	WeightUk             *Tensor // (N,D,Hckv)
+	WeightDkvKr          *Tensor // (He,Hckv+Dr)
+	RmsnormGammaCq       *Tensor // (Hcq)
+	RmsnormGammaCkv      *Tensor // (Hckv)
+	RopeSin              *Tensor
+	RopeCos              *Tensor
+	CacheIndex           *Tensor
+	KvCache              *Tensor // read and written, (BlockNum,BlockSize,Nkv,Hckv)
+	KrCache              *Tensor // read and written, (BlockNum,BlockSize,Nkv,Dr)
+	DequantScaleX        *Tensor // optional
+	DequantScaleWDq      *Tensor // optional, (1,Hcq)
+	DequantScaleWUqQr    *Tensor // optional
+	DequantScaleWDkvKr   *Tensor // optional, (1,Hckv+Dr)
+	QuantScaleCkv        *Tensor // optional, (1,Hckv)
+	QuantScaleCkr        *Tensor // optional, (1,Dr)
+	SmoothScalesCq       *Tensor // optional, (1,Hcq)
+	RmsnormEpsilonCq     float64
+	RmsnormEpsilonCkv    float64
+	CacheMode            CacheMode // optional, CachePagedBSND or CachePagedNZ
+	QueryOut             *Tensor   // output
+	QueryRopeOut         *Tensor   // output
+	DequantScaleQNopeOut *Tensor   // optional output
 }
 
 var opMlaPrologV2WeightNz = Operator{
@@ -2238,16 +2146,12 @@ var opMlaPrologV2WeightNz = Operator{
 	Slots: "iiiiiiiiiiiiiiiiiii---ooo",
 }
 
-// MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well.
-//
-// It launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: TokenX, WeightDq, WeightDkvKr, KvCacheRef, KrCacheRef, QueryOut bfloat16
-// int8; WeightUqQr int8; WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut
-// bfloat16; CacheIndex int64; DequantScaleXOptional, DequantScaleWDqOptional,
-// DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
-// QuantScaleCkrOptional, SmoothScalesCqOptional, DequantScaleQNopeOutOptional float32. Its checks
-// follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs
+// MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well. C:
+// aclnnMlaPrologV2WeightNz, CANN since 2026-08. The emulator computes: TokenX, WeightDq,
+// WeightDkvKr, KvCache, KrCache, QueryOut bfloat16 int8; WeightUqQr int8; WeightUk, RmsnormGammaCq,
+// RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut bfloat16; CacheIndex int64; DequantScaleX,
+// DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkv, QuantScaleCkr,
+// SmoothScalesCq, DequantScaleQNopeOut float32.
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2267,63 +2171,63 @@ func (p *MlaPrologV2WeightNzParams) Encode(c *Call) {
 	c.Tensor(p.RopeSin)
 	c.Tensor(p.RopeCos)
 	c.Tensor(p.CacheIndex)
-	c.Tensor(p.KvCacheRef)
-	c.Tensor(p.KrCacheRef)
-	c.Tensor(p.DequantScaleXOptional)
-	c.Tensor(p.DequantScaleWDqOptional)
-	c.Tensor(p.DequantScaleWUqQrOptional)
-	c.Tensor(p.DequantScaleWDkvKrOptional)
-	c.Tensor(p.QuantScaleCkvOptional)
-	c.Tensor(p.QuantScaleCkrOptional)
-	c.Tensor(p.SmoothScalesCqOptional)
+	c.Tensor(p.KvCache)
+	c.Tensor(p.KrCache)
+	c.Tensor(p.DequantScaleX)
+	c.Tensor(p.DequantScaleWDq)
+	c.Tensor(p.DequantScaleWUqQr)
+	c.Tensor(p.DequantScaleWDkvKr)
+	c.Tensor(p.QuantScaleCkv)
+	c.Tensor(p.QuantScaleCkr)
+	c.Tensor(p.SmoothScalesCq)
 	c.Float64(p.RmsnormEpsilonCq)
 	c.Float64(p.RmsnormEpsilonCkv)
-	c.OptStr(p.CacheModeOptional)
+	c.OptStr(string(p.CacheMode))
 	c.Tensor(p.QueryOut)
 	c.Tensor(p.QueryRopeOut)
-	c.Tensor(p.DequantScaleQNopeOutOptional)
+	c.Tensor(p.DequantScaleQNopeOut)
 }
 
 // MlaPrologV3Params are the arguments, in C order.
 type MlaPrologV3Params struct {
-	TokenX                     *Tensor
-	WeightDq                   *Tensor
-	WeightUqQr                 *Tensor
-	WeightUk                   *Tensor
-	WeightDkvKr                *Tensor
-	RmsnormGammaCq             *Tensor
-	RmsnormGammaCkv            *Tensor
-	RopeSin                    *Tensor
-	RopeCos                    *Tensor
-	KvCacheRef                 *Tensor // read and written
-	KrCacheRef                 *Tensor // read and written
-	CacheIndexOptional         *Tensor // optional
-	DequantScaleXOptional      *Tensor // optional
-	DequantScaleWDqOptional    *Tensor // optional
-	DequantScaleWUqQrOptional  *Tensor // optional
-	DequantScaleWDkvKrOptional *Tensor // optional
-	QuantScaleCkvOptional      *Tensor // optional
-	QuantScaleCkrOptional      *Tensor // optional
-	SmoothScalesCqOptional     *Tensor // optional
-	ActualSeqLenOptional       *Tensor // optional
-	RmsnormEpsilonCq           float64
-	RmsnormEpsilonCkv          float64
-	CacheModeOptional          string // optional, "PA_BSND", "PA_NZ", "PA_BLK_BSND", "PA_BLK_NZ", "BSND" or "TND"
-	QueryNormFlag              bool
-	WeightQuantMode            int64
-	KvCacheQuantMode           int64 // 0 none, 1 per tensor, 2 per channel, 3 per token and group
-	QueryQuantMode             int64
-	CkvkrRepoMode              int64
-	QuantScaleRepoMode         int64
-	TileSize                   int64
-	KNopeClipAlpha             float64
-	QcQrScale                  float64
-	KcScale                    float64
-	QueryOut                   *Tensor // output
-	QueryRopeOut               *Tensor // output
-	DequantScaleQNopeOut       *Tensor // output
-	QueryNormOut               *Tensor // output
-	DequantScaleQNormOut       *Tensor // output
+	TokenX               *Tensor
+	WeightDq             *Tensor
+	WeightUqQr           *Tensor
+	WeightUk             *Tensor
+	WeightDkvKr          *Tensor
+	RmsnormGammaCq       *Tensor
+	RmsnormGammaCkv      *Tensor
+	RopeSin              *Tensor
+	RopeCos              *Tensor
+	KvCache              *Tensor // read and written
+	KrCache              *Tensor // read and written
+	CacheIndex           *Tensor // optional
+	DequantScaleX        *Tensor // optional
+	DequantScaleWDq      *Tensor // optional
+	DequantScaleWUqQr    *Tensor // optional
+	DequantScaleWDkvKr   *Tensor // optional
+	QuantScaleCkv        *Tensor // optional
+	QuantScaleCkr        *Tensor // optional
+	SmoothScalesCq       *Tensor // optional
+	ActualSeqLen         *Tensor // optional
+	RmsnormEpsilonCq     float64
+	RmsnormEpsilonCkv    float64
+	CacheMode            CacheMode // optional, CachePagedBSND to CacheTND
+	QueryNormFlag        bool
+	WeightQuantMode      int64
+	KvCacheQuantMode     CacheQuantMode
+	QueryQuantMode       int64
+	CkvkrRepoMode        int64
+	QuantScaleRepoMode   int64
+	TileSize             int64
+	KNopeClipAlpha       float64
+	QcQrScale            float64
+	KcScale              float64
+	QueryOut             *Tensor // output
+	QueryRopeOut         *Tensor // output
+	DequantScaleQNopeOut *Tensor // output
+	QueryNormOut         *Tensor // output
+	DequantScaleQNormOut *Tensor // output
 }
 
 var opMlaPrologV3 = Operator{
@@ -2331,12 +2235,10 @@ var opMlaPrologV3 = Operator{
 	Slots: "iiiiiiiiiiiiiiiiiiii-------------ooooo",
 }
 
-// MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries.
-//
-// It launches aclnnMlaPrologV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr, RmsnormGammaCq,
-// RmsnormGammaCkv, RopeSin, RopeCos, KvCacheRef, KrCacheRef, QueryOut, QueryRopeOut bfloat16;
-// CacheIndexOptional int64.
+// MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries. C:
+// aclnnMlaPrologV3, CANN since 2026-08. The emulator computes: TokenX, WeightDq, WeightUqQr,
+// WeightUk, WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, KvCache, KrCache,
+// QueryOut, QueryRopeOut bfloat16; CacheIndex int64.
 func MlaPrologV3(st *acl.Stream, p MlaPrologV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2355,23 +2257,23 @@ func (p *MlaPrologV3Params) Encode(c *Call) {
 	c.Tensor(p.RmsnormGammaCkv)
 	c.Tensor(p.RopeSin)
 	c.Tensor(p.RopeCos)
-	c.Tensor(p.KvCacheRef)
-	c.Tensor(p.KrCacheRef)
-	c.Tensor(p.CacheIndexOptional)
-	c.Tensor(p.DequantScaleXOptional)
-	c.Tensor(p.DequantScaleWDqOptional)
-	c.Tensor(p.DequantScaleWUqQrOptional)
-	c.Tensor(p.DequantScaleWDkvKrOptional)
-	c.Tensor(p.QuantScaleCkvOptional)
-	c.Tensor(p.QuantScaleCkrOptional)
-	c.Tensor(p.SmoothScalesCqOptional)
-	c.Tensor(p.ActualSeqLenOptional)
+	c.Tensor(p.KvCache)
+	c.Tensor(p.KrCache)
+	c.Tensor(p.CacheIndex)
+	c.Tensor(p.DequantScaleX)
+	c.Tensor(p.DequantScaleWDq)
+	c.Tensor(p.DequantScaleWUqQr)
+	c.Tensor(p.DequantScaleWDkvKr)
+	c.Tensor(p.QuantScaleCkv)
+	c.Tensor(p.QuantScaleCkr)
+	c.Tensor(p.SmoothScalesCq)
+	c.Tensor(p.ActualSeqLen)
 	c.Float64(p.RmsnormEpsilonCq)
 	c.Float64(p.RmsnormEpsilonCkv)
-	c.OptStr(p.CacheModeOptional)
+	c.OptStr(string(p.CacheMode))
 	c.Bool(p.QueryNormFlag)
 	c.Int64(p.WeightQuantMode)
-	c.Int64(p.KvCacheQuantMode)
+	c.Int64(int64(p.KvCacheQuantMode))
 	c.Int64(p.QueryQuantMode)
 	c.Int64(p.CkvkrRepoMode)
 	c.Int64(p.QuantScaleRepoMode)
@@ -2388,44 +2290,44 @@ func (p *MlaPrologV3Params) Encode(c *Call) {
 
 // MlaPrologV3WeightNzParams are the arguments, in C order.
 type MlaPrologV3WeightNzParams struct {
-	TokenX                       *Tensor
-	WeightDq                     *Tensor // (He,Hcq)
-	WeightUqQr                   *Tensor
-	WeightUk                     *Tensor // (N,D,Hckv)
-	WeightDkvKr                  *Tensor // (He,Hckv+Dr)
-	RmsnormGammaCq               *Tensor // (Hcq)
-	RmsnormGammaCkv              *Tensor // (Hckv)
-	RopeSin                      *Tensor
-	RopeCos                      *Tensor
-	KvCacheRef                   *Tensor // read and written
-	KrCacheRef                   *Tensor // read and written
-	CacheIndexOptional           *Tensor // optional
-	DequantScaleXOptional        *Tensor // optional
-	DequantScaleWDqOptional      *Tensor // optional
-	DequantScaleWUqQrOptional    *Tensor // optional
-	DequantScaleWDkvKrOptional   *Tensor // optional
-	QuantScaleCkvOptional        *Tensor // optional
-	QuantScaleCkrOptional        *Tensor // optional, (1,Dr)
-	SmoothScalesCqOptional       *Tensor // optional, (1,Hcq)
-	ActualSeqLenOptional         *Tensor // optional, (B)
-	RmsnormEpsilonCq             float64
-	RmsnormEpsilonCkv            float64
-	CacheModeOptional            string // optional, "PA_BSND", "PA_NZ", "PA_BLK_BSND", "PA_BLK_NZ", "BSND" or "TND"
-	QueryNormFlag                bool
-	WeightQuantMode              int64
-	KvCacheQuantMode             int64 // 0 none, 1 per tensor, 2 per channel, 3 per token and group
-	QueryQuantMode               int64
-	CkvkrRepoMode                int64
-	QuantScaleRepoMode           int64
-	TileSize                     int64
-	KNopeClipAlpha               float64
-	QcQrScale                    float64
-	KcScale                      float64
-	QueryOut                     *Tensor // output
-	QueryRopeOut                 *Tensor // output
-	DequantScaleQNopeOutOptional *Tensor // optional output
-	QueryNormOutOptional         *Tensor // optional output
-	DequantScaleQNormOutOptional *Tensor // optional output
+	TokenX               *Tensor
+	WeightDq             *Tensor // (He,Hcq)
+	WeightUqQr           *Tensor
+	WeightUk             *Tensor // (N,D,Hckv)
+	WeightDkvKr          *Tensor // (He,Hckv+Dr)
+	RmsnormGammaCq       *Tensor // (Hcq)
+	RmsnormGammaCkv      *Tensor // (Hckv)
+	RopeSin              *Tensor
+	RopeCos              *Tensor
+	KvCache              *Tensor // read and written
+	KrCache              *Tensor // read and written
+	CacheIndex           *Tensor // optional
+	DequantScaleX        *Tensor // optional
+	DequantScaleWDq      *Tensor // optional
+	DequantScaleWUqQr    *Tensor // optional
+	DequantScaleWDkvKr   *Tensor // optional
+	QuantScaleCkv        *Tensor // optional
+	QuantScaleCkr        *Tensor // optional, (1,Dr)
+	SmoothScalesCq       *Tensor // optional, (1,Hcq)
+	ActualSeqLen         *Tensor // optional, (B)
+	RmsnormEpsilonCq     float64
+	RmsnormEpsilonCkv    float64
+	CacheMode            CacheMode // optional, CachePagedBSND to CacheTND
+	QueryNormFlag        bool
+	WeightQuantMode      int64
+	KvCacheQuantMode     CacheQuantMode
+	QueryQuantMode       int64
+	CkvkrRepoMode        int64
+	QuantScaleRepoMode   int64
+	TileSize             int64
+	KNopeClipAlpha       float64
+	QcQrScale            float64
+	KcScale              float64
+	QueryOut             *Tensor // output
+	QueryRopeOut         *Tensor // output
+	DequantScaleQNopeOut *Tensor // optional output
+	QueryNormOut         *Tensor // optional output
+	DequantScaleQNormOut *Tensor // optional output
 }
 
 var opMlaPrologV3WeightNz = Operator{
@@ -2434,15 +2336,11 @@ var opMlaPrologV3WeightNz = Operator{
 }
 
 // MlaPrologV3WeightNz is MlaPrologV2WeightNz with modes of quantisation for weights, caches and
-// queries.
-//
-// It launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightDkvKr, KvCacheRef, KrCacheRef,
-// QueryOut bfloat16 int8; WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut
-// bfloat16; CacheIndexOptional int64; DequantScaleXOptional, DequantScaleWDqOptional,
-// DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
-// QuantScaleCkrOptional, DequantScaleQNopeOutOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs
+// queries. C: aclnnMlaPrologV3WeightNz, CANN since 2026-08. The emulator computes: TokenX,
+// WeightDq, WeightUqQr, WeightDkvKr, KvCache, KrCache, QueryOut bfloat16 int8; WeightUk,
+// RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut bfloat16; CacheIndex int64;
+// DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkv,
+// QuantScaleCkr, DequantScaleQNopeOut float32.
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2461,23 +2359,23 @@ func (p *MlaPrologV3WeightNzParams) Encode(c *Call) {
 	c.Tensor(p.RmsnormGammaCkv)
 	c.Tensor(p.RopeSin)
 	c.Tensor(p.RopeCos)
-	c.Tensor(p.KvCacheRef)
-	c.Tensor(p.KrCacheRef)
-	c.Tensor(p.CacheIndexOptional)
-	c.Tensor(p.DequantScaleXOptional)
-	c.Tensor(p.DequantScaleWDqOptional)
-	c.Tensor(p.DequantScaleWUqQrOptional)
-	c.Tensor(p.DequantScaleWDkvKrOptional)
-	c.Tensor(p.QuantScaleCkvOptional)
-	c.Tensor(p.QuantScaleCkrOptional)
-	c.Tensor(p.SmoothScalesCqOptional)
-	c.Tensor(p.ActualSeqLenOptional)
+	c.Tensor(p.KvCache)
+	c.Tensor(p.KrCache)
+	c.Tensor(p.CacheIndex)
+	c.Tensor(p.DequantScaleX)
+	c.Tensor(p.DequantScaleWDq)
+	c.Tensor(p.DequantScaleWUqQr)
+	c.Tensor(p.DequantScaleWDkvKr)
+	c.Tensor(p.QuantScaleCkv)
+	c.Tensor(p.QuantScaleCkr)
+	c.Tensor(p.SmoothScalesCq)
+	c.Tensor(p.ActualSeqLen)
 	c.Float64(p.RmsnormEpsilonCq)
 	c.Float64(p.RmsnormEpsilonCkv)
-	c.OptStr(p.CacheModeOptional)
+	c.OptStr(string(p.CacheMode))
 	c.Bool(p.QueryNormFlag)
 	c.Int64(p.WeightQuantMode)
-	c.Int64(p.KvCacheQuantMode)
+	c.Int64(int64(p.KvCacheQuantMode))
 	c.Int64(p.QueryQuantMode)
 	c.Int64(p.CkvkrRepoMode)
 	c.Int64(p.QuantScaleRepoMode)
@@ -2487,9 +2385,9 @@ func (p *MlaPrologV3WeightNzParams) Encode(c *Call) {
 	c.Float64(p.KcScale)
 	c.Tensor(p.QueryOut)
 	c.Tensor(p.QueryRopeOut)
-	c.Tensor(p.DequantScaleQNopeOutOptional)
-	c.Tensor(p.QueryNormOutOptional)
-	c.Tensor(p.DequantScaleQNormOutOptional)
+	c.Tensor(p.DequantScaleQNopeOut)
+	c.Tensor(p.QueryNormOut)
+	c.Tensor(p.DequantScaleQNormOut)
 }
 
 // MultiScaleDeformableAttentionGradParams are the arguments, in C order.
@@ -2510,13 +2408,10 @@ var opMultiScaleDeformableAttentionGrad = Operator{
 	Slots: "iiiiiiooo",
 }
 
-// MultiScaleDeformableAttentionGrad computes the gradients of MultiScaleDeformableAttnFunction.
-//
-// It launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Value, Location, AttnWeight, GradOutput, GradValue, GradLocation,
-// GradAttnWeight float32 float16 bfloat16; SpatialShape, LevelStartIndex int32 int64. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attention_grad/docs
+// MultiScaleDeformableAttentionGrad computes the gradients of MultiScaleDeformableAttnFunction. C:
+// aclnnMultiScaleDeformableAttentionGrad, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
+// emulator computes: Value, Location, AttnWeight, GradOutput, GradValue, GradLocation,
+// GradAttnWeight float32 float16 bfloat16; SpatialShape, LevelStartIndex int32 int64.
 func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAttentionGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2555,12 +2450,9 @@ var opMultiScaleDeformableAttnFunction = Operator{
 }
 
 // MultiScaleDeformableAttnFunction sums values of several feature maps, read at given places with
-// bilinear interpolation, by attention weights.
-//
-// It launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Value, Location, AttnWeight, Output float32 float16 bfloat16;
-// SpatialShape, LevelStartIndex int32 int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs
+// bilinear interpolation, by attention weights. C: aclnnMultiScaleDeformableAttnFunction, CANN
+// since 8.1.RC1. Not on Ascend910. The emulator computes: Value, Location, AttnWeight, Output
+// float32 float16 bfloat16; SpatialShape, LevelStartIndex int32 int64.
 func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttnFunctionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2584,11 +2476,11 @@ func (p *MultiScaleDeformableAttnFunctionParams) Encode(c *Call) {
 type NsaCompressParams struct {
 	Input             *Tensor // 3 dimensions
 	Weight            *Tensor // 2 dimensions
-	ActSeqLenOptional []int64 // optional
-	LayoutOptional    string  // optional, LayoutTND
+	ActSeqLen         []int64 // optional
+	Layout            Layout  // optional, LayoutTND
 	CompressBlockSize int64
 	CompressStride    int64
-	ActSeqLenType     int64   // 0 cumulative lengths, 1 lengths
+	ActSeqLenType     LengthsType
 	Output            *Tensor // output, 3 dimensions
 }
 
@@ -2597,11 +2489,9 @@ var opNsaCompress = Operator{
 	Slots: "iih----o",
 }
 
-// NsaCompress compresses each window of a sequence to one token, by a weighted sum.
-//
-// It launches aclnnNsaCompress (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Weight, Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs
+// NsaCompress compresses each window of a sequence to one token, by a weighted sum. C:
+// aclnnNsaCompress, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: Input, Weight, Output float16 bfloat16.
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2613,36 +2503,36 @@ func (p *NsaCompressParams) Operator() *Operator { return &opNsaCompress }
 func (p *NsaCompressParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
-	c.Ints(p.ActSeqLenOptional)
-	c.OptStr(p.LayoutOptional)
+	c.Ints(p.ActSeqLen)
+	c.OptStr(string(p.Layout))
 	c.Int64(p.CompressBlockSize)
 	c.Int64(p.CompressStride)
-	c.Int64(p.ActSeqLenType)
+	c.Int64(int64(p.ActSeqLenType))
 	c.Tensor(p.Output)
 }
 
 // NsaCompressAttentionParams are the arguments, in C order.
 type NsaCompressAttentionParams struct {
-	Query                     *Tensor // 3 to 4 dimensions
-	Key                       *Tensor // 3 to 4 dimensions
-	Value                     *Tensor // 3 to 4 dimensions
-	AttenMaskOptional         *Tensor // optional, 2 dimensions
-	TopkMaskOptional          *Tensor // optional, 2 dimensions
-	ActualSeqQLenOptional     []int64 // optional
-	ActualCmpSeqKvLenOptional []int64 // optional
-	ActualSelSeqKvLenOptional []int64 // optional
-	ScaleValue                float64
-	HeadNum                   int64 // heads of the query
-	InputLayout               string
-	SparseMode                int64 // SparseDense or SparseAll
-	CompressBlockSize         int64
-	CompressStride            int64
-	SelectBlockSize           int64
-	SelectBlockCount          int64
-	SoftmaxMaxOut             *Tensor // output, 3 dimensions
-	SoftmaxSumOut             *Tensor // output, 3 dimensions
-	AttentionOutOut           *Tensor // output
-	TopkIndicesOut            *Tensor // output, 3 dimensions
+	Query             *Tensor // 3 to 4 dimensions
+	Key               *Tensor // 3 to 4 dimensions
+	Value             *Tensor // 3 to 4 dimensions
+	AttenMask         *Tensor // optional, 2 dimensions
+	TopkMask          *Tensor // optional, 2 dimensions
+	ActualSeqQLen     []int64 // optional
+	ActualCmpSeqKvLen []int64 // optional
+	ActualSelSeqKvLen []int64 // optional
+	ScaleValue        float64
+	HeadNum           int64 // heads of the query
+	InputLayout       Layout
+	SparseMode        SparseMode // SparseDense or SparseAll
+	CompressBlockSize int64
+	CompressStride    int64
+	SelectBlockSize   int64
+	SelectBlockCount  int64
+	SoftmaxMaxOut     *Tensor // output, 3 dimensions
+	SoftmaxSumOut     *Tensor // output, 3 dimensions
+	AttentionOut      *Tensor // output
+	TopkIndicesOut    *Tensor // output, 3 dimensions
 }
 
 var opNsaCompressAttention = Operator{
@@ -2651,13 +2541,9 @@ var opNsaCompressAttention = Operator{
 }
 
 // NsaCompressAttention computes attention to compressed tokens and selects the most important
-// blocks.
-//
-// It launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOutOut float16 bfloat16; AttenMaskOptional,
-// TopkMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32. Its
-// checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention/docs
+// blocks. C: aclnnNsaCompressAttention, CANN since 2026-08. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask,
+// TopkMask uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32.
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2670,48 +2556,48 @@ func (p *NsaCompressAttentionParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.TopkMaskOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualCmpSeqKvLenOptional)
-	c.Ints(p.ActualSelSeqKvLenOptional)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.TopkMask)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualCmpSeqKvLen)
+	c.Ints(p.ActualSelSeqKvLen)
 	c.Float64(p.ScaleValue)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.SparseMode)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.SparseMode))
 	c.Int64(p.CompressBlockSize)
 	c.Int64(p.CompressStride)
 	c.Int64(p.SelectBlockSize)
 	c.Int64(p.SelectBlockCount)
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
-	c.Tensor(p.AttentionOutOut)
+	c.Tensor(p.AttentionOut)
 	c.Tensor(p.TopkIndicesOut)
 }
 
 // NsaCompressAttentionInferParams are the arguments, in C order.
 type NsaCompressAttentionInferParams struct {
-	Query                     *Tensor // BSND or TND
-	Key                       *Tensor // (numBlocks,blockSize,numKeyValueHeads*headDimsQK)
-	Value                     *Tensor // (numBlocks,blockSize,numKeyValueHeads*headDimsV)
-	AttentionMaskOptional     *Tensor // optional
-	BlockTableOptional        *Tensor // optional
-	ActualQSeqLenOptional     []int64 // optional
-	ActualCmpKvSeqLenOptional []int64 // optional
-	ActualSelKvSeqLenOptional []int64 // optional
-	TopKMaskOptional          *Tensor // optional
-	NumHeads                  int64   // heads of the query
-	NumKeyValueHeads          int64
-	SelectBlockSize           int64
-	SelectBlockCount          int64
-	CompressBlockSize         int64
-	CompressBlockStride       int64
-	ScaleValue                float64
-	LayoutOptional            string // optional, LayoutTND or LayoutBSND
-	PageBlockSize             int64
-	SparseMode                int64
-	Output                    *Tensor // output, BSND or TND
-	TopKOutput                *Tensor // output, (T,N,selectBlockCount) or (B,S,N,selectBlockCount)
+	Query               *Tensor // BSND or TND
+	Key                 *Tensor // (numBlocks,blockSize,numKeyValueHeads*headDimsQK)
+	Value               *Tensor // (numBlocks,blockSize,numKeyValueHeads*headDimsV)
+	AttentionMask       *Tensor // optional
+	BlockTable          *Tensor // optional
+	ActualQSeqLen       []int64 // optional
+	ActualCmpKvSeqLen   []int64 // optional
+	ActualSelKvSeqLen   []int64 // optional
+	TopKMask            *Tensor // optional
+	NumHeads            int64   // heads of the query
+	NumKeyValueHeads    int64
+	SelectBlockSize     int64
+	SelectBlockCount    int64
+	CompressBlockSize   int64
+	CompressBlockStride int64
+	ScaleValue          float64
+	Layout              Layout // optional, LayoutTND or LayoutBSND
+	PageBlockSize       int64
+	SparseMode          SparseMode
+	Output              *Tensor // output, BSND or TND
+	TopKOutput          *Tensor // output, (T,N,selectBlockCount) or (B,S,N,selectBlockCount)
 }
 
 var opNsaCompressAttentionInfer = Operator{
@@ -2720,12 +2606,9 @@ var opNsaCompressAttentionInfer = Operator{
 }
 
 // NsaCompressAttentionInfer computes attention to compressed tokens in a cache, for inference, and
-// selects the most important blocks.
-//
-// It launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, Key, Value, Output float16 bfloat16; BlockTableOptional, TopKOutput
-// int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs
+// selects the most important blocks. C: aclnnNsaCompressAttentionInfer, CANN since 2026-08. Not on
+// Ascend910, Ascend310P, Ascend950. The emulator computes: Query, Key, Value, Output float16
+// bfloat16; BlockTable, TopKOutput int32.
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2738,12 +2621,12 @@ func (p *NsaCompressAttentionInferParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
-	c.Tensor(p.AttentionMaskOptional)
-	c.Tensor(p.BlockTableOptional)
-	c.Ints(p.ActualQSeqLenOptional)
-	c.Ints(p.ActualCmpKvSeqLenOptional)
-	c.Ints(p.ActualSelKvSeqLenOptional)
-	c.Tensor(p.TopKMaskOptional)
+	c.Tensor(p.AttentionMask)
+	c.Tensor(p.BlockTable)
+	c.Ints(p.ActualQSeqLen)
+	c.Ints(p.ActualCmpKvSeqLen)
+	c.Ints(p.ActualSelKvSeqLen)
+	c.Tensor(p.TopKMask)
 	c.Int64(p.NumHeads)
 	c.Int64(p.NumKeyValueHeads)
 	c.Int64(p.SelectBlockSize)
@@ -2751,9 +2634,9 @@ func (p *NsaCompressAttentionInferParams) Encode(c *Call) {
 	c.Int64(p.CompressBlockSize)
 	c.Int64(p.CompressBlockStride)
 	c.Float64(p.ScaleValue)
-	c.OptStr(p.LayoutOptional)
+	c.OptStr(string(p.Layout))
 	c.Int64(p.PageBlockSize)
-	c.Int64(p.SparseMode)
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.Output)
 	c.Tensor(p.TopKOutput)
 }
@@ -2763,11 +2646,11 @@ type NsaCompressGradParams struct {
 	OutputGrad        *Tensor // 3 dimensions
 	Input             *Tensor // 3 dimensions
 	Weight            *Tensor // 2 dimensions
-	ActSeqLenOptional []int64 // optional
+	ActSeqLen         []int64 // optional
 	CompressBlockSize int64
 	CompressStride    int64
-	ActSeqLenType     int64   // 0 cumulative lengths, 1 lengths
-	LayoutOptional    string  // optional
+	ActSeqLenType     LengthsType
+	Layout            Layout  // optional
 	InputGradOut      *Tensor // output, 3 dimensions
 	WeightGradOut     *Tensor // output, 2 dimensions
 }
@@ -2777,12 +2660,9 @@ var opNsaCompressGrad = Operator{
 	Slots: "iiih----oo",
 }
 
-// NsaCompressGrad computes the gradients of NsaCompress.
-//
-// It launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: OutputGrad, Input, Weight, InputGradOut, WeightGradOut float16 bfloat16.
-// Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs
+// NsaCompressGrad computes the gradients of NsaCompress. C: aclnnNsaCompressGrad, CANN since
+// 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: OutputGrad, Input,
+// Weight, InputGradOut, WeightGradOut float16 bfloat16.
 func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2795,28 +2675,28 @@ func (p *NsaCompressGradParams) Encode(c *Call) {
 	c.Tensor(p.OutputGrad)
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
-	c.Ints(p.ActSeqLenOptional)
+	c.Ints(p.ActSeqLen)
 	c.Int64(p.CompressBlockSize)
 	c.Int64(p.CompressStride)
-	c.Int64(p.ActSeqLenType)
-	c.OptStr(p.LayoutOptional)
+	c.Int64(int64(p.ActSeqLenType))
+	c.OptStr(string(p.Layout))
 	c.Tensor(p.InputGradOut)
 	c.Tensor(p.WeightGradOut)
 }
 
 // NsaCompressWithCacheParams are the arguments, in C order.
 type NsaCompressWithCacheParams struct {
-	Input              *Tensor // (blockNum,pageBlockSize,N,D) or TND
-	Weight             *Tensor // (compressBlockSize,N)
-	SlotMapping        *Tensor // (B)
-	ActSeqLenOptional  []int64 // optional
-	BlockTableOptional *Tensor // optional, (batch,blockNumPerBatch)
-	LayoutOptional     string  // optional, LayoutTND
-	CompressBlockSize  int64
-	CompressStride     int64
-	ActSeqLenType      int64 // 0 cumulative lengths, 1 lengths
-	PageBlockSize      int64
-	OutputCache        *Tensor // read and written, (result_len,N,D)
+	Input             *Tensor // (blockNum,pageBlockSize,N,D) or TND
+	Weight            *Tensor // (compressBlockSize,N)
+	SlotMapping       *Tensor // (B)
+	ActSeqLen         []int64 // optional
+	BlockTable        *Tensor // optional, (batch,blockNumPerBatch)
+	Layout            Layout  // optional, LayoutTND
+	CompressBlockSize int64
+	CompressStride    int64
+	ActSeqLenType     LengthsType
+	PageBlockSize     int64
+	OutputCache       *Tensor // read and written, (result_len,N,D)
 }
 
 var opNsaCompressWithCache = Operator{
@@ -2825,12 +2705,9 @@ var opNsaCompressWithCache = Operator{
 }
 
 // NsaCompressWithCache compresses the last window of each sequence that has just become full, into
-// a cache.
-//
-// It launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Weight, OutputCache float16 bfloat16; SlotMapping,
-// BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs
+// a cache. C: aclnnNsaCompressWithCache, CANN since 2026-08. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: Input, Weight, OutputCache float16 bfloat16; SlotMapping,
+// BlockTable int32.
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2843,34 +2720,34 @@ func (p *NsaCompressWithCacheParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
 	c.Tensor(p.SlotMapping)
-	c.Ints(p.ActSeqLenOptional)
-	c.Tensor(p.BlockTableOptional)
-	c.OptStr(p.LayoutOptional)
+	c.Ints(p.ActSeqLen)
+	c.Tensor(p.BlockTable)
+	c.OptStr(string(p.Layout))
 	c.Int64(p.CompressBlockSize)
 	c.Int64(p.CompressStride)
-	c.Int64(p.ActSeqLenType)
+	c.Int64(int64(p.ActSeqLenType))
 	c.Int64(p.PageBlockSize)
 	c.Tensor(p.OutputCache)
 }
 
 // NsaSelectedAttentionParams are the arguments, in C order.
 type NsaSelectedAttentionParams struct {
-	Query                  *Tensor // 3 to 4 dimensions
-	Key                    *Tensor // 3 to 4 dimensions
-	Value                  *Tensor // 3 to 4 dimensions
-	TopkIndices            *Tensor // 3 dimensions
-	AttenMaskOptional      *Tensor // optional, 2 dimensions
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	ScaleValue             float64
-	HeadNum                int64 // heads of the query
-	InputLayout            string
-	SparseMode             int64 // SparseDense or SparseCausal
-	SelectedBlockSize      int64
-	SelectedBlockCount     int64
-	SoftmaxMaxOut          *Tensor // output, 3 dimensions
-	SoftmaxSumOut          *Tensor // output, 3 dimensions
-	AttentionOut           *Tensor // output, 3 to 4 dimensions
+	Query              *Tensor // 3 to 4 dimensions
+	Key                *Tensor // 3 to 4 dimensions
+	Value              *Tensor // 3 to 4 dimensions
+	TopkIndices        *Tensor // 3 dimensions
+	AttenMask          *Tensor // optional, 2 dimensions
+	ActualSeqQLen      []int64 // optional
+	ActualSeqKvLen     []int64 // optional
+	ScaleValue         float64
+	HeadNum            int64 // heads of the query
+	InputLayout        Layout
+	SparseMode         SparseMode // SparseDense or SparseCausal
+	SelectedBlockSize  int64
+	SelectedBlockCount int64
+	SoftmaxMaxOut      *Tensor // output, 3 dimensions
+	SoftmaxSumOut      *Tensor // output, 3 dimensions
+	AttentionOut       *Tensor // output, 3 to 4 dimensions
 }
 
 var opNsaSelectedAttention = Operator{
@@ -2878,13 +2755,10 @@ var opNsaSelectedAttention = Operator{
 	Slots: "iiiiihh------ooo",
 }
 
-// NsaSelectedAttention computes attention to selected blocks of keys and values.
-//
-// It launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; TopkIndices int32;
-// AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention/docs
+// NsaSelectedAttention computes attention to selected blocks of keys and values. C:
+// aclnnNsaSelectedAttention, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: Query, Key, Value, AttentionOut float16 bfloat16; TopkIndices int32; AttenMask
+// uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32.
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2898,13 +2772,13 @@ func (p *NsaSelectedAttentionParams) Encode(c *Call) {
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
 	c.Tensor(p.TopkIndices)
-	c.Tensor(p.AttenMaskOptional)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
 	c.Float64(p.ScaleValue)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.SparseMode)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.SparseMode))
 	c.Int64(p.SelectedBlockSize)
 	c.Int64(p.SelectedBlockCount)
 	c.Tensor(p.SoftmaxMaxOut)
@@ -2914,26 +2788,26 @@ func (p *NsaSelectedAttentionParams) Encode(c *Call) {
 
 // NsaSelectedAttentionGradParams are the arguments, in C order.
 type NsaSelectedAttentionGradParams struct {
-	Query                  *Tensor // 3 dimensions
-	Key                    *Tensor // 3 to 4 dimensions
-	Value                  *Tensor // 3 dimensions
-	AttentionOut           *Tensor // 3 dimensions
-	AttentionOutGrad       *Tensor // 3 dimensions
-	SoftmaxMax             *Tensor // 3 dimensions
-	SoftmaxSum             *Tensor // 3 dimensions
-	TopkIndices            *Tensor // 3 dimensions
-	ActualSeqQLenOptional  []int64 // optional
-	ActualSeqKvLenOptional []int64 // optional
-	AttenMaskOptional      *Tensor // optional, 2 dimensions
-	ScaleValue             float64
-	SelectedBlockSize      int64
-	SelectedBlockCount     int64
-	HeadNum                int64 // heads of the query
-	InputLayout            string
-	SparseMode             int64   // SparseDense or SparseCausal
-	DqOut                  *Tensor // output, BNSD or BSND or BSH or SBH
-	DkOut                  *Tensor // output, BNSD or BSND or BSH or SBH
-	DvOut                  *Tensor // output, BNSD or BSND or BSH or SBH
+	Query              *Tensor // 3 dimensions
+	Key                *Tensor // 3 to 4 dimensions
+	Value              *Tensor // 3 dimensions
+	AttentionOut       *Tensor // 3 dimensions
+	AttentionOutGrad   *Tensor // 3 dimensions
+	SoftmaxMax         *Tensor // 3 dimensions
+	SoftmaxSum         *Tensor // 3 dimensions
+	TopkIndices        *Tensor // 3 dimensions
+	ActualSeqQLen      []int64 // optional
+	ActualSeqKvLen     []int64 // optional
+	AttenMask          *Tensor // optional, 2 dimensions
+	ScaleValue         float64
+	SelectedBlockSize  int64
+	SelectedBlockCount int64
+	HeadNum            int64 // heads of the query
+	InputLayout        Layout
+	SparseMode         SparseMode // SparseDense or SparseCausal
+	DqOut              *Tensor    // output, BNSD or BSND or BSH or SBH
+	DkOut              *Tensor    // output, BNSD or BSND or BSH or SBH
+	DvOut              *Tensor    // output, BNSD or BSND or BSH or SBH
 }
 
 var opNsaSelectedAttentionGrad = Operator{
@@ -2941,13 +2815,10 @@ var opNsaSelectedAttentionGrad = Operator{
 	Slots: "iiiiiiiihhi------ooo",
 }
 
-// NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention.
-//
-// It launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOut, AttentionOutGrad, DqOut, DkOut, DvOut
-// float16 bfloat16; SoftmaxMax, SoftmaxSum float32; TopkIndices int32. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_grad/docs
+// NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention. C:
+// aclnnNsaSelectedAttentionGrad, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: Query, Key, Value, AttentionOut, AttentionOutGrad, DqOut, DkOut, DvOut float16
+// bfloat16; SoftmaxMax, SoftmaxSum float32; TopkIndices int32.
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2965,15 +2836,15 @@ func (p *NsaSelectedAttentionGradParams) Encode(c *Call) {
 	c.Tensor(p.SoftmaxMax)
 	c.Tensor(p.SoftmaxSum)
 	c.Tensor(p.TopkIndices)
-	c.Ints(p.ActualSeqQLenOptional)
-	c.Ints(p.ActualSeqKvLenOptional)
-	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Tensor(p.AttenMask)
 	c.Float64(p.ScaleValue)
 	c.Int64(p.SelectedBlockSize)
 	c.Int64(p.SelectedBlockCount)
 	c.Int64(p.HeadNum)
-	c.Str(p.InputLayout)
-	c.Int64(p.SparseMode)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.DqOut)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DvOut)
@@ -2981,23 +2852,23 @@ func (p *NsaSelectedAttentionGradParams) Encode(c *Call) {
 
 // NsaSelectedAttentionInferParams are the arguments, in C order.
 type NsaSelectedAttentionInferParams struct {
-	Query                  *Tensor // 3 or 4 dimensions
-	Key                    *Tensor // 3 or 4 dimensions
-	Value                  *Tensor // 3 or 4 dimensions
-	TopkIndices            *Tensor // 3 or 4 dimensions
-	AttenMaskOptional      *Tensor // optional
-	BlockTableOptional     *Tensor // optional, 2 dimensions
-	ActualQSeqLenOptional  []int64 // optional
-	ActualKvSeqLenOptional []int64 // optional
-	LayoutOptional         string  // optional, LayoutBSH, LayoutBSND or LayoutTND
-	NumHeads               int64   // heads of the query
-	NumKeyValueHeads       int64
-	SelectBlockSize        int64
-	SelectBlockCount       int64
-	PageBlockSize          int64
-	ScaleValue             float64
-	SparseMode             int64
-	Output                 *Tensor // output
+	Query            *Tensor // 3 or 4 dimensions
+	Key              *Tensor // 3 or 4 dimensions
+	Value            *Tensor // 3 or 4 dimensions
+	TopkIndices      *Tensor // 3 or 4 dimensions
+	AttenMask        *Tensor // optional
+	BlockTable       *Tensor // optional, 2 dimensions
+	ActualQSeqLen    []int64 // optional
+	ActualKvSeqLen   []int64 // optional
+	Layout           Layout  // optional, LayoutBSH, LayoutBSND or LayoutTND
+	NumHeads         int64   // heads of the query
+	NumKeyValueHeads int64
+	SelectBlockSize  int64
+	SelectBlockCount int64
+	PageBlockSize    int64
+	ScaleValue       float64
+	SparseMode       SparseMode
+	Output           *Tensor // output
 }
 
 var opNsaSelectedAttentionInfer = Operator{
@@ -3005,12 +2876,9 @@ var opNsaSelectedAttentionInfer = Operator{
 	Slots: "iiiiiihh--------o",
 }
 
-// NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference.
-//
-// It launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) on st.
-// The emulator verified: Query, Key, Value, Output float16 bfloat16; TopkIndices,
-// BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs
+// NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference. C:
+// aclnnNsaSelectedAttentionInfer, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: Query, Key, Value, Output float16 bfloat16; TopkIndices, BlockTable int32.
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3024,18 +2892,18 @@ func (p *NsaSelectedAttentionInferParams) Encode(c *Call) {
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
 	c.Tensor(p.TopkIndices)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.BlockTableOptional)
-	c.Ints(p.ActualQSeqLenOptional)
-	c.Ints(p.ActualKvSeqLenOptional)
-	c.OptStr(p.LayoutOptional)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.BlockTable)
+	c.Ints(p.ActualQSeqLen)
+	c.Ints(p.ActualKvSeqLen)
+	c.OptStr(string(p.Layout))
 	c.Int64(p.NumHeads)
 	c.Int64(p.NumKeyValueHeads)
 	c.Int64(p.SelectBlockSize)
 	c.Int64(p.SelectBlockCount)
 	c.Int64(p.PageBlockSize)
 	c.Float64(p.ScaleValue)
-	c.Int64(p.SparseMode)
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.Output)
 }
 
@@ -3051,7 +2919,7 @@ type PromptFlashAttentionParams struct {
 	ScaleValue       float64
 	PreTokens        int64 // how far a query sees back
 	NextTokens       int64 // how far a query sees ahead
-	InputLayout      string
+	InputLayout      Layout
 	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
 	AttentionOut     *Tensor // output, 3 to 4 dimensions
 }
@@ -3061,12 +2929,9 @@ var opPromptFlashAttention = Operator{
 	Slots: "iiiiih------o",
 }
 
-// PromptFlashAttention computes attention of whole prompts, for inference.
-//
-// It launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
+// PromptFlashAttention computes attention of whole prompts, for inference. C:
+// aclnnPromptFlashAttention, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
+// computes: Query, Key, Value, AttentionOut float16 bfloat16.
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3086,7 +2951,7 @@ func (p *PromptFlashAttentionParams) Encode(c *Call) {
 	c.Float64(p.ScaleValue)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
 	c.Tensor(p.AttentionOut)
 }
@@ -3109,10 +2974,10 @@ type PromptFlashAttentionV2Params struct {
 	ScaleValue         float64
 	PreTokens          int64 // how far a query sees back
 	NextTokens         int64 // how far a query sees ahead
-	InputLayout        string
-	NumKeyValueHeads   int64   // heads of key and value, 0 for as many as the query has
-	SparseMode         int64   // SparseDense to SparseBand
-	AttentionOut       *Tensor // output, 3 to 4 dimensions
+	InputLayout        Layout
+	NumKeyValueHeads   int64      // heads of key and value, 0 for as many as the query has
+	SparseMode         SparseMode // SparseDense to SparseBand
+	AttentionOut       *Tensor    // output, 3 to 4 dimensions
 }
 
 var opPromptFlashAttentionV2 = Operator{
@@ -3120,13 +2985,11 @@ var opPromptFlashAttentionV2 = Operator{
 	Slots: "iiiiihhiiiii-------o",
 }
 
-// PromptFlashAttentionV2 is PromptFlashAttention with modes of sparse masks and int8 steps.
-//
-// It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
-// bfloat16; AttenMask int8 uint8 bool; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32;
-// QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
+// PromptFlashAttentionV2 is PromptFlashAttention with modes of sparse masks and int8 steps. C:
+// aclnnPromptFlashAttentionV2, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
+// computes: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16 bfloat16;
+// AttenMask int8 uint8 bool; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32; QuantScale2,
+// QuantOffset2 float32 bfloat16.
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3152,9 +3015,9 @@ func (p *PromptFlashAttentionV2Params) Encode(c *Call) {
 	c.Float64(p.ScaleValue)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
-	c.Int64(p.SparseMode)
+	c.Int64(int64(p.SparseMode))
 	c.Tensor(p.AttentionOut)
 }
 
@@ -3176,10 +3039,10 @@ type PromptFlashAttentionV3Params struct {
 	ScaleValue         float64
 	PreTokens          int64 // how far a query sees back
 	NextTokens         int64 // how far a query sees ahead
-	InputLayout        string
-	NumKeyValueHeads   int64 // heads of key and value, 0 for as many as the query has
-	SparseMode         int64 // SparseDense to SparseBand
-	InnerPrecise       int64
+	InputLayout        Layout
+	NumKeyValueHeads   int64      // heads of key and value, 0 for as many as the query has
+	SparseMode         SparseMode // SparseDense to SparseBand
+	InnerPrecise       InnerPrecise
 	AttentionOut       *Tensor // output, 3 to 4 dimensions
 }
 
@@ -3188,13 +3051,11 @@ var opPromptFlashAttentionV3 = Operator{
 	Slots: "iiiiihhiiiii--------o",
 }
 
-// PromptFlashAttentionV3 is PromptFlashAttentionV2 with a choice of precision.
-//
-// It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
-// bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32; QuantScale2, QuantOffset2
-// float32 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
+// PromptFlashAttentionV3 is PromptFlashAttentionV2 with a choice of precision. C:
+// aclnnPromptFlashAttentionV3, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
+// computes: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16 bfloat16;
+// DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32; QuantScale2, QuantOffset2 float32
+// bfloat16.
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3220,26 +3081,26 @@ func (p *PromptFlashAttentionV3Params) Encode(c *Call) {
 	c.Float64(p.ScaleValue)
 	c.Int64(p.PreTokens)
 	c.Int64(p.NextTokens)
-	c.Str(p.InputLayout)
+	c.Str(string(p.InputLayout))
 	c.Int64(p.NumKeyValueHeads)
-	c.Int64(p.SparseMode)
-	c.Int64(p.InnerPrecise)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.InnerPrecise))
 	c.Tensor(p.AttentionOut)
 }
 
 // RingAttentionUpdateParams are the arguments, in C order.
 type RingAttentionUpdateParams struct {
-	PrevAttnOut           *Tensor // (T,N,D) or (S,B,H)
-	PrevSoftmaxMax        *Tensor // (B,N,S,8) or (T,N,8)
-	PrevSoftmaxSum        *Tensor // (B,N,S,8) or (T,N,8)
-	CurAttnOut            *Tensor // (T,N,D) or (S,B,H)
-	CurSoftmaxMax         *Tensor // (B,N,S,8) or (T,N,8)
-	CurSoftmaxSum         *Tensor // (B,N,S,8) or (T,N,8)
-	ActualSeqQlenOptional *Tensor // optional
-	InputLayoutOptional   string  // optional, LayoutTND or LayoutSBH
-	AttnOutOut            *Tensor // output, (T,N,D) or (S,B,H)
-	SoftmaxMaxOut         *Tensor // output, (B,N,S,8) or (T,N,8)
-	SoftmaxSumOut         *Tensor // output, (B,N,S,8) or (T,N,8)
+	PrevAttnOut    *Tensor // (T,N,D) or (S,B,H)
+	PrevSoftmaxMax *Tensor // (B,N,S,8) or (T,N,8)
+	PrevSoftmaxSum *Tensor // (B,N,S,8) or (T,N,8)
+	CurAttnOut     *Tensor // (T,N,D) or (S,B,H)
+	CurSoftmaxMax  *Tensor // (B,N,S,8) or (T,N,8)
+	CurSoftmaxSum  *Tensor // (B,N,S,8) or (T,N,8)
+	ActualSeqQlen  *Tensor // optional
+	InputLayout    Layout  // optional, LayoutTND or LayoutSBH
+	AttnOut        *Tensor // output, (T,N,D) or (S,B,H)
+	SoftmaxMaxOut  *Tensor // output, (B,N,S,8) or (T,N,8)
+	SoftmaxSumOut  *Tensor // output, (B,N,S,8) or (T,N,8)
 }
 
 var opRingAttentionUpdate = Operator{
@@ -3247,13 +3108,10 @@ var opRingAttentionUpdate = Operator{
 	Slots: "iiiiiii-ooo",
 }
 
-// RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums.
-//
-// It launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: PrevAttnOut, CurAttnOut, AttnOutOut float32 float16 bfloat16;
-// PrevSoftmaxMax, PrevSoftmaxSum, CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut
-// float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/ring_attention_update/docs
+// RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums. C:
+// aclnnRingAttentionUpdate, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// PrevAttnOut, CurAttnOut, AttnOut float32 float16 bfloat16; PrevSoftmaxMax, PrevSoftmaxSum,
+// CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut float32.
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3269,9 +3127,9 @@ func (p *RingAttentionUpdateParams) Encode(c *Call) {
 	c.Tensor(p.CurAttnOut)
 	c.Tensor(p.CurSoftmaxMax)
 	c.Tensor(p.CurSoftmaxSum)
-	c.Tensor(p.ActualSeqQlenOptional)
-	c.OptStr(p.InputLayoutOptional)
-	c.Tensor(p.AttnOutOut)
+	c.Tensor(p.ActualSeqQlen)
+	c.OptStr(string(p.InputLayout))
+	c.Tensor(p.AttnOut)
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
 }
@@ -3295,12 +3153,9 @@ var opRopeWithSinCosCache = Operator{
 }
 
 // RopeWithSinCosCache rotates queries and keys by positions that look up a cache of cosines and
-// sines.
-//
-// It launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) on st.
-// The emulator verified: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut
-// float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs
+// sines. C: aclnnRopeWithSinCosCache, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut float32
+// float16 bfloat16.
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3323,11 +3178,11 @@ func (p *RopeWithSinCosCacheParams) Encode(c *Call) {
 
 // RotaryPositionEmbeddingParams are the arguments, in C order.
 type RotaryPositionEmbeddingParams struct {
-	X    *Tensor // 3 or 4 dimensions
-	Cos  *Tensor // 3 or 4 dimensions
-	Sin  *Tensor // 3 or 4 dimensions
-	Mode int64   // RotaryHalf or RotaryInterleave; RotaryQuarter and RotaryInterleaveHalf on other chips
-	Out  *Tensor // output, 3 or 4 dimensions
+	X    *Tensor    // 3 or 4 dimensions
+	Cos  *Tensor    // 3 or 4 dimensions
+	Sin  *Tensor    // 3 or 4 dimensions
+	Mode RotaryMode // RotaryHalf or RotaryInterleave; RotaryQuarter and RotaryInterleaveHalf on other chips
+	Out  *Tensor    // output, 3 or 4 dimensions
 }
 
 var opRotaryPositionEmbedding = Operator{
@@ -3336,11 +3191,8 @@ var opRotaryPositionEmbedding = Operator{
 }
 
 // RotaryPositionEmbedding rotates pairs of elements by cosines and sines, pairing them as Mode
-// says.
-//
-// It launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs
+// says. C: aclnnRotaryPositionEmbedding, CANN since 2026-08. Not on Ascend910. The emulator
+// computes: X, Cos, Sin, Out float32 float16 bfloat16.
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3353,20 +3205,20 @@ func (p *RotaryPositionEmbeddingParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Cos)
 	c.Tensor(p.Sin)
-	c.Int64(p.Mode)
+	c.Int64(int64(p.Mode))
 	c.Tensor(p.Out)
 }
 
 // RotaryPositionEmbeddingGradParams are the arguments, in C order.
 type RotaryPositionEmbeddingGradParams struct {
-	Dy        *Tensor // 3 or 4 dimensions
-	Cos       *Tensor // 3 or 4 dimensions
-	Sin       *Tensor // 3 or 4 dimensions
-	XOptional *Tensor // optional, 3 or 4 dimensions
-	Mode      int64   // RotaryHalf or RotaryInterleave; RotaryQuarter and RotaryInterleaveHalf on other chips
-	DxOut     *Tensor // output, 3 or 4 dimensions
-	DcosOut   *Tensor // output, 3 or 4 dimensions
-	DsinOut   *Tensor // output, 3 or 4 dimensions
+	Dy      *Tensor    // 3 or 4 dimensions
+	Cos     *Tensor    // 3 or 4 dimensions
+	Sin     *Tensor    // 3 or 4 dimensions
+	X       *Tensor    // optional, 3 or 4 dimensions
+	Mode    RotaryMode // RotaryHalf or RotaryInterleave; RotaryQuarter and RotaryInterleaveHalf on other chips
+	DxOut   *Tensor    // output, 3 or 4 dimensions
+	DcosOut *Tensor    // output, 3 or 4 dimensions
+	DsinOut *Tensor    // output, 3 or 4 dimensions
 }
 
 var opRotaryPositionEmbeddingGrad = Operator{
@@ -3374,12 +3226,9 @@ var opRotaryPositionEmbeddingGrad = Operator{
 	Slots: "iiii-ooo",
 }
 
-// RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding.
-//
-// It launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: Dy, Cos, Sin, XOptional, DxOut, DcosOut, DsinOut float32 float16 bfloat16.
-// Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs
+// RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding. C:
+// aclnnRotaryPositionEmbeddingGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: Dy, Cos, Sin, X, DxOut, DcosOut, DsinOut float32 float16 bfloat16.
 func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3394,8 +3243,8 @@ func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
 	c.Tensor(p.Dy)
 	c.Tensor(p.Cos)
 	c.Tensor(p.Sin)
-	c.Tensor(p.XOptional)
-	c.Int64(p.Mode)
+	c.Tensor(p.X)
+	c.Int64(int64(p.Mode))
 	c.Tensor(p.DxOut)
 	c.Tensor(p.DcosOut)
 	c.Tensor(p.DsinOut)
@@ -3403,18 +3252,18 @@ func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
 
 // ScatterPaKvCacheParams are the arguments, in C order.
 type ScatterPaKvCacheParams struct {
-	Key                       *Tensor // 3 to 4 dimensions
-	KeyCacheRef               *Tensor // read and written, 4 to 5 dimensions
-	SlotMapping               *Tensor // 1 dimension
-	Value                     *Tensor // 0 or 3 or 4 dimensions
-	ValueCacheRef             *Tensor // read and written, 0 or 4 or 5 dimensions
-	CompressLensOptional      *Tensor // optional, 1 dimension
-	CompressSeqOffsetOptional *Tensor // optional, 1 dimension
-	SeqLensOptional           *Tensor // optional, 1 dimension
-	CacheModeOptional         string  // optional
-	ScatterModeOptional       string  // optional
-	StridesOptional           []int64 // optional
-	OffsetsOptional           []int64 // optional
+	Key               *Tensor   // 3 to 4 dimensions
+	KeyCache          *Tensor   // read and written, 4 to 5 dimensions
+	SlotMapping       *Tensor   // 1 dimension
+	Value             *Tensor   // 0 or 3 or 4 dimensions
+	ValueCache        *Tensor   // read and written, 0 or 4 or 5 dimensions
+	CompressLens      *Tensor   // optional, 1 dimension
+	CompressSeqOffset *Tensor   // optional, 1 dimension
+	SeqLens           *Tensor   // optional, 1 dimension
+	CacheMode         CacheMode // optional
+	ScatterMode       string    // optional
+	Strides           []int64   // optional
+	Offsets           []int64   // optional
 }
 
 var opScatterPaKvCache = Operator{
@@ -3424,11 +3273,8 @@ var opScatterPaKvCache = Operator{
 
 // ScatterPaKvCache writes Key and Value of new tokens into caches of blocks, each to the place that
 // SlotMapping gives: the number of the block, times the places of a block, plus that in the block.
-//
-// It launches aclnnScatterPaKvCache (libopapi, CANN 2026-08) on st.
-// The emulator verified: Key, KeyCacheRef, Value, ValueCacheRef float16 bfloat16 int8; SlotMapping
-// int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/scatter_pa_kv_cache/docs
+// C: aclnnScatterPaKvCache, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: Key, KeyCache, Value, ValueCache float16 bfloat16 int8; SlotMapping int32 int64.
 func ScatterPaKvCache(st *acl.Stream, p ScatterPaKvCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3439,37 +3285,37 @@ func (p *ScatterPaKvCacheParams) Operator() *Operator { return &opScatterPaKvCac
 
 func (p *ScatterPaKvCacheParams) Encode(c *Call) {
 	c.Tensor(p.Key)
-	c.Tensor(p.KeyCacheRef)
+	c.Tensor(p.KeyCache)
 	c.Tensor(p.SlotMapping)
 	c.Tensor(p.Value)
-	c.Tensor(p.ValueCacheRef)
-	c.Tensor(p.CompressLensOptional)
-	c.Tensor(p.CompressSeqOffsetOptional)
-	c.Tensor(p.SeqLensOptional)
-	c.OptStr(p.CacheModeOptional)
-	c.OptStr(p.ScatterModeOptional)
-	c.Ints(p.StridesOptional)
-	c.Ints(p.OffsetsOptional)
+	c.Tensor(p.ValueCache)
+	c.Tensor(p.CompressLens)
+	c.Tensor(p.CompressSeqOffset)
+	c.Tensor(p.SeqLens)
+	c.OptStr(string(p.CacheMode))
+	c.OptStr(p.ScatterMode)
+	c.Ints(p.Strides)
+	c.Ints(p.Offsets)
 }
 
 // SwinAttentionScoreQuantParams are the arguments, in C order.
 type SwinAttentionScoreQuantParams struct {
-	Query                *Tensor // 4 dimensions
-	Key                  *Tensor // 4 dimensions
-	Value                *Tensor // 4 dimensions
-	ScaleQuant           *Tensor // 2 dimensions
-	ScaleDequant1        *Tensor // 2 dimensions
-	ScaleDequant2        *Tensor // 2 dimensions
-	BiasQuantOptional    *Tensor // optional, 2 dimensions
-	BiasDequant1Optional *Tensor // optional, 2 dimensions
-	BiasDequant2Optional *Tensor // optional, 2 dimensions
-	PaddingMask1Optional *Tensor // optional, 4 dimensions
-	PaddingMask2Optional *Tensor // optional
-	QueryTranspose       bool
-	KeyTranspose         bool
-	ValueTranspose       bool
-	SoftmaxAxes          int64
-	Out                  *Tensor // output, 4 dimensions
+	Query          *Tensor // 4 dimensions
+	Key            *Tensor // 4 dimensions
+	Value          *Tensor // 4 dimensions
+	ScaleQuant     *Tensor // 2 dimensions
+	ScaleDequant1  *Tensor // 2 dimensions
+	ScaleDequant2  *Tensor // 2 dimensions
+	BiasQuant      *Tensor // optional, 2 dimensions
+	BiasDequant1   *Tensor // optional, 2 dimensions
+	BiasDequant2   *Tensor // optional, 2 dimensions
+	PaddingMask1   *Tensor // optional, 4 dimensions
+	PaddingMask2   *Tensor // optional
+	QueryTranspose bool
+	KeyTranspose   bool
+	ValueTranspose bool
+	SoftmaxAxes    int64
+	Out            *Tensor // output, 4 dimensions
 }
 
 var opSwinAttentionScoreQuant = Operator{
@@ -3477,11 +3323,10 @@ var opSwinAttentionScoreQuant = Operator{
 	Slots: "iiiiiiiiiii----o",
 }
 
-// SwinAttentionScoreQuant computes the attention of windows with int8 products.
-//
-// It launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) on st.
-// The emulator does not implement it: no public source, only a document, and not written yet.
-// Vendor's page: mirror-cann/ops-transformer, attention/swin_attention_score_quant/docs
+// SwinAttentionScoreQuant computes the attention of windows with int8 products. C:
+// aclnnSwinAttentionScoreQuant, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend950. The emulator does not implement it: no public source, only a document, and not written
+// yet.
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3497,11 +3342,11 @@ func (p *SwinAttentionScoreQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleQuant)
 	c.Tensor(p.ScaleDequant1)
 	c.Tensor(p.ScaleDequant2)
-	c.Tensor(p.BiasQuantOptional)
-	c.Tensor(p.BiasDequant1Optional)
-	c.Tensor(p.BiasDequant2Optional)
-	c.Tensor(p.PaddingMask1Optional)
-	c.Tensor(p.PaddingMask2Optional)
+	c.Tensor(p.BiasQuant)
+	c.Tensor(p.BiasDequant1)
+	c.Tensor(p.BiasDequant2)
+	c.Tensor(p.PaddingMask1)
+	c.Tensor(p.PaddingMask2)
 	c.Bool(p.QueryTranspose)
 	c.Bool(p.KeyTranspose)
 	c.Bool(p.ValueTranspose)
@@ -3525,12 +3370,9 @@ var opTransformBiasRescaleQkv = Operator{
 }
 
 // TransformBiasRescaleQkv adds a bias to a joined projection, splits it into query, key and value
-// by head, and divides the query by the root of the head dimension.
-//
-// It launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) on st.
-// The emulator verified: Qkv, QkvBias, QOut, KOut, VOut float32 float16 bfloat16. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs
+// by head, and divides the query by the root of the head dimension. C:
+// aclnnTransformBiasRescaleQkv, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: Qkv, QkvBias, QOut, KOut, VOut float32 float16 bfloat16.
 func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -14,7 +14,7 @@ type AllGatherMatmulParams struct {
 	Group       string  // name of the communicator
 	GatherIndex int64   // 0 gathers x1
 	CommTurn    int64   // 0
-	StreamMode  int64   // StreamMode
+	StreamMode  StreamMode
 	Output      *Tensor // output, 2 dimensions
 	GatherOut   *Tensor // output, 2 dimensions
 }
@@ -24,12 +24,9 @@ var opAllGatherMatmul = Operator{
 	Slots: "iii----oo",
 }
 
-// AllGatherMatmul gathers the shards of X1 from all ranks and multiplies them by X2.
-//
-// It launches aclnnAllGatherMatmul (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Output, GatherOut float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/all_gather_matmul/docs
+// AllGatherMatmul gathers the shards of X1 from all ranks and multiplies them by X2. C:
+// aclnnAllGatherMatmul, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X1,
+// X2, Output, GatherOut float16 bfloat16.
 func AllGatherMatmul(st *acl.Stream, p AllGatherMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -45,25 +42,25 @@ func (p *AllGatherMatmulParams) Encode(c *Call) {
 	c.Group(p.Group)
 	c.Int64(p.GatherIndex)
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Output)
 	c.Tensor(p.GatherOut)
 }
 
 // AlltoAllAllGatherBatchMatMulParams are the arguments, in C order.
 type AlltoAllAllGatherBatchMatMulParams struct {
-	X             *Tensor // 3 dimensions
-	Weight        *Tensor // 3 dimensions
-	BiasOptional  *Tensor // optional, 2 or 3 dimensions
-	GroupEp       string  // name of the expert-parallel communicator
-	GroupTp       string  // name of the tensor-parallel communicator, "" for none
-	EpWorldSize   int64   // ranks of the expert-parallel communicator
-	TpWorldSize   int64
-	XShardType    int64
-	ActType       int64   // 0 none, 1 gelu, 2 silu, 3 relu, 4 fast gelu
-	Y1Out         *Tensor // output, 3 dimensions
-	Y2OutOptional *Tensor // optional output, 3 dimensions
-	Y3OutOptional *Tensor // optional output, 3 dimensions
+	X           *Tensor // 3 dimensions
+	Weight      *Tensor // 3 dimensions
+	Bias        *Tensor // optional, 2 or 3 dimensions
+	GroupEp     string  // name of the expert-parallel communicator
+	GroupTp     string  // name of the tensor-parallel communicator, "" for none
+	EpWorldSize int64   // ranks of the expert-parallel communicator
+	TpWorldSize int64
+	XShardType  int64
+	ActType     CollectiveActType
+	Y1Out       *Tensor // output, 3 dimensions
+	Y2Out       *Tensor // optional output, 3 dimensions
+	Y3Out       *Tensor // optional output, 3 dimensions
 }
 
 var opAlltoAllAllGatherBatchMatMul = Operator{
@@ -72,12 +69,10 @@ var opAlltoAllAllGatherBatchMatMul = Operator{
 }
 
 // AlltoAllAllGatherBatchMatMul exchanges tokens among expert-parallel ranks, gathers them among
-// tensor-parallel ones and multiplies by the experts' weights.
-//
-// It launches aclnnAlltoAllAllGatherBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Weight, Y1Out, Y2OutOptional, Y3OutOptional float16 bfloat16;
-// BiasOptional float32 float16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/allto_all_all_gather_batch_mat_mul/docs
+// tensor-parallel ones and multiplies by the experts' weights. C:
+// aclnnAlltoAllAllGatherBatchMatMul, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend310P,
+// Ascend950. The emulator computes: X, Weight, Y1Out, Y2Out, Y3Out float16 bfloat16; Bias float32
+// float16.
 func AlltoAllAllGatherBatchMatMul(st *acl.Stream, p AlltoAllAllGatherBatchMatMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -91,36 +86,36 @@ func (p *AlltoAllAllGatherBatchMatMulParams) Operator() *Operator {
 func (p *AlltoAllAllGatherBatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Group(p.GroupEp)
 	c.Group(p.GroupTp)
 	c.Int64(p.EpWorldSize)
 	c.Int64(p.TpWorldSize)
 	c.Int64(p.XShardType)
-	c.Int64(p.ActType)
+	c.Int64(int64(p.ActType))
 	c.Tensor(p.Y1Out)
-	c.Tensor(p.Y2OutOptional)
-	c.Tensor(p.Y3OutOptional)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.Y3Out)
 }
 
 // AlltoAllvGroupedMatMulParams are the arguments, in C order.
 type AlltoAllvGroupedMatMulParams struct {
-	GmmX                     *Tensor // 2 dimensions
-	GmmWeight                *Tensor // 3 dimensions
-	SendCountsTensorOptional *Tensor // optional
-	RecvCountsTensorOptional *Tensor // optional
-	MmXOptional              *Tensor // optional, 2 dimensions
-	MmWeightOptional         *Tensor // optional, 2 dimensions
-	Group                    string  // name of the communicator
-	EpWorldSize              int64   // ranks of the expert-parallel communicator
-	SendCounts               []int64
-	RecvCounts               []int64
-	TransGmmWeight           bool
-	TransMmWeight            bool
-	PermuteOutFlag           bool
-	GmmY                     *Tensor // output, 2 dimensions
-	MmYOptional              *Tensor // optional output, 2 dimensions
-	PermuteOutOptional       *Tensor // optional output, 2 dimensions
+	GmmX             *Tensor // 2 dimensions
+	GmmWeight        *Tensor // 3 dimensions
+	SendCountsTensor *Tensor // optional
+	RecvCountsTensor *Tensor // optional
+	MmX              *Tensor // optional, 2 dimensions
+	MmWeight         *Tensor // optional, 2 dimensions
+	Group            string  // name of the communicator
+	EpWorldSize      int64   // ranks of the expert-parallel communicator
+	SendCounts       []int64
+	RecvCounts       []int64
+	TransGmmWeight   bool
+	TransMmWeight    bool
+	PermuteOutFlag   bool
+	GmmY             *Tensor // output, 2 dimensions
+	MmY              *Tensor // optional output, 2 dimensions
+	PermuteOut       *Tensor // optional output, 2 dimensions
 }
 
 var opAlltoAllvGroupedMatMul = Operator{
@@ -129,12 +124,9 @@ var opAlltoAllvGroupedMatMul = Operator{
 }
 
 // AlltoAllvGroupedMatMul exchanges tokens among expert-parallel ranks and multiplies those of each
-// expert by its weight.
-//
-// It launches aclnnAlltoAllvGroupedMatMul (libopapi, CANN 2026-08) on st.
-// The emulator verified: GmmX, GmmWeight, MmXOptional, MmWeightOptional, GmmY, MmYOptional,
-// PermuteOutOptional float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/allto_allv_grouped_mat_mul/docs
+// expert by its weight. C: aclnnAlltoAllvGroupedMatMul, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend310P. The emulator computes: GmmX, GmmWeight, MmX, MmWeight, GmmY, MmY,
+// PermuteOut float16 bfloat16.
 func AlltoAllvGroupedMatMul(st *acl.Stream, p AlltoAllvGroupedMatMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -146,10 +138,10 @@ func (p *AlltoAllvGroupedMatMulParams) Operator() *Operator { return &opAlltoAll
 func (p *AlltoAllvGroupedMatMulParams) Encode(c *Call) {
 	c.Tensor(p.GmmX)
 	c.Tensor(p.GmmWeight)
-	c.Tensor(p.SendCountsTensorOptional)
-	c.Tensor(p.RecvCountsTensorOptional)
-	c.Tensor(p.MmXOptional)
-	c.Tensor(p.MmWeightOptional)
+	c.Tensor(p.SendCountsTensor)
+	c.Tensor(p.RecvCountsTensor)
+	c.Tensor(p.MmX)
+	c.Tensor(p.MmWeight)
 	c.Group(p.Group)
 	c.Int64(p.EpWorldSize)
 	c.Ints(p.SendCounts)
@@ -158,21 +150,21 @@ func (p *AlltoAllvGroupedMatMulParams) Encode(c *Call) {
 	c.Bool(p.TransMmWeight)
 	c.Bool(p.PermuteOutFlag)
 	c.Tensor(p.GmmY)
-	c.Tensor(p.MmYOptional)
-	c.Tensor(p.PermuteOutOptional)
+	c.Tensor(p.MmY)
+	c.Tensor(p.PermuteOut)
 }
 
 // BatchMatMulReduceScatterAlltoAllParams are the arguments, in C order.
 type BatchMatMulReduceScatterAlltoAllParams struct {
-	X            *Tensor // 3 dimensions
-	Weight       *Tensor // 3 dimensions
-	BiasOptional *Tensor // optional, 2 or 3 dimensions
-	GroupEp      string  // name of the expert-parallel communicator
-	GroupTp      string  // name of the tensor-parallel communicator, "" for none
-	EpWorldSize  int64   // ranks of the expert-parallel communicator
-	TpWorldSize  int64
-	YShardType   int64
-	Out          *Tensor // output, 3 dimensions
+	X           *Tensor // 3 dimensions
+	Weight      *Tensor // 3 dimensions
+	Bias        *Tensor // optional, 2 or 3 dimensions
+	GroupEp     string  // name of the expert-parallel communicator
+	GroupTp     string  // name of the tensor-parallel communicator, "" for none
+	EpWorldSize int64   // ranks of the expert-parallel communicator
+	TpWorldSize int64
+	YShardType  int64
+	Out         *Tensor // output, 3 dimensions
 }
 
 var opBatchMatMulReduceScatterAlltoAll = Operator{
@@ -181,12 +173,10 @@ var opBatchMatMulReduceScatterAlltoAll = Operator{
 }
 
 // BatchMatMulReduceScatterAlltoAll multiplies tokens by experts' weights, sums among
-// tensor-parallel ranks and returns the parts to the expert-parallel ranks.
-//
-// It launches aclnnBatchMatMulReduceScatterAlltoAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Weight, Out float16 bfloat16; BiasOptional float32 float16. Its checks
-// follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/batch_mat_mul_reduce_scatter_allto_all/docs
+// tensor-parallel ranks and returns the parts to the expert-parallel ranks. C:
+// aclnnBatchMatMulReduceScatterAlltoAll, CANN since 8.1.RC1. Not on Ascend910, Ascend910B,
+// Ascend310P, Ascend950. The emulator computes: X, Weight, Out float16 bfloat16; Bias float32
+// float16.
 func BatchMatMulReduceScatterAlltoAll(st *acl.Stream, p BatchMatMulReduceScatterAlltoAllParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -200,7 +190,7 @@ func (p *BatchMatMulReduceScatterAlltoAllParams) Operator() *Operator {
 func (p *BatchMatMulReduceScatterAlltoAllParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Group(p.GroupEp)
 	c.Group(p.GroupTp)
 	c.Int64(p.EpWorldSize)
@@ -211,16 +201,16 @@ func (p *BatchMatMulReduceScatterAlltoAllParams) Encode(c *Call) {
 
 // GroupedMatMulAllReduceParams are the arguments, in C order.
 type GroupedMatMulAllReduceParams struct {
-	X                 []*Tensor // 2 to 6 dimensions
-	Weight            []*Tensor // 2 dimensions
-	Bias              []*Tensor // 1 dimension
-	GroupListOptional []int64   // optional
-	SplitItem         int64     // 0 neither split, 1 input split, 2 output split, 3 both split
-	Group             string    // name of the communicator
-	ReduceOp          string    // "sum"
-	CommTurn          int64     // 0
-	StreamMode        int64     // StreamMode
-	Y                 []*Tensor // output, 2 to 6 dimensions
+	X          []*Tensor // 2 to 6 dimensions
+	Weight     []*Tensor // 2 dimensions
+	Bias       []*Tensor // 1 dimension
+	GroupList  []int64   // optional
+	SplitItem  int64     // 0 neither split, 1 input split, 2 output split, 3 both split
+	Group      string    // name of the communicator
+	ReduceOp   ReduceOp
+	CommTurn   int64 // 0
+	StreamMode StreamMode
+	Y          []*Tensor // output, 2 to 6 dimensions
 }
 
 var opGroupedMatMulAllReduce = Operator{
@@ -229,11 +219,9 @@ var opGroupedMatMulAllReduce = Operator{
 }
 
 // GroupedMatMulAllReduce multiplies the matrices of each group and sums the products over all
-// ranks.
-//
-// It launches aclnnGroupedMatMulAllReduce (libopapi, CANN 8.1.RC1) on st.
-// The emulator does not implement it: no public source, only a document, and not written yet.
-// Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_all_reduce/docs
+// ranks. C: aclnnGroupedMatMulAllReduce, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator does not implement it: no public source, only a document, and not written
+// yet.
 func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -246,31 +234,31 @@ func (p *GroupedMatMulAllReduceParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
 	c.Tensors(p.Bias)
-	c.Ints(p.GroupListOptional)
+	c.Ints(p.GroupList)
 	c.Int64(p.SplitItem)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensors(p.Y)
 }
 
 // GroupedMatMulAlltoAllvParams are the arguments, in C order.
 type GroupedMatMulAlltoAllvParams struct {
-	GmmX                     *Tensor // 2 dimensions
-	GmmWeight                *Tensor // 3 dimensions
-	SendCountsTensorOptional *Tensor // optional, 1 dimension
-	RecvCountsTensorOptional *Tensor // optional, 1 dimension
-	MmXOptional              *Tensor // optional, 2 dimensions
-	MmWeightOptional         *Tensor // optional, 2 dimensions
-	Group                    string  // name of the communicator
-	EpWorldSize              int64   // ranks of the expert-parallel communicator
-	SendCounts               []int64
-	RecvCounts               []int64
-	TransGmmWeight           bool
-	TransMmWeight            bool
-	Y                        *Tensor // output, 2 dimensions
-	MmYOptional              *Tensor // optional output, 2 dimensions
+	GmmX             *Tensor // 2 dimensions
+	GmmWeight        *Tensor // 3 dimensions
+	SendCountsTensor *Tensor // optional, 1 dimension
+	RecvCountsTensor *Tensor // optional, 1 dimension
+	MmX              *Tensor // optional, 2 dimensions
+	MmWeight         *Tensor // optional, 2 dimensions
+	Group            string  // name of the communicator
+	EpWorldSize      int64   // ranks of the expert-parallel communicator
+	SendCounts       []int64
+	RecvCounts       []int64
+	TransGmmWeight   bool
+	TransMmWeight    bool
+	Y                *Tensor // output, 2 dimensions
+	MmY              *Tensor // optional output, 2 dimensions
 }
 
 var opGroupedMatMulAlltoAllv = Operator{
@@ -279,12 +267,9 @@ var opGroupedMatMulAlltoAllv = Operator{
 }
 
 // GroupedMatMulAlltoAllv multiplies the tokens of each expert by its weight and returns them to the
-// ranks they came from.
-//
-// It launches aclnnGroupedMatMulAlltoAllv (libopapi, CANN 2026-08) on st.
-// The emulator verified: GmmX, GmmWeight, MmXOptional, MmWeightOptional, Y, MmYOptional float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_allto_allv/docs
+// ranks they came from. C: aclnnGroupedMatMulAlltoAllv, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend310P. The emulator computes: GmmX, GmmWeight, MmX, MmWeight, Y, MmY float16
+// bfloat16.
 func GroupedMatMulAlltoAllv(st *acl.Stream, p GroupedMatMulAlltoAllvParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -296,10 +281,10 @@ func (p *GroupedMatMulAlltoAllvParams) Operator() *Operator { return &opGroupedM
 func (p *GroupedMatMulAlltoAllvParams) Encode(c *Call) {
 	c.Tensor(p.GmmX)
 	c.Tensor(p.GmmWeight)
-	c.Tensor(p.SendCountsTensorOptional)
-	c.Tensor(p.RecvCountsTensorOptional)
-	c.Tensor(p.MmXOptional)
-	c.Tensor(p.MmWeightOptional)
+	c.Tensor(p.SendCountsTensor)
+	c.Tensor(p.RecvCountsTensor)
+	c.Tensor(p.MmX)
+	c.Tensor(p.MmWeight)
 	c.Group(p.Group)
 	c.Int64(p.EpWorldSize)
 	c.Ints(p.SendCounts)
@@ -307,7 +292,7 @@ func (p *GroupedMatMulAlltoAllvParams) Encode(c *Call) {
 	c.Bool(p.TransGmmWeight)
 	c.Bool(p.TransMmWeight)
 	c.Tensor(p.Y)
-	c.Tensor(p.MmYOptional)
+	c.Tensor(p.MmY)
 }
 
 // InplaceMatmulAllReduceAddRmsNormParams are the arguments, in C order.
@@ -318,10 +303,10 @@ type InplaceMatmulAllReduceAddRmsNormParams struct {
 	Residual   *Tensor // read and written, 3 dimensions
 	Gamma      *Tensor // 1 dimension
 	Epsilon    float64
-	Group      string  // name of the communicator
-	ReduceOp   string  // "sum"
-	CommTurn   int64   // 0
-	StreamMode int64   // StreamMode
+	Group      string // name of the communicator
+	ReduceOp   ReduceOp
+	CommTurn   int64 // 0
+	StreamMode StreamMode
 	NormOut    *Tensor // output, 2 dimensions
 }
 
@@ -331,12 +316,9 @@ var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 }
 
 // InplaceMatmulAllReduceAddRmsNorm multiplies X1 by X2, sums over all ranks, adds Residual in place
-// and normalises by the root mean square.
-//
-// It launches aclnnInplaceMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Bias, Residual, NormOut float16 bfloat16; Gamma float32 float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
+// and normalises by the root mean square. C: aclnnInplaceMatmulAllReduceAddRmsNorm, CANN 8.1.RC1
+// only. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1, X2, Bias,
+// Residual, NormOut float16 bfloat16; Gamma float32 float16 bfloat16.
 func InplaceMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -355,9 +337,9 @@ func (p *InplaceMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.Gamma)
 	c.Float64(p.Epsilon)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.NormOut)
 }
 
@@ -370,10 +352,10 @@ type InplaceQuantMatmulAllReduceAddRmsNormParams struct {
 	Residual     *Tensor // read and written, 3 dimensions
 	Gamma        *Tensor // 1 dimension
 	Epsilon      float64
-	Group        string  // name of the communicator
-	ReduceOp     string  // "sum"
-	CommTurn     int64   // 0
-	StreamMode   int64   // StreamMode
+	Group        string // name of the communicator
+	ReduceOp     ReduceOp
+	CommTurn     int64 // 0
+	StreamMode   StreamMode
 	NormOut      *Tensor // output, 2 dimensions
 }
 
@@ -383,12 +365,10 @@ var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 }
 
 // InplaceQuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks,
-// adds Residual in place and normalises by the root mean square.
-//
-// It launches aclnnInplaceQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
-// bfloat16; Residual, NormOut bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
+// adds Residual in place and normalises by the root mean square. C:
+// aclnnInplaceQuantMatmulAllReduceAddRmsNorm, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93,
+// Ascend310P, Ascend950. The emulator computes: X1, X2 int8 int4; Bias float16 bfloat16 int32;
+// DequantScale, Gamma float32 bfloat16; Residual, NormOut bfloat16.
 func InplaceQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -408,9 +388,9 @@ func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.Gamma)
 	c.Float64(p.Epsilon)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.NormOut)
 }
 
@@ -425,9 +405,9 @@ type InplaceWeightQuantMatmulAllReduceAddRmsNormParams struct {
 	Gamma              *Tensor // 1 dimension
 	Epsilon            float64
 	Group              string // name of the communicator
-	ReduceOp           string // "sum"
-	CommTurn           int64  // 0
-	StreamMode         int64  // StreamMode
+	ReduceOp           ReduceOp
+	CommTurn           int64 // 0
+	StreamMode         StreamMode
 	AntiquantGroupSize int64
 	NormOut            *Tensor // output, 2 dimensions
 }
@@ -438,12 +418,10 @@ var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 }
 
 // InplaceWeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all
-// ranks, adds Residual in place and normalises by the root mean square.
-//
-// It launches aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, AntiquantScale, AntiquantOffset, Residual, NormOut float16 bfloat16;
-// X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
+// ranks, adds Residual in place and normalises by the root mean square. C:
+// aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1, AntiquantScale, AntiquantOffset,
+// Residual, NormOut float16 bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16.
 func InplaceWeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceWeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -464,9 +442,9 @@ func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.Gamma)
 	c.Float64(p.Epsilon)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Int64(p.AntiquantGroupSize)
 	c.Tensor(p.NormOut)
 }
@@ -477,9 +455,9 @@ type MatmulAllReduceParams struct {
 	X2         *Tensor // 2 dimensions
 	Bias       *Tensor // 0 to 1 dimensions
 	Group      string  // name of the communicator
-	ReduceOp   string  // "sum"
-	CommTurn   int64   // 0
-	StreamMode int64   // StreamMode
+	ReduceOp   ReduceOp
+	CommTurn   int64 // 0
+	StreamMode StreamMode
 	Output     *Tensor // output, 2 to 3 dimensions
 }
 
@@ -488,11 +466,9 @@ var opMatmulAllReduce = Operator{
 	Slots: "iii----o",
 }
 
-// MatmulAllReduce multiplies matrices and sums the products over all ranks.
-//
-// It launches aclnnMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Bias, Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
+// MatmulAllReduce multiplies matrices and sums the products over all ranks. C:
+// aclnnMatmulAllReduce, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator computes:
+// X1, X2, Bias, Output float16 bfloat16.
 func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -506,9 +482,9 @@ func (p *MatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Bias)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Output)
 }
 
@@ -520,10 +496,10 @@ type MatmulAllReduceAddRmsNormParams struct {
 	Residual   *Tensor // 3 dimensions
 	Gamma      *Tensor // 1 dimension
 	Epsilon    float64
-	Group      string  // name of the communicator
-	ReduceOp   string  // "sum"
-	CommTurn   int64   // 0
-	StreamMode int64   // StreamMode
+	Group      string // name of the communicator
+	ReduceOp   ReduceOp
+	CommTurn   int64 // 0
+	StreamMode StreamMode
 	Y          *Tensor // output, 3 dimensions
 	NormOut    *Tensor // output, 2 dimensions
 }
@@ -534,12 +510,9 @@ var opMatmulAllReduceAddRmsNorm = Operator{
 }
 
 // MatmulAllReduceAddRmsNorm multiplies matrices, sums over all ranks, adds Residual and normalises
-// by the root mean square.
-//
-// It launches aclnnMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Bias, Residual, Y, NormOut float16 bfloat16; Gamma float32 float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
+// by the root mean square. C: aclnnMatmulAllReduceAddRmsNorm, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1, X2, Bias, Residual, Y, NormOut
+// float16 bfloat16; Gamma float32 float16 bfloat16.
 func MatmulAllReduceAddRmsNorm(st *acl.Stream, p MatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -556,9 +529,9 @@ func (p *MatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.Gamma)
 	c.Float64(p.Epsilon)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Y)
 	c.Tensor(p.NormOut)
 }
@@ -570,9 +543,9 @@ type MatmulAllReduceV2Params struct {
 	Bias       *Tensor // 0 to 1 dimensions
 	X3         *Tensor // 2 dimensions
 	Group      string  // name of the communicator
-	ReduceOp   string  // "sum"
-	CommTurn   int64   // 0
-	StreamMode int64   // StreamMode
+	ReduceOp   ReduceOp
+	CommTurn   int64 // 0
+	StreamMode StreamMode
 	Output     *Tensor // output, 2 to 3 dimensions
 }
 
@@ -581,11 +554,9 @@ var opMatmulAllReduceV2 = Operator{
 	Slots: "iiii----o",
 }
 
-// MatmulAllReduceV2 multiplies matrices, adds X3, and sums over all ranks.
-//
-// It launches aclnnMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, X3, Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
+// MatmulAllReduceV2 multiplies matrices, adds X3, and sums over all ranks. C:
+// aclnnMatmulAllReduceV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator computes:
+// X1, X2, X3, Output float16 bfloat16.
 func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -600,9 +571,9 @@ func (p *MatmulAllReduceV2Params) Encode(c *Call) {
 	c.Tensor(p.Bias)
 	c.Tensor(p.X3)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Output)
 }
 
@@ -612,9 +583,9 @@ type MatmulReduceScatterParams struct {
 	X2         *Tensor // 2 dimensions
 	Bias       *Tensor // 1 dimension
 	Group      string  // name of the communicator
-	ReduceOp   string  // "sum"
-	CommTurn   int64   // 0
-	StreamMode int64   // StreamMode
+	ReduceOp   ReduceOp
+	CommTurn   int64 // 0
+	StreamMode StreamMode
 	Output     *Tensor // output, 2 dimensions
 }
 
@@ -624,10 +595,8 @@ var opMatmulReduceScatter = Operator{
 }
 
 // MatmulReduceScatter multiplies matrices, sums over all ranks and gives each its part of the rows.
-//
-// It launches aclnnMatmulReduceScatter (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_reduce_scatter/docs
+// C: aclnnMatmulReduceScatter, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X1, X2, Output float16 bfloat16.
 func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -641,9 +610,9 @@ func (p *MatmulReduceScatterParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Bias)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Output)
 }
 
@@ -655,9 +624,9 @@ type QuantMatmulAllReduceParams struct {
 	X3           *Tensor // 2 dimensions
 	DequantScale *Tensor // 2 dimensions
 	Group        string  // name of the communicator
-	ReduceOp     string  // "sum"
-	CommTurn     int64   // 0
-	StreamMode   int64   // StreamMode
+	ReduceOp     ReduceOp
+	CommTurn     int64 // 0
+	StreamMode   StreamMode
 	Output       *Tensor // output, 2 to 3 dimensions
 }
 
@@ -666,12 +635,10 @@ var opQuantMatmulAllReduce = Operator{
 	Slots: "iiiii----o",
 }
 
-// QuantMatmulAllReduce multiplies int8 matrices, dequantises, adds X3, and sums over all ranks.
-//
-// It launches aclnnQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32
-// bfloat16; Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
+// QuantMatmulAllReduce multiplies int8 matrices, dequantises, adds X3, and sums over all ranks. C:
+// aclnnQuantMatmulAllReduce, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator
+// computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32 bfloat16; Output
+// float16 bfloat16.
 func QuantMatmulAllReduce(st *acl.Stream, p QuantMatmulAllReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -687,9 +654,9 @@ func (p *QuantMatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.X3)
 	c.Tensor(p.DequantScale)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Output)
 }
 
@@ -702,10 +669,10 @@ type QuantMatmulAllReduceAddRmsNormParams struct {
 	Residual     *Tensor // 3 dimensions
 	Gamma        *Tensor // 1 dimension
 	Epsilon      float64
-	Group        string  // name of the communicator
-	ReduceOp     string  // "sum"
-	CommTurn     int64   // 0
-	StreamMode   int64   // StreamMode
+	Group        string // name of the communicator
+	ReduceOp     ReduceOp
+	CommTurn     int64 // 0
+	StreamMode   StreamMode
 	Y            *Tensor // output, 3 dimensions
 	NormOut      *Tensor // output, 2 dimensions
 }
@@ -716,12 +683,10 @@ var opQuantMatmulAllReduceAddRmsNorm = Operator{
 }
 
 // QuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks, adds
-// Residual and normalises by the root mean square.
-//
-// It launches aclnnQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
-// bfloat16; Residual, Y, NormOut bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
+// Residual and normalises by the root mean square. C: aclnnQuantMatmulAllReduceAddRmsNorm, CANN
+// 8.1.RC1 only. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1,
+// X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32 bfloat16; Residual, Y,
+// NormOut bfloat16.
 func QuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p QuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -741,26 +706,26 @@ func (p *QuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.Gamma)
 	c.Float64(p.Epsilon)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Y)
 	c.Tensor(p.NormOut)
 }
 
 // QuantMatmulAllReduceV2Params are the arguments, in C order.
 type QuantMatmulAllReduceV2Params struct {
-	X1                    *Tensor // 2 to 3 dimensions
-	X2                    *Tensor // 2 dimensions
-	BiasOptional          *Tensor // optional, 0 to 1 dimensions
-	X3Optional            *Tensor // optional, 2 dimensions
-	DequantScale          *Tensor // 2 dimensions
-	PertokenScaleOptional *Tensor // optional, 2 dimensions
-	Group                 string  // name of the communicator
-	ReduceOp              string  // "sum"
-	CommTurn              int64   // 0
-	StreamMode            int64   // StreamMode
-	Output                *Tensor // output, 2 to 3 dimensions
+	X1            *Tensor // 2 to 3 dimensions
+	X2            *Tensor // 2 dimensions
+	Bias          *Tensor // optional, 0 to 1 dimensions
+	X3            *Tensor // optional, 2 dimensions
+	DequantScale  *Tensor // 2 dimensions
+	PertokenScale *Tensor // optional, 2 dimensions
+	Group         string  // name of the communicator
+	ReduceOp      ReduceOp
+	CommTurn      int64 // 0
+	StreamMode    StreamMode
+	Output        *Tensor // output, 2 to 3 dimensions
 }
 
 var opQuantMatmulAllReduceV2 = Operator{
@@ -768,13 +733,10 @@ var opQuantMatmulAllReduceV2 = Operator{
 	Slots: "iiiiii----o",
 }
 
-// QuantMatmulAllReduceV2 is QuantMatmulAllReduce with a scale for each token.
-//
-// It launches aclnnQuantMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2 int8 int4; BiasOptional float16 bfloat16 int32; DequantScale
-// float32 bfloat16; PertokenScaleOptional float32; Output float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
+// QuantMatmulAllReduceV2 is QuantMatmulAllReduce with a scale for each token. C:
+// aclnnQuantMatmulAllReduceV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator
+// computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32 bfloat16;
+// PertokenScale float32; Output float16 bfloat16.
 func QuantMatmulAllReduceV2(st *acl.Stream, p QuantMatmulAllReduceV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -786,32 +748,32 @@ func (p *QuantMatmulAllReduceV2Params) Operator() *Operator { return &opQuantMat
 func (p *QuantMatmulAllReduceV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.X3Optional)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
 	c.Tensor(p.DequantScale)
-	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.PertokenScale)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Output)
 }
 
 // QuantMatmulAllReduceV3Params are the arguments, in C order.
 type QuantMatmulAllReduceV3Params struct {
-	X1                      *Tensor // 2 to 3 dimensions
-	X2                      *Tensor // 2 dimensions
-	BiasOptional            *Tensor // optional, 1 dimension
-	X3Optional              *Tensor // optional, 2 dimensions
-	DequantScale            *Tensor // 2 dimensions
-	PertokenScaleOptional   *Tensor // optional, 2 dimensions
-	CommQuantScale1Optional *Tensor // optional, 2 dimensions
-	CommQuantScale2Optional *Tensor // optional, 2 dimensions
-	Group                   string  // name of the communicator
-	ReduceOp                string  // "sum"
-	CommTurn                int64   // 0
-	StreamMode              int64   // StreamMode
-	Output                  *Tensor // output, 2 to 3 dimensions
+	X1              *Tensor // 2 to 3 dimensions
+	X2              *Tensor // 2 dimensions
+	Bias            *Tensor // optional, 1 dimension
+	X3              *Tensor // optional, 2 dimensions
+	DequantScale    *Tensor // 2 dimensions
+	PertokenScale   *Tensor // optional, 2 dimensions
+	CommQuantScale1 *Tensor // optional, 2 dimensions
+	CommQuantScale2 *Tensor // optional, 2 dimensions
+	Group           string  // name of the communicator
+	ReduceOp        ReduceOp
+	CommTurn        int64 // 0
+	StreamMode      StreamMode
+	Output          *Tensor // output, 2 to 3 dimensions
 }
 
 var opQuantMatmulAllReduceV3 = Operator{
@@ -819,13 +781,10 @@ var opQuantMatmulAllReduceV3 = Operator{
 	Slots: "iiiiiiii----o",
 }
 
-// QuantMatmulAllReduceV3 is QuantMatmulAllReduceV2 that can send int8 among ranks.
-//
-// It launches aclnnQuantMatmulAllReduceV3 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2 int8 int4; BiasOptional float16 bfloat16 int32; DequantScale
-// float32 bfloat16; CommQuantScale1Optional, CommQuantScale2Optional bfloat16; Output float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
+// QuantMatmulAllReduceV3 is QuantMatmulAllReduceV2 that can send int8 among ranks. C:
+// aclnnQuantMatmulAllReduceV3, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator
+// computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32 bfloat16;
+// CommQuantScale1, CommQuantScale2 bfloat16; Output float16 bfloat16.
 func QuantMatmulAllReduceV3(st *acl.Stream, p QuantMatmulAllReduceV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -837,16 +796,16 @@ func (p *QuantMatmulAllReduceV3Params) Operator() *Operator { return &opQuantMat
 func (p *QuantMatmulAllReduceV3Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.X3Optional)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
 	c.Tensor(p.DequantScale)
-	c.Tensor(p.PertokenScaleOptional)
-	c.Tensor(p.CommQuantScale1Optional)
-	c.Tensor(p.CommQuantScale2Optional)
+	c.Tensor(p.PertokenScale)
+	c.Tensor(p.CommQuantScale1)
+	c.Tensor(p.CommQuantScale2)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Output)
 }
 
@@ -859,9 +818,9 @@ type WeightQuantMatmulAllReduceParams struct {
 	AntiquantOffset    *Tensor // 1 to 2 dimensions
 	X3                 *Tensor // 2 to 3 dimensions
 	Group              string  // name of the communicator
-	ReduceOp           string  // "sum"
-	CommTurn           int64   // 0
-	StreamMode         int64   // StreamMode
+	ReduceOp           ReduceOp
+	CommTurn           int64 // 0
+	StreamMode         StreamMode
 	AntiquantGroupSize int64
 	Output             *Tensor // output, 2 to 3 dimensions
 }
@@ -872,11 +831,8 @@ var opWeightQuantMatmulAllReduce = Operator{
 }
 
 // WeightQuantMatmulAllReduce multiplies X1 by a quantised weight, adds X3, and sums over all ranks.
-//
-// It launches aclnnWeightQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, AntiquantScale, AntiquantOffset, Output float16 bfloat16; X2 int8
-// int4. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
+// C: aclnnWeightQuantMatmulAllReduce, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The
+// emulator computes: X1, AntiquantScale, AntiquantOffset, Output float16 bfloat16; X2 int8 int4.
 func WeightQuantMatmulAllReduce(st *acl.Stream, p WeightQuantMatmulAllReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -893,9 +849,9 @@ func (p *WeightQuantMatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.AntiquantOffset)
 	c.Tensor(p.X3)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Int64(p.AntiquantGroupSize)
 	c.Tensor(p.Output)
 }
@@ -911,9 +867,9 @@ type WeightQuantMatmulAllReduceAddRmsNormParams struct {
 	Gamma              *Tensor // 1 dimension
 	Epsilon            float64
 	Group              string // name of the communicator
-	ReduceOp           string // "sum"
-	CommTurn           int64  // 0
-	StreamMode         int64  // StreamMode
+	ReduceOp           ReduceOp
+	CommTurn           int64 // 0
+	StreamMode         StreamMode
 	AntiquantGroupSize int64
 	Y                  *Tensor // output, 3 dimensions
 	NormOut            *Tensor // output, 3 dimensions
@@ -925,12 +881,10 @@ var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 }
 
 // WeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all ranks,
-// adds Residual and normalises by the root mean square.
-//
-// It launches aclnnWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, AntiquantScale, AntiquantOffset, Residual, Y, NormOut float16
-// bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
+// adds Residual and normalises by the root mean square. C:
+// aclnnWeightQuantMatmulAllReduceAddRmsNorm, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93,
+// Ascend310P, Ascend950. The emulator computes: X1, AntiquantScale, AntiquantOffset, Residual, Y,
+// NormOut float16 bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16.
 func WeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p WeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -951,9 +905,9 @@ func (p *WeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.Gamma)
 	c.Float64(p.Epsilon)
 	c.Group(p.Group)
-	c.Str(p.ReduceOp)
+	c.Str(string(p.ReduceOp))
 	c.Int64(p.CommTurn)
-	c.Int64(p.StreamMode)
+	c.Int64(int64(p.StreamMode))
 	c.Int64(p.AntiquantGroupSize)
 	c.Tensor(p.Y)
 	c.Tensor(p.NormOut)

@@ -19,10 +19,9 @@ var opApproximateEqual = Operator{
 	Slots: "ii-o",
 }
 
-// ApproximateEqual tells for each pair of elements whether they differ by less than Tolerance.
-//
-// It launches aclnnApproximateEqual (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
+// ApproximateEqual tells for each pair of elements whether they differ by less than Tolerance. C:
+// aclnnApproximateEqual, CANN since 2026-08. The emulator does not implement it: experimental, in
+// no release of CANN.
 func ApproximateEqual(st *acl.Stream, p ApproximateEqualParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -50,12 +49,9 @@ var opEqScalar = Operator{
 	Slots: "iho",
 }
 
-// EqScalar tells which elements equal a scalar.
-//
-// It launches aclnnEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
+// EqScalar tells which elements equal a scalar. C: aclnnEqScalar, CANN since 8.1.RC1. Not on
+// Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool.
 func EqScalar(st *acl.Stream, p EqScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -82,12 +78,9 @@ var opEqTensor = Operator{
 	Slots: "iio",
 }
 
-// EqTensor tells which elements of two tensors are equal, with broadcasting.
-//
-// It launches aclnnEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
+// EqTensor tells which elements of two tensors are equal, with broadcasting. C: aclnnEqTensor, CANN
+// since 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool complex64 complex128.
 func EqTensor(st *acl.Stream, p EqTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -114,11 +107,8 @@ var opEqual = Operator{
 	Slots: "iio",
 }
 
-// Equal tells whether two tensors have the same shape and elements, as one bool.
-//
-// It launches aclnnEqual (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/tensor_equal/docs
+// Equal tells whether two tensors have the same shape and elements, as one bool. C: aclnnEqual,
+// CANN since 8.1.RC1. The emulator computes: Out bool.
 func Equal(st *acl.Stream, p EqualParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -145,13 +135,9 @@ var opGeScalar = Operator{
 	Slots: "iho",
 }
 
-// GeScalar tells which elements are greater than or equal to a scalar.
-//
-// It launches aclnnGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5 of them
-// in part.
-// Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
+// GeScalar tells which elements are greater than or equal to a scalar. C: aclnnGeScalar, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16 float64 integers bool complex64 complex128.
 func GeScalar(st *acl.Stream, p GeScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -178,13 +164,9 @@ var opGeTensor = Operator{
 	Slots: "iio",
 }
 
-// GeTensor tells where Self ≥ Other, with broadcasting.
-//
-// It launches aclnnGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
-// float16 bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5
-// of them in part.
-// Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
+// GeTensor tells where Self ≥ Other, with broadcasting. C: aclnnGeTensor, CANN since 8.1.RC1. The
+// emulator computes: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16 float64 integers bool complex64 complex128.
 func GeTensor(st *acl.Stream, p GeTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -211,13 +193,9 @@ var opGtScalar = Operator{
 	Slots: "iho",
 }
 
-// GtScalar tells which elements are greater than a scalar.
-//
-// It launches aclnnGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 3 of them
-// in part.
-// Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
+// GtScalar tells which elements are greater than a scalar. C: aclnnGtScalar, CANN since 8.1.RC1.
+// The emulator computes: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64 integers bool complex64 complex128.
 func GtScalar(st *acl.Stream, p GtScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -244,13 +222,9 @@ var opGtTensor = Operator{
 	Slots: "iio",
 }
 
-// GtTensor tells where Self > Other, with broadcasting.
-//
-// It launches aclnnGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
-// float16 bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5
-// of them in part.
-// Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
+// GtTensor tells where Self > Other, with broadcasting. C: aclnnGtTensor, CANN since 8.1.RC1. The
+// emulator computes: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16 float64 integers bool complex64 complex128.
 func GtTensor(st *acl.Stream, p GtTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -278,11 +252,8 @@ var opHeaviside = Operator{
 }
 
 // Heaviside computes 0 for negative elements, 1 for positive ones and the element of Values for
-// zero.
-//
-// It launches aclnnHeaviside (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/heaviside/docs
+// zero. C: aclnnHeaviside, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// Input, Out float32 float16 bfloat16.
 func Heaviside(st *acl.Stream, p HeavisideParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -299,8 +270,8 @@ func (p *HeavisideParams) Encode(c *Call) {
 
 // InplaceEqScalarParams are the arguments, in C order.
 type InplaceEqScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceEqScalar = Operator{
@@ -308,12 +279,9 @@ var opInplaceEqScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceEqScalar is EqScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
+// InplaceEqScalar is EqScalar with the result in place of the first argument. C:
+// aclnnInplaceEqScalar, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func InplaceEqScalar(st *acl.Stream, p InplaceEqScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -323,14 +291,14 @@ func InplaceEqScalar(st *acl.Stream, p InplaceEqScalarParams) error {
 func (p *InplaceEqScalarParams) Operator() *Operator { return &opInplaceEqScalar }
 
 func (p *InplaceEqScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceEqTensorParams are the arguments, in C order.
 type InplaceEqTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	Self  *Tensor // read and written
+	Other *Tensor
 }
 
 var opInplaceEqTensor = Operator{
@@ -338,12 +306,9 @@ var opInplaceEqTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceEqTensor is EqTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
+// InplaceEqTensor is EqTensor with the result in place of the first argument. C:
+// aclnnInplaceEqTensor, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func InplaceEqTensor(st *acl.Stream, p InplaceEqTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -353,14 +318,14 @@ func InplaceEqTensor(st *acl.Stream, p InplaceEqTensorParams) error {
 func (p *InplaceEqTensorParams) Operator() *Operator { return &opInplaceEqTensor }
 
 func (p *InplaceEqTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceGeScalarParams are the arguments, in C order.
 type InplaceGeScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceGeScalar = Operator{
@@ -368,12 +333,9 @@ var opInplaceGeScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceGeScalar is GeScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
-// CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
+// InplaceGeScalar is GeScalar with the result in place of the first argument. C:
+// aclnnInplaceGeScalar, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 integers bool.
 func InplaceGeScalar(st *acl.Stream, p InplaceGeScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -383,14 +345,14 @@ func InplaceGeScalar(st *acl.Stream, p InplaceGeScalarParams) error {
 func (p *InplaceGeScalarParams) Operator() *Operator { return &opInplaceGeScalar }
 
 func (p *InplaceGeScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceGeTensorParams are the arguments, in C order.
 type InplaceGeTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceGeTensor = Operator{
@@ -398,12 +360,9 @@ var opInplaceGeTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceGeTensor is GeTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
+// InplaceGeTensor is GeTensor with the result in place of the first argument. C:
+// aclnnInplaceGeTensor, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16
+// bfloat16 float64 integers bool.
 func InplaceGeTensor(st *acl.Stream, p InplaceGeTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -413,14 +372,14 @@ func InplaceGeTensor(st *acl.Stream, p InplaceGeTensorParams) error {
 func (p *InplaceGeTensorParams) Operator() *Operator { return &opInplaceGeTensor }
 
 func (p *InplaceGeTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceGtScalarParams are the arguments, in C order.
 type InplaceGtScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceGtScalar = Operator{
@@ -428,12 +387,9 @@ var opInplaceGtScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceGtScalar is GtScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
+// InplaceGtScalar is GtScalar with the result in place of the first argument. C:
+// aclnnInplaceGtScalar, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 integers bool.
 func InplaceGtScalar(st *acl.Stream, p InplaceGtScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -443,14 +399,14 @@ func InplaceGtScalar(st *acl.Stream, p InplaceGtScalarParams) error {
 func (p *InplaceGtScalarParams) Operator() *Operator { return &opInplaceGtScalar }
 
 func (p *InplaceGtScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceGtTensorParams are the arguments, in C order.
 type InplaceGtTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceGtTensor = Operator{
@@ -458,12 +414,9 @@ var opInplaceGtTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceGtTensor is GtTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
+// InplaceGtTensor is GtTensor with the result in place of the first argument. C:
+// aclnnInplaceGtTensor, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16
+// bfloat16 float64 integers bool.
 func InplaceGtTensor(st *acl.Stream, p InplaceGtTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -473,14 +426,14 @@ func InplaceGtTensor(st *acl.Stream, p InplaceGtTensorParams) error {
 func (p *InplaceGtTensorParams) Operator() *Operator { return &opInplaceGtTensor }
 
 func (p *InplaceGtTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceLeScalarParams are the arguments, in C order.
 type InplaceLeScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceLeScalar = Operator{
@@ -488,12 +441,9 @@ var opInplaceLeScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceLeScalar is LeScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// uint16 bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
+// InplaceLeScalar is LeScalar with the result in place of the first argument. C:
+// aclnnInplaceLeScalar, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 uint16 bool.
 func InplaceLeScalar(st *acl.Stream, p InplaceLeScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -503,14 +453,14 @@ func InplaceLeScalar(st *acl.Stream, p InplaceLeScalarParams) error {
 func (p *InplaceLeScalarParams) Operator() *Operator { return &opInplaceLeScalar }
 
 func (p *InplaceLeScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceLeTensorParams are the arguments, in C order.
 type InplaceLeTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceLeTensor = Operator{
@@ -518,12 +468,9 @@ var opInplaceLeTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceLeTensor is LeTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 uint16 bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
+// InplaceLeTensor is LeTensor with the result in place of the first argument. C:
+// aclnnInplaceLeTensor, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 uint16 bool.
 func InplaceLeTensor(st *acl.Stream, p InplaceLeTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -533,14 +480,14 @@ func InplaceLeTensor(st *acl.Stream, p InplaceLeTensorParams) error {
 func (p *InplaceLeTensorParams) Operator() *Operator { return &opInplaceLeTensor }
 
 func (p *InplaceLeTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceLogicalAndParams are the arguments, in C order.
 type InplaceLogicalAndParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceLogicalAnd = Operator{
@@ -548,12 +495,9 @@ var opInplaceLogicalAnd = Operator{
 	Slots: "ii",
 }
 
-// InplaceLogicalAnd is LogicalAnd with the result in place of the first argument.
-//
-// It launches aclnnInplaceLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
+// InplaceLogicalAnd is LogicalAnd with the result in place of the first argument. C:
+// aclnnInplaceLogicalAnd, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func InplaceLogicalAnd(st *acl.Stream, p InplaceLogicalAndParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -563,13 +507,13 @@ func InplaceLogicalAnd(st *acl.Stream, p InplaceLogicalAndParams) error {
 func (p *InplaceLogicalAndParams) Operator() *Operator { return &opInplaceLogicalAnd }
 
 func (p *InplaceLogicalAndParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceLogicalNotParams are the arguments, in C order.
 type InplaceLogicalNotParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceLogicalNot = Operator{
@@ -577,12 +521,9 @@ var opInplaceLogicalNot = Operator{
 	Slots: "i",
 }
 
-// InplaceLogicalNot is LogicalNot with the result in place of the first argument.
-//
-// It launches aclnnInplaceLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
+// InplaceLogicalNot is LogicalNot with the result in place of the first argument. C:
+// aclnnInplaceLogicalNot, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool.
 func InplaceLogicalNot(st *acl.Stream, p InplaceLogicalNotParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -592,13 +533,13 @@ func InplaceLogicalNot(st *acl.Stream, p InplaceLogicalNotParams) error {
 func (p *InplaceLogicalNotParams) Operator() *Operator { return &opInplaceLogicalNot }
 
 func (p *InplaceLogicalNotParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceLogicalOrParams are the arguments, in C order.
 type InplaceLogicalOrParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceLogicalOr = Operator{
@@ -606,12 +547,9 @@ var opInplaceLogicalOr = Operator{
 	Slots: "ii",
 }
 
-// InplaceLogicalOr is LogicalOr with the result in place of the first argument.
-//
-// It launches aclnnInplaceLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
+// InplaceLogicalOr is LogicalOr with the result in place of the first argument. C:
+// aclnnInplaceLogicalOr, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func InplaceLogicalOr(st *acl.Stream, p InplaceLogicalOrParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -621,14 +559,14 @@ func InplaceLogicalOr(st *acl.Stream, p InplaceLogicalOrParams) error {
 func (p *InplaceLogicalOrParams) Operator() *Operator { return &opInplaceLogicalOr }
 
 func (p *InplaceLogicalOrParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceLtScalarParams are the arguments, in C order.
 type InplaceLtScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceLtScalar = Operator{
@@ -636,12 +574,9 @@ var opInplaceLtScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceLtScalar is LtScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
-// CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
+// InplaceLtScalar is LtScalar with the result in place of the first argument. C:
+// aclnnInplaceLtScalar, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 integers bool.
 func InplaceLtScalar(st *acl.Stream, p InplaceLtScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -651,14 +586,14 @@ func InplaceLtScalar(st *acl.Stream, p InplaceLtScalarParams) error {
 func (p *InplaceLtScalarParams) Operator() *Operator { return &opInplaceLtScalar }
 
 func (p *InplaceLtScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceLtTensorParams are the arguments, in C order.
 type InplaceLtTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor
 }
 
 var opInplaceLtTensor = Operator{
@@ -666,12 +601,9 @@ var opInplaceLtTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceLtTensor is LtTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
+// InplaceLtTensor is LtTensor with the result in place of the first argument. C:
+// aclnnInplaceLtTensor, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16
+// bfloat16 float64 integers bool.
 func InplaceLtTensor(st *acl.Stream, p InplaceLtTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -681,14 +613,14 @@ func InplaceLtTensor(st *acl.Stream, p InplaceLtTensorParams) error {
 func (p *InplaceLtTensorParams) Operator() *Operator { return &opInplaceLtTensor }
 
 func (p *InplaceLtTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceNeScalarParams are the arguments, in C order.
 type InplaceNeScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceNeScalar = Operator{
@@ -696,12 +628,9 @@ var opInplaceNeScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceNeScalar is NeScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
+// InplaceNeScalar is NeScalar with the result in place of the first argument. C:
+// aclnnInplaceNeScalar, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool.
 func InplaceNeScalar(st *acl.Stream, p InplaceNeScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -711,14 +640,14 @@ func InplaceNeScalar(st *acl.Stream, p InplaceNeScalarParams) error {
 func (p *InplaceNeScalarParams) Operator() *Operator { return &opInplaceNeScalar }
 
 func (p *InplaceNeScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceNeTensorParams are the arguments, in C order.
 type InplaceNeTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	Self  *Tensor // read and written
+	Other *Tensor
 }
 
 var opInplaceNeTensor = Operator{
@@ -726,12 +655,9 @@ var opInplaceNeTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceNeTensor is NeTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
+// InplaceNeTensor is NeTensor with the result in place of the first argument. C:
+// aclnnInplaceNeTensor, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func InplaceNeTensor(st *acl.Stream, p InplaceNeTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -741,7 +667,7 @@ func InplaceNeTensor(st *acl.Stream, p InplaceNeTensorParams) error {
 func (p *InplaceNeTensorParams) Operator() *Operator { return &opInplaceNeTensor }
 
 func (p *InplaceNeTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
@@ -761,12 +687,9 @@ var opIsClose = Operator{
 }
 
 // IsClose tells where |Self − Other| ≤ Atol + Rtol · |Other|; NaN equals NaN when Equal_nan is
-// true.
-//
-// It launches aclnnIsClose (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/is_close/docs
+// true. C: aclnnIsClose, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64 integers
+// bool.
 func IsClose(st *acl.Stream, p IsCloseParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -795,11 +718,8 @@ var opIsFinite = Operator{
 	Slots: "io",
 }
 
-// IsFinite tells which elements are neither infinite nor NaN.
-//
-// It launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/is_finite/docs
+// IsFinite tells which elements are neither infinite nor NaN. C: aclnnIsFinite, CANN since 8.1.RC1.
+// The emulator computes: Out bool.
 func IsFinite(st *acl.Stream, p IsFiniteParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -828,12 +748,8 @@ var opIsInScalarTensor = Operator{
 }
 
 // IsInScalarTensor tells whether a scalar is among the elements of a tensor, or with Invert whether
-// it is not.
-//
-// It launches aclnnIsInScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: TestElements float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8; Out bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/equal/docs
+// it is not. C: aclnnIsInScalarTensor, CANN since 8.1.RC1. The emulator computes: TestElements
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out bool.
 func IsInScalarTensor(st *acl.Stream, p IsInScalarTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -864,12 +780,9 @@ var opIsInTensorScalar = Operator{
 	Slots: "ih--o",
 }
 
-// IsInTensorScalar tells which elements equal a scalar, or with Invert which do not.
-//
-// It launches aclnnIsInTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Element float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
-// bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/equal/docs
+// IsInTensorScalar tells which elements equal a scalar, or with Invert which do not. C:
+// aclnnIsInTensorScalar, CANN since 8.1.RC1. The emulator computes: Element float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8; Out bool.
 func IsInTensorScalar(st *acl.Stream, p IsInTensorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -897,12 +810,8 @@ var opIsInf = Operator{
 	Slots: "io",
 }
 
-// IsInf tells which elements are infinite.
-//
-// It launches aclnnIsInf (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 integers bool. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-math, math/is_inf/docs
+// IsInf tells which elements are infinite. C: aclnnIsInf, CANN 8.1.RC1 only. Not on Ascend910. The
+// emulator computes: Out float32 float16 bfloat16 float64 integers bool.
 func IsInf(st *acl.Stream, p IsInfParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -927,11 +836,8 @@ var opIsNegInf = Operator{
 	Slots: "io",
 }
 
-// IsNegInf tells which elements are negative infinity.
-//
-// It launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/is_neg_inf/docs
+// IsNegInf tells which elements are negative infinity. C: aclnnIsNegInf, CANN since 8.1.RC1. The
+// emulator computes: Out bool.
 func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -956,11 +862,8 @@ var opIsPosInf = Operator{
 	Slots: "io",
 }
 
-// IsPosInf tells which elements are positive infinity.
-//
-// It launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/is_pos_inf/docs
+// IsPosInf tells which elements are positive infinity. C: aclnnIsPosInf, CANN since 8.1.RC1. The
+// emulator computes: Out bool.
 func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -986,12 +889,9 @@ var opLeScalar = Operator{
 	Slots: "iho",
 }
 
-// LeScalar tells which elements are less than or equal to a scalar.
-//
-// It launches aclnnLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// uint16 bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
+// LeScalar tells which elements are less than or equal to a scalar. C: aclnnLeScalar, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 uint16 bool.
 func LeScalar(st *acl.Stream, p LeScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1018,12 +918,9 @@ var opLeTensor = Operator{
 	Slots: "iio",
 }
 
-// LeTensor tells where Self ≤ Other, with broadcasting.
-//
-// It launches aclnnLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 uint16 bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
+// LeTensor tells where Self ≤ Other, with broadcasting. C: aclnnLeTensor, CANN since 8.1.RC1. The
+// emulator computes: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// uint16 bool.
 func LeTensor(st *acl.Stream, p LeTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1051,12 +948,9 @@ var opLogicalAnd = Operator{
 }
 
 // LogicalAnd computes the logical and of two tensors with broadcasting, other values than zero
-// being true.
-//
-// It launches aclnnLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
+// being true. C: aclnnLogicalAnd, CANN since 8.1.RC1. The emulator computes: Self, Other float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64
+// integers bool.
 func LogicalAnd(st *acl.Stream, p LogicalAndParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1082,12 +976,9 @@ var opLogicalNot = Operator{
 	Slots: "io",
 }
 
-// LogicalNot computes the logical not of each element, other values than zero being true.
-//
-// It launches aclnnLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
+// LogicalNot computes the logical not of each element, other values than zero being true. C:
+// aclnnLogicalNot, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool.
 func LogicalNot(st *acl.Stream, p LogicalNotParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1114,12 +1005,8 @@ var opLogicalOr = Operator{
 }
 
 // LogicalOr computes the logical or of two tensors with broadcasting, other values than zero being
-// true.
-//
-// It launches aclnnLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
+// true. C: aclnnLogicalOr, CANN since 8.1.RC1. The emulator computes: Out float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func LogicalOr(st *acl.Stream, p LogicalOrParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1147,12 +1034,8 @@ var opLogicalXor = Operator{
 }
 
 // LogicalXor computes the logical exclusive or of two tensors with broadcasting, other values than
-// zero being true.
-//
-// It launches aclnnLogicalXor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/not_equal/docs
+// zero being true. C: aclnnLogicalXor, CANN since 8.1.RC1. The emulator computes: Self, Other, Out
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func LogicalXor(st *acl.Stream, p LogicalXorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1179,12 +1062,8 @@ var opLtScalar = Operator{
 	Slots: "iho",
 }
 
-// LtScalar tells which elements are less than a scalar.
-//
-// It launches aclnnLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
+// LtScalar tells which elements are less than a scalar. C: aclnnLtScalar, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 integers bool.
 func LtScalar(st *acl.Stream, p LtScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1211,12 +1090,8 @@ var opLtTensor = Operator{
 	Slots: "iio",
 }
 
-// LtTensor tells where Self < Other, with broadcasting.
-//
-// It launches aclnnLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
+// LtTensor tells where Self < Other, with broadcasting. C: aclnnLtTensor, CANN since 8.1.RC1. The
+// emulator computes: Self, Other, Out float32 float16 bfloat16 float64 integers bool.
 func LtTensor(st *acl.Stream, p LtTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1243,12 +1118,8 @@ var opNeScalar = Operator{
 	Slots: "iho",
 }
 
-// NeScalar tells which elements differ from a scalar.
-//
-// It launches aclnnNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
+// NeScalar tells which elements differ from a scalar. C: aclnnNeScalar, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func NeScalar(st *acl.Stream, p NeScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1275,12 +1146,9 @@ var opNeTensor = Operator{
 	Slots: "iio",
 }
 
-// NeTensor tells which elements of two tensors differ, with broadcasting.
-//
-// It launches aclnnNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
+// NeTensor tells which elements of two tensors differ, with broadcasting. C: aclnnNeTensor, CANN
+// since 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool complex64 complex128.
 func NeTensor(st *acl.Stream, p NeTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1307,12 +1175,9 @@ var opPrecisionCompare = Operator{
 	Slots: "iio",
 }
 
-// PrecisionCompare tells whether two tensors are the same, as a status.
-//
-// It launches aclnnPrecisionCompare (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Golden, Realdata float32 float16 bfloat16; Out uint32. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-math, math/precision_compare/docs
+// PrecisionCompare tells whether two tensors are the same, as a status. C: aclnnPrecisionCompare,
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Golden, Realdata float32
+// float16 bfloat16; Out uint32.
 func PrecisionCompare(st *acl.Stream, p PrecisionCompareParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1338,12 +1203,8 @@ var opSignbit = Operator{
 	Slots: "io",
 }
 
-// Signbit tells which elements have their sign bit set.
-//
-// It launches aclnnSignbit (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/signbit/docs
+// Signbit tells which elements have their sign bit set. C: aclnnSignbit, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 integers bool.
 func Signbit(st *acl.Stream, p SignbitParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

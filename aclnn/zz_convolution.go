@@ -8,19 +8,19 @@ import (
 
 // CausalConv1dParams are the arguments, in C order.
 type CausalConv1dParams struct {
-	X                         *Tensor
-	Weight                    *Tensor
-	BiasOptional              *Tensor // optional
-	ConvStates                *Tensor // read and written
-	QueryStartLocOptional     []int64 // optional
-	CacheIndicesOptional      []int64 // optional
-	InitialStateModeOptional  []int64 // optional
-	NumAcceptedTokensOptional []int64 // optional
-	ActivationMode            int64
-	PadSlotId                 int64
-	RunMode                   int64
-	HeadNum                   int64
-	Out                       *Tensor // output
+	X                 *Tensor
+	Weight            *Tensor
+	Bias              *Tensor // optional
+	ConvStates        *Tensor // read and written
+	QueryStartLoc     []int64 // optional
+	CacheIndices      []int64 // optional
+	InitialStateMode  []int64 // optional
+	NumAcceptedTokens []int64 // optional
+	ActivationMode    int64
+	PadSlotId         int64
+	RunMode           int64
+	HeadNum           int64
+	Out               *Tensor // output
 }
 
 var opCausalConv1d = Operator{
@@ -29,12 +29,8 @@ var opCausalConv1d = Operator{
 }
 
 // CausalConv1d convolves each channel of sequences with a short kernel that sees the past only, and
-// keeps the last inputs as a state.
-//
-// It launches aclnnCausalConv1d (libcust_opapi, custom operator package) on st.
-// The emulator verified: X, Weight, BiasOptional, ConvStates, Out float16 bfloat16. Its checks
-// follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d/docs
+// keeps the last inputs as a state. C: aclnnCausalConv1d, custom operator package. Not on
+// Ascend910, Ascend310P. The emulator computes: X, Weight, Bias, ConvStates, Out float16 bfloat16.
 func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -46,12 +42,12 @@ func (p *CausalConv1dParams) Operator() *Operator { return &opCausalConv1d }
 func (p *CausalConv1dParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Tensor(p.ConvStates)
-	c.Ints(p.QueryStartLocOptional)
-	c.Ints(p.CacheIndicesOptional)
-	c.Ints(p.InitialStateModeOptional)
-	c.Ints(p.NumAcceptedTokensOptional)
+	c.Ints(p.QueryStartLoc)
+	c.Ints(p.CacheIndices)
+	c.Ints(p.InitialStateMode)
+	c.Ints(p.NumAcceptedTokens)
 	c.Int64(p.ActivationMode)
 	c.Int64(p.PadSlotId)
 	c.Int64(p.RunMode)
@@ -61,19 +57,19 @@ func (p *CausalConv1dParams) Encode(c *Call) {
 
 // CausalConv1dBwdParams are the arguments, in C order.
 type CausalConv1dBwdParams struct {
-	X                     *Tensor
-	YOptional             *Tensor // optional
-	Weight                *Tensor
-	Dy                    *Tensor
-	InitialStateOptional  *Tensor // optional
-	DhtOptional           *Tensor // optional
-	QueryStartLocOptional []int64 // optional
-	Activation            int64
-	InputLayoutOptional   string  // optional
-	DxOut                 *Tensor // output
-	DwOutOptional         *Tensor // optional output
-	DbOutOptional         *Tensor // optional output
-	Dh0OutOptional        *Tensor // optional output
+	X             *Tensor
+	Y             *Tensor // optional
+	Weight        *Tensor
+	Dy            *Tensor
+	InitialState  *Tensor // optional
+	Dht           *Tensor // optional
+	QueryStartLoc []int64 // optional
+	Activation    int64
+	InputLayout   Layout  // optional
+	DxOut         *Tensor // output
+	DwOut         *Tensor // optional output
+	DbOut         *Tensor // optional output
+	Dh0Out        *Tensor // optional output
 }
 
 var opCausalConv1dBwd = Operator{
@@ -81,12 +77,9 @@ var opCausalConv1dBwd = Operator{
 	Slots: "iiiiiih--oooo",
 }
 
-// CausalConv1dBwd computes the gradients of CausalConv1d.
-//
-// It launches aclnnCausalConv1dBwd (libcust_opapi, custom operator package) on st.
-// The emulator verified: X, Weight, Dy, InitialStateOptional, DxOut, DwOutOptional, DbOutOptional,
-// Dh0OutOptional float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d_bwd/docs
+// CausalConv1dBwd computes the gradients of CausalConv1d. C: aclnnCausalConv1dBwd, custom operator
+// package. Not on Ascend910, Ascend310P. The emulator computes: X, Weight, Dy, InitialState, DxOut,
+// DwOut, DbOut, Dh0Out float32 float16 bfloat16.
 func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -97,18 +90,18 @@ func (p *CausalConv1dBwdParams) Operator() *Operator { return &opCausalConv1dBwd
 
 func (p *CausalConv1dBwdParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.YOptional)
+	c.Tensor(p.Y)
 	c.Tensor(p.Weight)
 	c.Tensor(p.Dy)
-	c.Tensor(p.InitialStateOptional)
-	c.Tensor(p.DhtOptional)
-	c.Ints(p.QueryStartLocOptional)
+	c.Tensor(p.InitialState)
+	c.Tensor(p.Dht)
+	c.Ints(p.QueryStartLoc)
 	c.Int64(p.Activation)
-	c.OptStr(p.InputLayoutOptional)
+	c.OptStr(string(p.InputLayout))
 	c.Tensor(p.DxOut)
-	c.Tensor(p.DwOutOptional)
-	c.Tensor(p.DbOutOptional)
-	c.Tensor(p.Dh0OutOptional)
+	c.Tensor(p.DwOut)
+	c.Tensor(p.DbOut)
+	c.Tensor(p.Dh0Out)
 }
 
 // ConvDepthwise2dParams are the arguments, in C order.
@@ -120,8 +113,8 @@ type ConvDepthwise2dParams struct {
 	Stride       []int64
 	Padding      []int64
 	Dilation     []int64
-	Out          *Tensor // output, 4 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Out          *Tensor      // output, 4 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opConvDepthwise2d = Operator{
@@ -129,12 +122,9 @@ var opConvDepthwise2d = Operator{
 	Slots: "iihihhho-",
 }
 
-// ConvDepthwise2d convolves each channel of images with kernels of its own.
-//
-// It launches aclnnConvDepthwise2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Weight, Bias, Out float32 float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
+// ConvDepthwise2d convolves each channel of images with kernels of its own. C:
+// aclnnConvDepthwise2d, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
+// Self, Weight, Bias, Out float32 float16 bfloat16.
 func ConvDepthwise2d(st *acl.Stream, p ConvDepthwise2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -161,8 +151,8 @@ type ConvTbcParams struct {
 	Weight       *Tensor // 3 dimensions
 	Bias         *Tensor // 1 dimension
 	Pad          int64
-	Output       *Tensor // output
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Output       *Tensor      // output
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opConvTbc = Operator{
@@ -170,12 +160,9 @@ var opConvTbc = Operator{
 	Slots: "iii-o-",
 }
 
-// ConvTbc convolves sequences whose dimensions are time, batch and channels.
-//
-// It launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Weight, Bias, Output float32 float16 bfloat16. Its checks follow
-// CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
+// ConvTbc convolves sequences whose dimensions are time, batch and channels. C: aclnnConvTbc, CANN
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Self, Weight, Bias, Output
+// float32 float16 bfloat16.
 func ConvTbc(st *acl.Stream, p ConvTbcParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -200,10 +187,10 @@ type ConvTbcBackwardParams struct {
 	Weight       *Tensor // 3 dimensions
 	Bias         *Tensor // 1 dimension
 	Pad          int64
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
-	GradInput    *Tensor // output
-	GradWeight   *Tensor // output
-	GradBias     *Tensor // output
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	GradInput    *Tensor      // output
+	GradWeight   *Tensor      // output
+	GradBias     *Tensor      // output
 }
 
 var opConvTbcBackward = Operator{
@@ -211,12 +198,9 @@ var opConvTbcBackward = Operator{
 	Slots: "iiii--ooo",
 }
 
-// ConvTbcBackward computes the gradients of ConvTbc.
-//
-// It launches aclnnConvTbcBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Input, Weight, GradInput, GradWeight, GradBias float32 float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
+// ConvTbcBackward computes the gradients of ConvTbc. C: aclnnConvTbcBackward, CANN since 8.1.RC1.
+// Not on Ascend310P. The emulator computes: Self, Input, Weight, GradInput, GradWeight, GradBias
+// float32 float16 bfloat16.
 func ConvTbcBackward(st *acl.Stream, p ConvTbcBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -248,8 +232,8 @@ type ConvolutionParams struct {
 	Transposed    bool
 	OutputPadding []int64
 	Groups        int64
-	Output        *Tensor // output, 3 to 5 dimensions
-	CubeMathType  int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Output        *Tensor      // output, 3 to 5 dimensions
+	CubeMathType  CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opConvolution = Operator{
@@ -258,12 +242,8 @@ var opConvolution = Operator{
 }
 
 // Convolution convolves sequences, images or volumes, or with Transposed computes the gradient of a
-// convolution.
-//
-// It launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, Weight, Bias, Output float32 float16 bfloat16. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
+// convolution. C: aclnnConvolution, CANN since 8.1.RC1. Not on Ascend910. The emulator computes:
+// Input, Weight, Bias, Output float32 float16 bfloat16.
 func Convolution(st *acl.Stream, p ConvolutionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -299,10 +279,10 @@ type ConvolutionBackwardParams struct {
 	OutputPadding []int64
 	Groups        int32
 	OutputMask    []bool
-	CubeMathType  int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
-	GradInput     *Tensor // output
-	GradWeight    *Tensor // output
-	GradBias      *Tensor // output
+	CubeMathType  CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	GradInput     *Tensor      // output
+	GradWeight    *Tensor      // output
+	GradBias      *Tensor      // output
 }
 
 var opConvolutionBackward = Operator{
@@ -310,12 +290,9 @@ var opConvolutionBackward = Operator{
 	Slots: "iiihhhh-h-h-ooo",
 }
 
-// ConvolutionBackward computes the gradients of Convolution that OutputMask asks for.
-//
-// It launches aclnnConvolutionBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Input, Weight, GradInput, GradWeight, GradBias float32 float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
+// ConvolutionBackward computes the gradients of Convolution that OutputMask asks for. C:
+// aclnnConvolutionBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, Input, Weight,
+// GradInput, GradWeight, GradBias float32 float16 bfloat16.
 func ConvolutionBackward(st *acl.Stream, p ConvolutionBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -344,19 +321,19 @@ func (p *ConvolutionBackwardParams) Encode(c *Call) {
 
 // DeformableConv2dParams are the arguments, in C order.
 type DeformableConv2dParams struct {
-	X                 *Tensor // 4 dimensions
-	Weight            *Tensor // 4 dimensions
-	Offset            *Tensor // 4 dimensions
-	BiasOptional      *Tensor // optional, 1 dimension
-	KernelSize        []int64
-	Stride            []int64
-	Padding           []int64
-	Dilation          []int64
-	Groups            int64
-	DeformableGroups  int64
-	Modulated         bool
-	Out               *Tensor // output, 4 dimensions
-	DeformOutOptional *Tensor // optional output, 4 dimensions
+	X                *Tensor // 4 dimensions
+	Weight           *Tensor // 4 dimensions
+	Offset           *Tensor // 4 dimensions
+	Bias             *Tensor // optional, 1 dimension
+	KernelSize       []int64
+	Stride           []int64
+	Padding          []int64
+	Dilation         []int64
+	Groups           int64
+	DeformableGroups int64
+	Modulated        bool
+	Out              *Tensor // output, 4 dimensions
+	DeformOut        *Tensor // optional output, 4 dimensions
 }
 
 var opDeformableConv2d = Operator{
@@ -364,12 +341,9 @@ var opDeformableConv2d = Operator{
 	Slots: "iiiihhhh---oo",
 }
 
-// DeformableConv2d convolves images at places moved by offsets, with bilinear interpolation.
-//
-// It launches aclnnDeformableConv2d (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Weight, Offset, BiasOptional, Out, DeformOutOptional float32 float16
-// bfloat16. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-nn, conv/deformable_conv2d/docs
+// DeformableConv2d convolves images at places moved by offsets, with bilinear interpolation. C:
+// aclnnDeformableConv2d, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Weight, Offset, Bias, Out, DeformOut float32 float16 bfloat16.
 func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -382,7 +356,7 @@ func (p *DeformableConv2dParams) Encode(c *Call) {
 	c.Channels(p.X, -1, NCHW, -1)
 	c.Channels(p.Weight, -1, NCHW, -1)
 	c.Channels(p.Offset, -1, NCHW, -1)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Ints(p.KernelSize)
 	c.Ints(p.Stride)
 	c.Ints(p.Padding)
@@ -391,7 +365,7 @@ func (p *DeformableConv2dParams) Encode(c *Call) {
 	c.Int64(p.DeformableGroups)
 	c.Bool(p.Modulated)
 	c.Channels(p.Out, -1, NCHW, -1)
-	c.Channels(p.DeformOutOptional, -1, NCHW, -1)
+	c.Channels(p.DeformOut, -1, NCHW, -1)
 }
 
 // DeformableConv2dBackwardParams are the arguments, in C order.
@@ -419,12 +393,10 @@ var opDeformableConv2dBackward = Operator{
 	Slots: "iiiiihhhh---oooo",
 }
 
-// DeformableConv2dBackward computes the gradients of DeformableConv2d.
-//
-// It launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, GradOutput, OffsetOut, Weight, Offset, GradInput, GradWeight,
-// GradOffset, GradBias float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
+// DeformableConv2dBackward computes the gradients of DeformableConv2d. C:
+// aclnnDeformableConv2dBackward, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes: Input, GradOutput, OffsetOut, Weight, Offset, GradInput,
+// GradWeight, GradOffset, GradBias float32 float16 bfloat16.
 func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -467,12 +439,9 @@ var opIm2col = Operator{
 	Slots: "ihhhho",
 }
 
-// Im2col copies each window of images into a column.
-//
-// It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64
-// integers bool complex32 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, conversion/im2col/docs
+// Im2col copies each window of images into a column. C: aclnnIm2col, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P. The emulator computes: Self float32 float16 bfloat16; Out float32 float16
+// bfloat16 float64 integers bool complex32 complex64 complex128.
 func Im2col(st *acl.Stream, p Im2colParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -506,11 +475,9 @@ var opIm2colBackward = Operator{
 	Slots: "ihhhhho",
 }
 
-// Im2colBackward adds columns up into images, each at its window: the gradient of Im2col.
-//
-// It launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/col2im/docs
+// Im2colBackward adds columns up into images, each at its window: the gradient of Im2col. C:
+// aclnnIm2colBackward, CANN 8.1.RC1 only. The emulator computes: GradOutput, Out float32 float16
+// bfloat16.
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -543,7 +510,7 @@ type QuantConvolutionParams struct {
 	OutputPadding []int64
 	Groups        int64
 	Offsetx       int32
-	RoundMode     string
+	RoundMode     RoundMode
 	Output        *Tensor // output, 4 to 5 dimensions
 }
 
@@ -552,12 +519,9 @@ var opQuantConvolution = Operator{
 	Slots: "iiiiihhh-h---o",
 }
 
-// QuantConvolution convolves int8 images or volumes and dequantises by channel.
-//
-// It launches aclnnQuantConvolution (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Weight int8; Bias float32 float16; Scale float32; Output float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
+// QuantConvolution convolves int8 images or volumes and dequantises by channel. C:
+// aclnnQuantConvolution, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// Input, Weight int8; Bias float32 float16; Scale float32; Output float16 bfloat16.
 func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -579,7 +543,7 @@ func (p *QuantConvolutionParams) Encode(c *Call) {
 	c.Ints(p.OutputPadding)
 	c.Int64(p.Groups)
 	c.Int64(int64(p.Offsetx))
-	c.Str(p.RoundMode)
+	c.Str(string(p.RoundMode))
 	c.Tensor(p.Output)
 }
 
@@ -597,7 +561,7 @@ type QuantConvolutionWeightNzParams struct {
 	OutputPadding []int64
 	Groups        int64
 	Offsetx       int32
-	RoundMode     string
+	RoundMode     RoundMode
 	Output        *Tensor // output, 5 dimensions
 }
 
@@ -607,10 +571,8 @@ var opQuantConvolutionWeightNz = Operator{
 }
 
 // QuantConvolutionWeightNz is QuantConvolution of volumes with the weight in the device's format.
-//
-// It launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: the storage of weights of volumes is not public.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
+// C: aclnnQuantConvolutionWeightNz, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: the storage of weights of volumes is not public.
 func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -632,7 +594,7 @@ func (p *QuantConvolutionWeightNzParams) Encode(c *Call) {
 	c.Ints(p.OutputPadding)
 	c.Int64(p.Groups)
 	c.Int64(int64(p.Offsetx))
-	c.Str(p.RoundMode)
+	c.Str(string(p.RoundMode))
 	c.Tensor(p.Output)
 }
 
@@ -650,12 +612,9 @@ var opTransConvolutionWeight = Operator{
 }
 
 // TransConvolutionWeight copies a convolution's weight into the layout that the device reads
-// fastest.
-//
-// It launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/trans_data/docs
+// fastest. C: aclnnTransConvolutionWeight, CANN since 8.1.RC1. Not on Ascend910, Ascend910B,
+// Ascend910_93. The emulator computes it; its element types were not tested: only the Ascend310P
+// has it.
 func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

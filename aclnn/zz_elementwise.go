@@ -17,13 +17,9 @@ var opAbs = Operator{
 	Slots: "io",
 }
 
-// Abs computes the absolute value of each element.
-//
-// It launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
-// follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/abs/docs
+// Abs computes the absolute value of each element. C: aclnnAbs, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64; Out
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func Abs(st *acl.Stream, p AbsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -48,12 +44,9 @@ var opAcos = Operator{
 	Slots: "io",
 }
 
-// Acos computes the arc cosine of each element, in radians.
-//
-// It launches aclnnAcos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
+// Acos computes the arc cosine of each element, in radians. C: aclnnAcos, CANN since 8.1.RC1. The
+// emulator computes: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16 float64.
 func Acos(st *acl.Stream, p AcosParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -79,12 +72,9 @@ var opAcosGrad = Operator{
 	Slots: "iio",
 }
 
-// AcosGrad computes the gradient of Acos: −Y_grad / √(1 − X²), X being the input of Acos.
-//
-// It launches aclnnAcosGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: YGrad, X float32 float16 bfloat16 float64 integers bool; XGrad float32
-// float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/math/acos_grad_v2/README.md
+// AcosGrad computes the gradient of Acos: −Y_grad / √(1 − X²), X being the input of Acos. C:
+// aclnnAcosGrad, CANN since 2026-08. The emulator computes: YGrad, X float32 float16 bfloat16
+// float64 integers bool; XGrad float32 float16 bfloat16 float64.
 func AcosGrad(st *acl.Stream, p AcosGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -111,11 +101,9 @@ var opAcosGradV2 = Operator{
 	Slots: "iio",
 }
 
-// AcosGradV2 computes the gradient of Acos: −Dy / √(1 − Y²), Y being the input of Acos.
-//
-// It launches aclnnAcosGradV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
-// bfloat16 float64.
+// AcosGradV2 computes the gradient of Acos: −Dy / √(1 − Y²), Y being the input of Acos. C:
+// aclnnAcosGradV2, CANN since 2026-08. The emulator computes: Y, Dy float32 float16 bfloat16
+// float64 integers bool; Z float32 float16 bfloat16 float64.
 func AcosGradV2(st *acl.Stream, p AcosGradV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -141,13 +129,9 @@ var opAcosh = Operator{
 	Slots: "io",
 }
 
-// Acosh computes the inverse hyperbolic cosine of each element.
-//
-// It launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
+// Acosh computes the inverse hyperbolic cosine of each element. C: aclnnAcosh, CANN since 8.1.RC1.
+// The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Acosh(st *acl.Stream, p AcoshParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -174,13 +158,10 @@ var opAdd = Operator{
 	Slots: "iiho",
 }
 
-// Add computes Self + Alpha · Other with broadcasting.
-//
-// It launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex32 complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
+// Add computes Self + Alpha · Other with broadcasting. C: aclnnAdd, CANN since 8.1.RC1. The
+// emulator computes: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex32 complex64 complex128.
 func Add(st *acl.Stream, p AddParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -207,12 +188,8 @@ var opAddN = Operator{
 	Slots: "io",
 }
 
-// AddN adds the tensors of a list, element by element.
-//
-// It launches aclnnAddN (libopapi, CANN 2026-08) on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 int32 int64. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/add_n/docs
+// AddN adds the tensors of a list, element by element. C: aclnnAddN, CANN since 2026-08. The
+// emulator computes: Tensors, Out float32 float16 bfloat16 int32 int64.
 func AddN(st *acl.Stream, p AddNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -239,12 +216,9 @@ var opAddRelu = Operator{
 	Slots: "iiho",
 }
 
-// AddRelu computes Self + Alpha · Other with broadcasting and replaces negative results by zero.
-//
-// It launches aclnnAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out
-// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
+// AddRelu computes Self + Alpha · Other with broadcasting and replaces negative results by zero. C:
+// aclnnAddRelu, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16
+// int8 int16 int32 int64 uint8; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 func AddRelu(st *acl.Stream, p AddReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -273,12 +247,9 @@ var opAddV3 = Operator{
 	Slots: "hiho",
 }
 
-// AddV3 computes Self + Alpha · Other, Self being a scalar.
-//
-// It launches aclnnAddV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Other float32 float16 bfloat16 int8 int32; Out float32 float16 bfloat16
-// float64 int8 int32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
+// AddV3 computes Self + Alpha · Other, Self being a scalar. C: aclnnAddV3, CANN since 2026-08. Not
+// on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Other float32 float16
+// bfloat16 int8 int32; Out float32 float16 bfloat16 float64 int8 int32.
 func AddV3(st *acl.Stream, p AddV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -308,12 +279,9 @@ var opAddcdiv = Operator{
 	Slots: "iiiho",
 }
 
-// Addcdiv computes Self + Value · Tensor1 / Tensor2 with broadcasting.
-//
-// It launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64 int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
+// Addcdiv computes Self + Value · Tensor1 / Tensor2 with broadcasting. C: aclnnAddcdiv, CANN since
+// 8.1.RC1. The emulator computes: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64
+// int64.
 func Addcdiv(st *acl.Stream, p AddcdivParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -344,12 +312,9 @@ var opAddcmul = Operator{
 	Slots: "iiiho",
 }
 
-// Addcmul computes Self + Value · Tensor1 · Tensor2 with broadcasting.
-//
-// It launches aclnnAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64 int8 int32
-// int64 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
+// Addcmul computes Self + Value · Tensor1 · Tensor2 with broadcasting. C: aclnnAddcmul, CANN since
+// 8.1.RC1. The emulator computes: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64 int8
+// int32 int64 uint8.
 func Addcmul(st *acl.Stream, p AddcmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -379,12 +344,9 @@ var opAdds = Operator{
 	Slots: "ihho",
 }
 
-// Adds computes Self + Alpha · Other, Other being a scalar.
-//
-// It launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
-// Vendor's page: hicann/ops-math, math/add/docs
+// Adds computes Self + Alpha · Other, Other being a scalar. C: aclnnAdds, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 func Adds(st *acl.Stream, p AddsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -411,12 +373,9 @@ var opAngleV2 = Operator{
 	Slots: "io",
 }
 
-// AngleV2 computes the angle of each element in the complex plane, in radians.
-//
-// It launches aclnnAngleV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool complex64;
-// Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-math, math/angle_v2/docs
+// AngleV2 computes the angle of each element in the complex plane, in radians. C: aclnnAngleV2,
+// CANN since 2026-08. Not on Ascend310P. The emulator computes: X float32 float16 bfloat16 int8
+// int16 int32 int64 uint8 bool complex64; Out float32 float16 bfloat16.
 func AngleV2(st *acl.Stream, p AngleV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -441,12 +400,9 @@ var opAsin = Operator{
 	Slots: "io",
 }
 
-// Asin computes the arc sine of each element, in radians.
-//
-// It launches aclnnAsin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
+// Asin computes the arc sine of each element, in radians. C: aclnnAsin, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16 float64.
 func Asin(st *acl.Stream, p AsinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -471,11 +427,8 @@ var opAsinWithAgent = Operator{
 	Slots: "io",
 }
 
-// AsinWithAgent computes the arc sine of each element, in radians.
-//
-// It launches aclnnAsinWithAgent (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/asin_with_agent/README.md
+// AsinWithAgent computes the arc sine of each element, in radians. C: aclnnAsinWithAgent, CANN
+// since 2026-08. The emulator does not implement it: experimental, in no release of CANN.
 func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -500,13 +453,9 @@ var opAsinh = Operator{
 	Slots: "io",
 }
 
-// Asinh computes the inverse hyperbolic sine of each element.
-//
-// It launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
+// Asinh computes the inverse hyperbolic sine of each element. C: aclnnAsinh, CANN since 8.1.RC1.
+// The emulator computes: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Asinh(st *acl.Stream, p AsinhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -532,11 +481,9 @@ var opAsinhGrad = Operator{
 	Slots: "iio",
 }
 
-// AsinhGrad computes the gradient of Asinh from its output: Dy / cosh(Y).
-//
-// It launches aclnnAsinhGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
-// bfloat16 float64.
+// AsinhGrad computes the gradient of Asinh from its output: Dy / cosh(Y). C: aclnnAsinhGrad, CANN
+// since 2026-08. The emulator computes: Y, Dy float32 float16 bfloat16 float64 integers bool; Z
+// float32 float16 bfloat16 float64.
 func AsinhGrad(st *acl.Stream, p AsinhGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -562,12 +509,9 @@ var opAsinhV2 = Operator{
 	Slots: "io",
 }
 
-// AsinhV2 computes the inverse hyperbolic sine of each element.
-//
-// It launches aclnnAsinhV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float32 float16 bfloat16 float64 integers bool complex64 complex128; Out
-// float32 float16 bfloat16 float64 complex64 complex128. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/math/asinh_v2/README.md
+// AsinhV2 computes the inverse hyperbolic sine of each element. C: aclnnAsinhV2, CANN since
+// 2026-08. The emulator computes: X float32 float16 bfloat16 float64 integers bool complex64
+// complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -592,11 +536,8 @@ var opAsinhWithAgent = Operator{
 	Slots: "io",
 }
 
-// AsinhWithAgent computes the inverse hyperbolic sine of each element.
-//
-// It launches aclnnAsinhWithAgent (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/asinh_with_agent/README.md
+// AsinhWithAgent computes the inverse hyperbolic sine of each element. C: aclnnAsinhWithAgent, CANN
+// since 2026-08. The emulator does not implement it: experimental, in no release of CANN.
 func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -621,12 +562,9 @@ var opAtan = Operator{
 	Slots: "io",
 }
 
-// Atan computes the arc tangent of each element, in radians.
-//
-// It launches aclnnAtan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
+// Atan computes the arc tangent of each element, in radians. C: aclnnAtan, CANN since 8.1.RC1. The
+// emulator computes: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16 float64.
 func Atan(st *acl.Stream, p AtanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -652,12 +590,9 @@ var opAtan2 = Operator{
 	Slots: "iio",
 }
 
-// Atan2 computes the angle of the point (Other, Self), in radians, in the right quadrant.
-//
-// It launches aclnnAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
+// Atan2 computes the angle of the point (Other, Self), in radians, in the right quadrant. C:
+// aclnnAtan2, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64.
 func Atan2(st *acl.Stream, p Atan2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -684,12 +619,9 @@ var opAtanGrad = Operator{
 	Slots: "iio",
 }
 
-// AtanGrad computes the gradient of Atan: Dy / (1 + X²).
-//
-// It launches aclnnAtanGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Dx float32 float16
-// bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/math/atan_grad/README.md
+// AtanGrad computes the gradient of Atan: Dy / (1 + X²). C: aclnnAtanGrad, CANN since 2026-08. Not
+// on Ascend910, Ascend910_93, Ascend310P. The emulator computes: X, Dy float32 float16 bfloat16
+// float64 integers bool; Dx float32 float16 bfloat16 float64.
 func AtanGrad(st *acl.Stream, p AtanGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -715,13 +647,9 @@ var opAtanh = Operator{
 	Slots: "io",
 }
 
-// Atanh computes the inverse hyperbolic tangent of each element.
-//
-// It launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
+// Atanh computes the inverse hyperbolic tangent of each element. C: aclnnAtanh, CANN since 8.1.RC1.
+// The emulator computes: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Atanh(st *acl.Stream, p AtanhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -748,11 +676,8 @@ var opBitwiseAndScalar = Operator{
 }
 
 // BitwiseAndScalar computes the bitwise and of each element and a scalar; of bools the logical one.
-//
-// It launches aclnnBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
-// bfloat16 float64 integers bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs
+// C: aclnnBitwiseAndScalar, CANN since 8.1.RC1. The emulator computes: Self int8 int16 int32 int64
+// uint8 uint16 bool; Out float32 float16 bfloat16 float64 integers bool.
 func BitwiseAndScalar(st *acl.Stream, p BitwiseAndScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -780,12 +705,8 @@ var opBitwiseAndTensor = Operator{
 }
 
 // BitwiseAndTensor computes the bitwise and of two tensors with broadcasting; of bools the logical
-// one.
-//
-// It launches aclnnBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
-// bfloat16 float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs
+// one. C: aclnnBitwiseAndTensor, CANN since 8.1.RC1. The emulator computes: Self, Other int8 int16
+// int32 int64 uint8 uint16 bool; Out float32 float16 bfloat16 float64 integers bool.
 func BitwiseAndTensor(st *acl.Stream, p BitwiseAndTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -813,12 +734,9 @@ var opBitwiseAndTensorOut = Operator{
 }
 
 // BitwiseAndTensorOut computes the bitwise and of two tensors with broadcasting; of bools the
-// logical one.
-//
-// It launches aclnnBitwiseAndTensorOut (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
-// bfloat16 float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
+// logical one. C: aclnnBitwiseAndTensorOut, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator computes: Self, Other int8 int16 int32 int64 uint8 uint16
+// bool; Out float32 float16 bfloat16 float64 integers bool.
 func BitwiseAndTensorOut(st *acl.Stream, p BitwiseAndTensorOutParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -844,12 +762,9 @@ var opBitwiseNot = Operator{
 	Slots: "io",
 }
 
-// BitwiseNot inverts the bits of each element; of bools it computes the logical not.
-//
-// It launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/bitwise_not/docs
+// BitwiseNot inverts the bits of each element; of bools it computes the logical not. C:
+// aclnnBitwiseNot, CANN since 8.1.RC1. The emulator computes: Self, Out int8 int16 int32 int64
+// uint8 bool.
 func BitwiseNot(st *acl.Stream, p BitwiseNotParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -876,11 +791,8 @@ var opBitwiseOrScalar = Operator{
 }
 
 // BitwiseOrScalar computes the bitwise or of each element and a scalar; of bools the logical one.
-//
-// It launches aclnnBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
-// bfloat16 float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
+// C: aclnnBitwiseOrScalar, CANN since 8.1.RC1. The emulator computes: Self int8 int16 int32 int64
+// uint8 uint16 bool; Out float32 float16 bfloat16 float64 integers bool.
 func BitwiseOrScalar(st *acl.Stream, p BitwiseOrScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -908,12 +820,8 @@ var opBitwiseOrTensor = Operator{
 }
 
 // BitwiseOrTensor computes the bitwise or of two tensors with broadcasting; of bools the logical
-// one.
-//
-// It launches aclnnBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other integers bool; Out float32 float16 bfloat16 float64 integers
-// bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
+// one. C: aclnnBitwiseOrTensor, CANN since 8.1.RC1. The emulator computes: Self, Other integers
+// bool; Out float32 float16 bfloat16 float64 integers bool.
 func BitwiseOrTensor(st *acl.Stream, p BitwiseOrTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -941,12 +849,8 @@ var opBitwiseXorScalar = Operator{
 }
 
 // BitwiseXorScalar computes the bitwise exclusive or of each element and a scalar; of bools the
-// logical one.
-//
-// It launches aclnnBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16
-// float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
+// logical one. C: aclnnBitwiseXorScalar, CANN since 8.1.RC1. The emulator computes: Self int8 int16
+// int32 int64 uint8 bool; Out float32 float16 bfloat16 float64 integers bool.
 func BitwiseXorScalar(st *acl.Stream, p BitwiseXorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -974,12 +878,8 @@ var opBitwiseXorTensor = Operator{
 }
 
 // BitwiseXorTensor computes the bitwise exclusive or of two tensors with broadcasting; of bools the
-// logical one.
-//
-// It launches aclnnBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out float32 float16
-// bfloat16 float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
+// logical one. C: aclnnBitwiseXorTensor, CANN since 8.1.RC1. The emulator computes: Self, Other
+// int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64 integers bool.
 func BitwiseXorTensor(st *acl.Stream, p BitwiseXorTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1005,12 +905,8 @@ var opCeil = Operator{
 	Slots: "io",
 }
 
-// Ceil rounds each element up to an integer.
-//
-// It launches aclnnCeil (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
+// Ceil rounds each element up to an integer. C: aclnnCeil, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16 float64.
 func Ceil(st *acl.Stream, p CeilParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1038,12 +934,8 @@ var opClamp = Operator{
 }
 
 // Clamp limits each element to at least ClipValueMin and at most ClipValueMax, scalars of which one
-// may be absent.
-//
-// It launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
-// Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
+// may be absent. C: aclnnClamp, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 func Clamp(st *acl.Stream, p ClampParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1071,12 +963,8 @@ var opClampMax = Operator{
 	Slots: "iho",
 }
 
-// ClampMax limits each element to at most ClipValueMax.
-//
-// It launches aclnnClampMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
-// Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
+// ClampMax limits each element to at most ClipValueMax. C: aclnnClampMax, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 func ClampMax(st *acl.Stream, p ClampMaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1103,13 +991,9 @@ var opClampMaxTensor = Operator{
 	Slots: "iio",
 }
 
-// ClampMaxTensor limits each element to at most that of the tensor Max.
-//
-// It launches aclnnClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// Max float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
+// ClampMaxTensor limits each element to at most that of the tensor Max. C: aclnnClampMaxTensor,
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8; Max float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func ClampMaxTensor(st *acl.Stream, p ClampMaxTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1136,12 +1020,8 @@ var opClampMin = Operator{
 	Slots: "iho",
 }
 
-// ClampMin limits each element to at least ClipValueMin.
-//
-// It launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
-// Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
+// ClampMin limits each element to at least ClipValueMin. C: aclnnClampMin, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 func ClampMin(st *acl.Stream, p ClampMinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1168,13 +1048,10 @@ var opClampMinTensor = Operator{
 	Slots: "iio",
 }
 
-// ClampMinTensor limits each element to at least that of the tensor ClipValueMin.
-//
-// It launches aclnnClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
-// follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
+// ClampMinTensor limits each element to at least that of the tensor ClipValueMin. C:
+// aclnnClampMinTensor, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8; ClipValueMin float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool.
 func ClampMinTensor(st *acl.Stream, p ClampMinTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1203,12 +1080,9 @@ var opClampTensor = Operator{
 }
 
 // ClampTensor limits each element to the range that two tensors give, of which one may be absent.
-//
-// It launches aclnnClampTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// ClipValueMin, ClipValueMax float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
+// C: aclnnClampTensor, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8; ClipValueMin, ClipValueMax float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func ClampTensor(st *acl.Stream, p ClampTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1236,12 +1110,8 @@ var opComplex = Operator{
 	Slots: "iio",
 }
 
-// Complex makes complex numbers of real and imaginary parts.
-//
-// It launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Real, Imag float32 float16 float64; Out complex32 complex64 complex128.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/complex/docs
+// Complex makes complex numbers of real and imaginary parts. C: aclnnComplex, CANN since 8.1.RC1.
+// The emulator computes: Real, Imag float32 float16 float64; Out complex32 complex64 complex128.
 func Complex(st *acl.Stream, p ComplexParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1267,13 +1137,9 @@ var opCos = Operator{
 	Slots: "io",
 }
 
-// Cos computes the cosine of each element, given in radians.
-//
-// It launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
+// Cos computes the cosine of each element, given in radians. C: aclnnCos, CANN since 8.1.RC1. The
+// emulator computes: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Cos(st *acl.Stream, p CosParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1298,13 +1164,9 @@ var opCosh = Operator{
 	Slots: "io",
 }
 
-// Cosh computes the hyperbolic cosine of each element.
-//
-// It launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
+// Cosh computes the hyperbolic cosine of each element. C: aclnnCosh, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Cosh(st *acl.Stream, p CoshParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1329,11 +1191,8 @@ var opDigamma = Operator{
 	Slots: "io",
 }
 
-// Digamma computes the logarithmic derivative of the gamma function of each element.
-//
-// It launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/digamma/docs
+// Digamma computes the logarithmic derivative of the gamma function of each element. C:
+// aclnnDigamma, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 float64.
 func Digamma(st *acl.Stream, p DigammaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1359,13 +1218,9 @@ var opDiv = Operator{
 	Slots: "iio",
 }
 
-// Div computes Self / Other with broadcasting.
-//
-// It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
+// Div computes Self / Other with broadcasting. C: aclnnDiv, CANN since 8.1.RC1. The emulator
+// computes: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 integers bool complex64 complex128.
 func Div(st *acl.Stream, p DivParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1384,7 +1239,7 @@ func (p *DivParams) Encode(c *Call) {
 type DivModParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
-	Mode  int32   // DivTrue, DivTrunc or DivFloor
+	Mode  DivMode
 	Out   *Tensor // output
 }
 
@@ -1393,12 +1248,9 @@ var opDivMod = Operator{
 	Slots: "ii-o",
 }
 
-// DivMod computes Self / Other with broadcasting and rounds as Mode says.
-//
-// It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
+// DivMod computes Self / Other with broadcasting and rounds as Mode says. C: aclnnDivMod, CANN
+// since 8.1.RC1. The emulator computes: Self, Other, Out float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool complex64 complex128.
 func DivMod(st *acl.Stream, p DivModParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1418,7 +1270,7 @@ func (p *DivModParams) Encode(c *Call) {
 type DivModsParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Mode  int32   // DivTrue, DivTrunc or DivFloor
+	Mode  DivMode
 	Out   *Tensor // output
 }
 
@@ -1427,13 +1279,10 @@ var opDivMods = Operator{
 	Slots: "ih-o",
 }
 
-// DivMods computes Self / Other for a scalar Other and rounds as Mode says.
-//
-// It launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128. Its
-// checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
+// DivMods computes Self / Other for a scalar Other and rounds as Mode says. C: aclnnDivMods, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 func DivMods(st *acl.Stream, p DivModsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1462,11 +1311,8 @@ var opDivV3 = Operator{
 	Slots: "ii-o",
 }
 
-// DivV3 computes Self / Other with broadcasting and rounds as Mode says.
-//
-// It launches aclnnDivV3 (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/div_v3/docs
+// DivV3 computes Self / Other with broadcasting and rounds as Mode says. C: aclnnDivV3, CANN since
+// 2026-08. The emulator does not implement it: experimental, in no release of CANN.
 func DivV3(st *acl.Stream, p DivV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1494,13 +1340,9 @@ var opDivs = Operator{
 	Slots: "iho",
 }
 
-// Divs computes Self / Other for a scalar Other.
-//
-// It launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64 integers complex64 complex128. Its checks follow CANN's
-// source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
+// Divs computes Self / Other for a scalar Other. C: aclnnDivs, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out float32
+// float16 bfloat16 float64 integers complex64 complex128.
 func Divs(st *acl.Stream, p DivsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1526,12 +1368,8 @@ var opErf = Operator{
 	Slots: "io",
 }
 
-// Erf computes the error function of each element.
-//
-// It launches aclnnErf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
-// bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
+// Erf computes the error function of each element. C: aclnnErf, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16 bfloat16 float64.
 func Erf(st *acl.Stream, p ErfParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1556,12 +1394,9 @@ var opErfc = Operator{
 	Slots: "io",
 }
 
-// Erfc computes one minus the error function of each element.
-//
-// It launches aclnnErfc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
-// bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
+// Erfc computes one minus the error function of each element. C: aclnnErfc, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16 bfloat16
+// float64.
 func Erfc(st *acl.Stream, p ErfcParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1586,12 +1421,9 @@ var opErfinv = Operator{
 	Slots: "io",
 }
 
-// Erfinv computes the inverse of the error function for each element.
-//
-// It launches aclnnErfinv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
-// float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
+// Erfinv computes the inverse of the error function for each element. C: aclnnErfinv, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 func Erfinv(st *acl.Stream, p ErfinvParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1616,12 +1448,9 @@ var opExp = Operator{
 	Slots: "io",
 }
 
-// Exp computes e to the power of each element.
-//
-// It launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int64 bool complex64 complex128; Out
-// float32 float16 bfloat16 float64 complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
+// Exp computes e to the power of each element. C: aclnnExp, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int64 bool complex64 complex128; Out float32
+// float16 bfloat16 float64 complex64 complex128.
 func Exp(st *acl.Stream, p ExpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1646,12 +1475,9 @@ var opExp2 = Operator{
 	Slots: "io",
 }
 
-// Exp2 computes 2 to the power of each element.
-//
-// It launches aclnnExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
+// Exp2 computes 2 to the power of each element. C: aclnnExp2, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out float32
+// float16 bfloat16 float64.
 func Exp2(st *acl.Stream, p Exp2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1676,12 +1502,9 @@ var opExpm1 = Operator{
 	Slots: "io",
 }
 
-// Expm1 computes e to the power of each element, minus one, precisely near zero.
-//
-// It launches aclnnExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int64 bool; Out float32 float16 bfloat16
-// float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
+// Expm1 computes e to the power of each element, minus one, precisely near zero. C: aclnnExpm1,
+// CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 int64 bool; Out float32
+// float16 bfloat16 float64.
 func Expm1(st *acl.Stream, p Expm1Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1706,12 +1529,8 @@ var opFloor = Operator{
 	Slots: "io",
 }
 
-// Floor rounds each element down to an integer.
-//
-// It launches aclnnFloor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
+// Floor rounds each element down to an integer. C: aclnnFloor, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16 float64 integers.
 func Floor(st *acl.Stream, p FloorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1737,13 +1556,10 @@ var opFloorDivide = Operator{
 	Slots: "iio",
 }
 
-// FloorDivide computes Self / Other with broadcasting, rounded down.
-//
-// It launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
+// FloorDivide computes Self / Other with broadcasting, rounded down. C: aclnnFloorDivide, CANN
+// since 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 func FloorDivide(st *acl.Stream, p FloorDivideParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1770,13 +1586,10 @@ var opFloorDivides = Operator{
 	Slots: "iho",
 }
 
-// FloorDivides computes Self / Other for a scalar Other, rounded down.
-//
-// It launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128. Its
-// checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
+// FloorDivides computes Self / Other for a scalar Other, rounded down. C: aclnnFloorDivides, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 func FloorDivides(st *acl.Stream, p FloorDividesParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1803,12 +1616,9 @@ var opFmodScalar = Operator{
 	Slots: "iho",
 }
 
-// FmodScalar computes the remainder of Self / Other for a scalar Other, with the sign of Self.
-//
-// It launches aclnnFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8. Its
-// checks follow CANN's source, 9 of them in part.
-// Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
+// FmodScalar computes the remainder of Self / Other for a scalar Other, with the sign of Self. C:
+// aclnnFmodScalar, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16
+// float64 int8 int32 int64 uint8.
 func FmodScalar(st *acl.Stream, p FmodScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1835,12 +1645,9 @@ var opFmodTensor = Operator{
 	Slots: "iio",
 }
 
-// FmodTensor computes the remainder of Self / Other with broadcasting, with the sign of Self.
-//
-// It launches aclnnFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
+// FmodTensor computes the remainder of Self / Other with broadcasting, with the sign of Self. C:
+// aclnnFmodTensor, CANN since 8.1.RC1. The emulator computes: Self, Other, Out float32 float16
+// bfloat16 float64 int8 int32 int64 uint8.
 func FmodTensor(st *acl.Stream, p FmodTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1866,12 +1673,8 @@ var opFrac = Operator{
 	Slots: "io",
 }
 
-// Frac computes the fractional part of each element, with its sign.
-//
-// It launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
+// Frac computes the fractional part of each element, with its sign. C: aclnnFrac, CANN since
+// 8.1.RC1. The emulator computes: Input, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8.
 func Frac(st *acl.Stream, p FracParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1897,11 +1700,8 @@ var opFresnelCos = Operator{
 }
 
 // FresnelCos computes the Fresnel integral of each element x: the integral of cos(π/2 · t²) from 0
-// to x.
-//
-// It launches aclnnFresnelCos (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/fresnel_cos/README.md
+// to x. C: aclnnFresnelCos, CANN since 2026-08. The emulator does not implement it: experimental,
+// in no release of CANN.
 func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1927,11 +1727,8 @@ var opFresnelSin = Operator{
 }
 
 // FresnelSin computes the Fresnel integral of each element x: the integral of sin(π/2 · t²) from 0
-// to x.
-//
-// It launches aclnnFresnelSin (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/fresnel_sin/README.md
+// to x. C: aclnnFresnelSin, CANN since 2026-08. The emulator does not implement it: experimental,
+// in no release of CANN.
 func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1958,11 +1755,9 @@ var opFusedMulAddN = Operator{
 	Slots: "iiio",
 }
 
-// FusedMulAddN computes X1 · X3 + X2, X3 having one element.
-//
-// It launches aclnnFusedMulAddN (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/fused_mul_add_n/docs
+// FusedMulAddN computes X1 · X3 + X2, X3 having one element. C: aclnnFusedMulAddN, CANN since
+// 2026-08. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator does not implement
+// it: experimental, in no release of CANN.
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1990,12 +1785,9 @@ var opGcd = Operator{
 	Slots: "iio",
 }
 
-// Gcd computes the greatest common divisor of two integer tensors with broadcasting.
-//
-// It launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out integers. Its checks
-// follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/gcd/docs
+// Gcd computes the greatest common divisor of two integer tensors with broadcasting. C: aclnnGcd,
+// CANN since 8.1.RC1. The emulator computes: Self, Other int8 int16 int32 int64 uint8 bool; Out
+// integers.
 func Gcd(st *acl.Stream, p GcdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2012,7 +1804,7 @@ func (p *GcdParams) Encode(c *Call) {
 
 // InplaceAcosParams are the arguments, in C order.
 type InplaceAcosParams struct {
-	InputRef *Tensor // read and written
+	Input *Tensor // read and written
 }
 
 var opInplaceAcos = Operator{
@@ -2020,12 +1812,8 @@ var opInplaceAcos = Operator{
 	Slots: "i",
 }
 
-// InplaceAcos is Acos with the result in place of the first argument.
-//
-// It launches aclnnInplaceAcos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
+// InplaceAcos is Acos with the result in place of the first argument. C: aclnnInplaceAcos, CANN
+// since 8.1.RC1. The emulator computes: Input float32 float16 bfloat16 float64.
 func InplaceAcos(st *acl.Stream, p InplaceAcosParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2035,12 +1823,12 @@ func InplaceAcos(st *acl.Stream, p InplaceAcosParams) error {
 func (p *InplaceAcosParams) Operator() *Operator { return &opInplaceAcos }
 
 func (p *InplaceAcosParams) Encode(c *Call) {
-	c.Tensor(p.InputRef)
+	c.Tensor(p.Input)
 }
 
 // InplaceAcoshParams are the arguments, in C order.
 type InplaceAcoshParams struct {
-	SelfRef *Tensor // read and written
+	Self *Tensor // read and written
 }
 
 var opInplaceAcosh = Operator{
@@ -2048,12 +1836,8 @@ var opInplaceAcosh = Operator{
 	Slots: "i",
 }
 
-// InplaceAcosh is Acosh with the result in place of the first argument.
-//
-// It launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
+// InplaceAcosh is Acosh with the result in place of the first argument. C: aclnnInplaceAcosh, CANN
+// 8.1.RC1 only. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2063,14 +1847,14 @@ func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
 func (p *InplaceAcoshParams) Operator() *Operator { return &opInplaceAcosh }
 
 func (p *InplaceAcoshParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceAddParams are the arguments, in C order.
 type InplaceAddParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
-	Alpha   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Alpha Scalar
 }
 
 var opInplaceAdd = Operator{
@@ -2078,12 +1862,9 @@ var opInplaceAdd = Operator{
 	Slots: "iih",
 }
 
-// InplaceAdd is Add with the result in place of the first argument.
-//
-// It launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
+// InplaceAdd is Add with the result in place of the first argument. C: aclnnInplaceAdd, CANN since
+// 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128.
 func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2093,16 +1874,16 @@ func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
 func (p *InplaceAddParams) Operator() *Operator { return &opInplaceAdd }
 
 func (p *InplaceAddParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 	c.Scalar(p.Alpha)
 }
 
 // InplaceAddReluParams are the arguments, in C order.
 type InplaceAddReluParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
-	Alpha   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Alpha Scalar
 }
 
 var opInplaceAddRelu = Operator{
@@ -2110,12 +1891,9 @@ var opInplaceAddRelu = Operator{
 	Slots: "iih",
 }
 
-// InplaceAddRelu is AddRelu with the result in place of the first argument.
-//
-// It launches aclnnInplaceAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
+// InplaceAddRelu is AddRelu with the result in place of the first argument. C: aclnnInplaceAddRelu,
+// CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 int8 int16 int32
+// int64 uint8.
 func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2125,16 +1903,16 @@ func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
 func (p *InplaceAddReluParams) Operator() *Operator { return &opInplaceAddRelu }
 
 func (p *InplaceAddReluParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 	c.Scalar(p.Alpha)
 }
 
 // InplaceAddV3Params are the arguments, in C order.
 type InplaceAddV3Params struct {
-	SelfRef Scalar
-	Other   *Tensor // read and written, 0 to 8 dimensions
-	Alpha   Scalar
+	Self  Scalar
+	Other *Tensor // read and written, 0 to 8 dimensions
+	Alpha Scalar
 }
 
 var opInplaceAddV3 = Operator{
@@ -2142,11 +1920,9 @@ var opInplaceAddV3 = Operator{
 	Slots: "hih",
 }
 
-// InplaceAddV3 is AddV3 with the result in place of the first argument.
-//
-// It launches aclnnInplaceAddV3 (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: it would return a tensor in place of a scalar.
-// Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
+// InplaceAddV3 is AddV3 with the result in place of the first argument. C: aclnnInplaceAddV3, CANN
+// since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: it would return a tensor in place of a scalar.
 func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2156,14 +1932,14 @@ func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
 func (p *InplaceAddV3Params) Operator() *Operator { return &opInplaceAddV3 }
 
 func (p *InplaceAddV3Params) Encode(c *Call) {
-	c.Scalar(p.SelfRef)
+	c.Scalar(p.Self)
 	c.Tensor(p.Other)
 	c.Scalar(p.Alpha)
 }
 
 // InplaceAddcdivParams are the arguments, in C order.
 type InplaceAddcdivParams struct {
-	SelfRef *Tensor // read and written
+	Self    *Tensor // read and written
 	Tensor1 *Tensor
 	Tensor2 *Tensor
 	Value   Scalar
@@ -2174,12 +1950,9 @@ var opInplaceAddcdiv = Operator{
 	Slots: "iiih",
 }
 
-// InplaceAddcdiv is Addcdiv with the result in place of the first argument.
-//
-// It launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Tensor1, Tensor2 float32 float16 bfloat16 float64 int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
+// InplaceAddcdiv is Addcdiv with the result in place of the first argument. C: aclnnInplaceAddcdiv,
+// CANN since 8.1.RC1. The emulator computes: Self, Tensor1, Tensor2 float32 float16 bfloat16
+// float64 int64.
 func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2189,7 +1962,7 @@ func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
 func (p *InplaceAddcdivParams) Operator() *Operator { return &opInplaceAddcdiv }
 
 func (p *InplaceAddcdivParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Tensor1)
 	c.Tensor(p.Tensor2)
 	c.Scalar(p.Value)
@@ -2197,7 +1970,7 @@ func (p *InplaceAddcdivParams) Encode(c *Call) {
 
 // InplaceAddcmulParams are the arguments, in C order.
 type InplaceAddcmulParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self    *Tensor // read and written, 0 to 8 dimensions
 	Tensor1 *Tensor // 0 to 8 dimensions
 	Tensor2 *Tensor // 0 to 8 dimensions
 	Value   Scalar
@@ -2208,12 +1981,9 @@ var opInplaceAddcmul = Operator{
 	Slots: "iiih",
 }
 
-// InplaceAddcmul is Addcmul with the result in place of the first argument.
-//
-// It launches aclnnInplaceAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Tensor1, Tensor2 float32 float16 bfloat16 float64 int8 int32
-// int64 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
+// InplaceAddcmul is Addcmul with the result in place of the first argument. C: aclnnInplaceAddcmul,
+// CANN since 8.1.RC1. The emulator computes: Self, Tensor1, Tensor2 float32 float16 bfloat16
+// float64 int8 int32 int64 uint8.
 func InplaceAddcmul(st *acl.Stream, p InplaceAddcmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2223,7 +1993,7 @@ func InplaceAddcmul(st *acl.Stream, p InplaceAddcmulParams) error {
 func (p *InplaceAddcmulParams) Operator() *Operator { return &opInplaceAddcmul }
 
 func (p *InplaceAddcmulParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Tensor1)
 	c.Tensor(p.Tensor2)
 	c.Scalar(p.Value)
@@ -2231,9 +2001,9 @@ func (p *InplaceAddcmulParams) Encode(c *Call) {
 
 // InplaceAddsParams are the arguments, in C order.
 type InplaceAddsParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
-	Alpha   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
+	Alpha Scalar
 }
 
 var opInplaceAdds = Operator{
@@ -2241,12 +2011,9 @@ var opInplaceAdds = Operator{
 	Slots: "ihh",
 }
 
-// InplaceAdds is Adds with the result in place of the first argument.
-//
-// It launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 7 of them in part.
-// Vendor's page: hicann/ops-math, math/add/docs
+// InplaceAdds is Adds with the result in place of the first argument. C: aclnnInplaceAdds, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128.
 func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2256,14 +2023,14 @@ func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
 func (p *InplaceAddsParams) Operator() *Operator { return &opInplaceAdds }
 
 func (p *InplaceAddsParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 	c.Scalar(p.Alpha)
 }
 
 // InplaceAsinParams are the arguments, in C order.
 type InplaceAsinParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceAsin = Operator{
@@ -2271,11 +2038,8 @@ var opInplaceAsin = Operator{
 	Slots: "i",
 }
 
-// InplaceAsin is Asin with the result in place of the first argument.
-//
-// It launches aclnnInplaceAsin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
+// InplaceAsin is Asin with the result in place of the first argument. C: aclnnInplaceAsin, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64.
 func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2285,12 +2049,12 @@ func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
 func (p *InplaceAsinParams) Operator() *Operator { return &opInplaceAsin }
 
 func (p *InplaceAsinParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceAsinhParams are the arguments, in C order.
 type InplaceAsinhParams struct {
-	InputRef *Tensor // read and written, 0 to 8 dimensions
+	Input *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceAsinh = Operator{
@@ -2298,12 +2062,9 @@ var opInplaceAsinh = Operator{
 	Slots: "i",
 }
 
-// InplaceAsinh is Asinh with the result in place of the first argument.
-//
-// It launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
+// InplaceAsinh is Asinh with the result in place of the first argument. C: aclnnInplaceAsinh, CANN
+// since 8.1.RC1. The emulator computes: Input float32 float16 bfloat16 float64 complex64
+// complex128.
 func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2313,12 +2074,12 @@ func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
 func (p *InplaceAsinhParams) Operator() *Operator { return &opInplaceAsinh }
 
 func (p *InplaceAsinhParams) Encode(c *Call) {
-	c.Tensor(p.InputRef)
+	c.Tensor(p.Input)
 }
 
 // InplaceAtanParams are the arguments, in C order.
 type InplaceAtanParams struct {
-	InputRef *Tensor // read and written
+	Input *Tensor // read and written
 }
 
 var opInplaceAtan = Operator{
@@ -2326,12 +2087,8 @@ var opInplaceAtan = Operator{
 	Slots: "i",
 }
 
-// InplaceAtan is Atan with the result in place of the first argument.
-//
-// It launches aclnnInplaceAtan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
+// InplaceAtan is Atan with the result in place of the first argument. C: aclnnInplaceAtan, CANN
+// since 8.1.RC1. The emulator computes: Input float32 float16 bfloat16 float64.
 func InplaceAtan(st *acl.Stream, p InplaceAtanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2341,13 +2098,13 @@ func InplaceAtan(st *acl.Stream, p InplaceAtanParams) error {
 func (p *InplaceAtanParams) Operator() *Operator { return &opInplaceAtan }
 
 func (p *InplaceAtanParams) Encode(c *Call) {
-	c.Tensor(p.InputRef)
+	c.Tensor(p.Input)
 }
 
 // InplaceAtan2Params are the arguments, in C order.
 type InplaceAtan2Params struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceAtan2 = Operator{
@@ -2355,12 +2112,9 @@ var opInplaceAtan2 = Operator{
 	Slots: "ii",
 }
 
-// InplaceAtan2 is Atan2 with the result in place of the first argument.
-//
-// It launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
+// InplaceAtan2 is Atan2 with the result in place of the first argument. C: aclnnInplaceAtan2, CANN
+// since 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool.
 func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2370,13 +2124,13 @@ func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
 func (p *InplaceAtan2Params) Operator() *Operator { return &opInplaceAtan2 }
 
 func (p *InplaceAtan2Params) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceAtanhParams are the arguments, in C order.
 type InplaceAtanhParams struct {
-	InputRef *Tensor // read and written, 0 to 8 dimensions
+	Input *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceAtanh = Operator{
@@ -2384,12 +2138,9 @@ var opInplaceAtanh = Operator{
 	Slots: "i",
 }
 
-// InplaceAtanh is Atanh with the result in place of the first argument.
-//
-// It launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
+// InplaceAtanh is Atanh with the result in place of the first argument. C: aclnnInplaceAtanh, CANN
+// since 8.1.RC1. The emulator computes: Input float32 float16 bfloat16 float64 complex64
+// complex128.
 func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2399,13 +2150,13 @@ func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
 func (p *InplaceAtanhParams) Operator() *Operator { return &opInplaceAtanh }
 
 func (p *InplaceAtanhParams) Encode(c *Call) {
-	c.Tensor(p.InputRef)
+	c.Tensor(p.Input)
 }
 
 // InplaceBitwiseAndScalarParams are the arguments, in C order.
 type InplaceBitwiseAndScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceBitwiseAndScalar = Operator{
@@ -2413,12 +2164,9 @@ var opInplaceBitwiseAndScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceBitwiseAndScalar is BitwiseAndScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool. Its checks follow CANN's
-// source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs
+// InplaceBitwiseAndScalar is BitwiseAndScalar with the result in place of the first argument. C:
+// aclnnInplaceBitwiseAndScalar, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self
+// int8 int16 int32 int64 uint8 uint16 bool.
 func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2428,14 +2176,14 @@ func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) er
 func (p *InplaceBitwiseAndScalarParams) Operator() *Operator { return &opInplaceBitwiseAndScalar }
 
 func (p *InplaceBitwiseAndScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceBitwiseAndTensorParams are the arguments, in C order.
 type InplaceBitwiseAndTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceBitwiseAndTensor = Operator{
@@ -2443,12 +2191,9 @@ var opInplaceBitwiseAndTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceBitwiseAndTensor is BitwiseAndTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 uint16 bool. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs
+// InplaceBitwiseAndTensor is BitwiseAndTensor with the result in place of the first argument. C:
+// aclnnInplaceBitwiseAndTensor, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self,
+// Other int8 int16 int32 int64 uint8 uint16 bool.
 func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2458,7 +2203,7 @@ func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) er
 func (p *InplaceBitwiseAndTensorParams) Operator() *Operator { return &opInplaceBitwiseAndTensor }
 
 func (p *InplaceBitwiseAndTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
@@ -2474,11 +2219,9 @@ var opInplaceBitwiseAndTensorOut = Operator{
 }
 
 // InplaceBitwiseAndTensorOut is BitwiseAndTensorOut with the result in place of the first argument.
-//
-// It launches aclnnInplaceBitwiseAndTensorOut (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
+// C: aclnnInplaceBitwiseAndTensorOut, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator computes: Self, Other int8 int16 int32 int64 uint8 uint16
+// bool.
 func InplaceBitwiseAndTensorOut(st *acl.Stream, p InplaceBitwiseAndTensorOutParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2494,8 +2237,8 @@ func (p *InplaceBitwiseAndTensorOutParams) Encode(c *Call) {
 
 // InplaceBitwiseOrScalarParams are the arguments, in C order.
 type InplaceBitwiseOrScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceBitwiseOrScalar = Operator{
@@ -2503,12 +2246,9 @@ var opInplaceBitwiseOrScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceBitwiseOrScalar is BitwiseOrScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
+// InplaceBitwiseOrScalar is BitwiseOrScalar with the result in place of the first argument. C:
+// aclnnInplaceBitwiseOrScalar, CANN since 8.1.RC1. The emulator computes: Self int8 int16 int32
+// int64 uint8 uint16 bool.
 func InplaceBitwiseOrScalar(st *acl.Stream, p InplaceBitwiseOrScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2518,14 +2258,14 @@ func InplaceBitwiseOrScalar(st *acl.Stream, p InplaceBitwiseOrScalarParams) erro
 func (p *InplaceBitwiseOrScalarParams) Operator() *Operator { return &opInplaceBitwiseOrScalar }
 
 func (p *InplaceBitwiseOrScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceBitwiseOrTensorParams are the arguments, in C order.
 type InplaceBitwiseOrTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceBitwiseOrTensor = Operator{
@@ -2533,11 +2273,9 @@ var opInplaceBitwiseOrTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceBitwiseOrTensor is BitwiseOrTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
+// InplaceBitwiseOrTensor is BitwiseOrTensor with the result in place of the first argument. C:
+// aclnnInplaceBitwiseOrTensor, CANN since 8.1.RC1. The emulator computes: Self, Other integers
+// bool.
 func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2547,14 +2285,14 @@ func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) erro
 func (p *InplaceBitwiseOrTensorParams) Operator() *Operator { return &opInplaceBitwiseOrTensor }
 
 func (p *InplaceBitwiseOrTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceBitwiseXorScalarParams are the arguments, in C order.
 type InplaceBitwiseXorScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceBitwiseXorScalar = Operator{
@@ -2562,12 +2300,9 @@ var opInplaceBitwiseXorScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceBitwiseXorScalar is BitwiseXorScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
+// InplaceBitwiseXorScalar is BitwiseXorScalar with the result in place of the first argument. C:
+// aclnnInplaceBitwiseXorScalar, CANN since 8.1.RC1. The emulator computes: Self int8 int16 int32
+// int64 uint8 bool.
 func InplaceBitwiseXorScalar(st *acl.Stream, p InplaceBitwiseXorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2577,14 +2312,14 @@ func InplaceBitwiseXorScalar(st *acl.Stream, p InplaceBitwiseXorScalarParams) er
 func (p *InplaceBitwiseXorScalarParams) Operator() *Operator { return &opInplaceBitwiseXorScalar }
 
 func (p *InplaceBitwiseXorScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceBitwiseXorTensorParams are the arguments, in C order.
 type InplaceBitwiseXorTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceBitwiseXorTensor = Operator{
@@ -2592,12 +2327,9 @@ var opInplaceBitwiseXorTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceBitwiseXorTensor is BitwiseXorTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
+// InplaceBitwiseXorTensor is BitwiseXorTensor with the result in place of the first argument. C:
+// aclnnInplaceBitwiseXorTensor, CANN since 8.1.RC1. The emulator computes: Self, Other int8 int16
+// int32 int64 uint8 bool.
 func InplaceBitwiseXorTensor(st *acl.Stream, p InplaceBitwiseXorTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2607,13 +2339,13 @@ func InplaceBitwiseXorTensor(st *acl.Stream, p InplaceBitwiseXorTensorParams) er
 func (p *InplaceBitwiseXorTensorParams) Operator() *Operator { return &opInplaceBitwiseXorTensor }
 
 func (p *InplaceBitwiseXorTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceCeilParams are the arguments, in C order.
 type InplaceCeilParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceCeil = Operator{
@@ -2621,11 +2353,8 @@ var opInplaceCeil = Operator{
 	Slots: "i",
 }
 
-// InplaceCeil is Ceil with the result in place of the first argument.
-//
-// It launches aclnnInplaceCeil (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
+// InplaceCeil is Ceil with the result in place of the first argument. C: aclnnInplaceCeil, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64.
 func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2635,12 +2364,12 @@ func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
 func (p *InplaceCeilParams) Operator() *Operator { return &opInplaceCeil }
 
 func (p *InplaceCeilParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceClampMaxParams are the arguments, in C order.
 type InplaceClampMaxParams struct {
-	SelfRef      *Tensor // read and written, 1 to 8 dimensions
+	Self         *Tensor // read and written, 1 to 8 dimensions
 	ClipValueMax Scalar
 }
 
@@ -2649,12 +2378,9 @@ var opInplaceClampMax = Operator{
 	Slots: "ih",
 }
 
-// InplaceClampMax is ClampMax with the result in place of the first argument.
-//
-// It launches aclnnInplaceClampMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
+// InplaceClampMax is ClampMax with the result in place of the first argument. C:
+// aclnnInplaceClampMax, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8.
 func InplaceClampMax(st *acl.Stream, p InplaceClampMaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2664,14 +2390,14 @@ func InplaceClampMax(st *acl.Stream, p InplaceClampMaxParams) error {
 func (p *InplaceClampMaxParams) Operator() *Operator { return &opInplaceClampMax }
 
 func (p *InplaceClampMaxParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.ClipValueMax)
 }
 
 // InplaceClampMaxTensorParams are the arguments, in C order.
 type InplaceClampMaxTensorParams struct {
-	SelfRef *Tensor // read and written, 1 to 8 dimensions
-	Max     *Tensor // 1 to 8 dimensions
+	Self *Tensor // read and written, 1 to 8 dimensions
+	Max  *Tensor // 1 to 8 dimensions
 }
 
 var opInplaceClampMaxTensor = Operator{
@@ -2679,13 +2405,10 @@ var opInplaceClampMaxTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceClampMaxTensor is ClampMaxTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Max
-// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
+// InplaceClampMaxTensor is ClampMaxTensor with the result in place of the first argument. C:
+// aclnnInplaceClampMaxTensor, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8; Max float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool.
 func InplaceClampMaxTensor(st *acl.Stream, p InplaceClampMaxTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2695,13 +2418,13 @@ func InplaceClampMaxTensor(st *acl.Stream, p InplaceClampMaxTensorParams) error 
 func (p *InplaceClampMaxTensorParams) Operator() *Operator { return &opInplaceClampMaxTensor }
 
 func (p *InplaceClampMaxTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Max)
 }
 
 // InplaceClampMinTensorParams are the arguments, in C order.
 type InplaceClampMinTensorParams struct {
-	SelfRef      *Tensor // read and written, 1 to 8 dimensions
+	Self         *Tensor // read and written, 1 to 8 dimensions
 	ClipValueMin *Tensor // 1 to 8 dimensions
 }
 
@@ -2710,13 +2433,10 @@ var opInplaceClampMinTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceClampMinTensor is ClampMinTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
-// follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
+// InplaceClampMinTensor is ClampMinTensor with the result in place of the first argument. C:
+// aclnnInplaceClampMinTensor, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8; ClipValueMin float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool.
 func InplaceClampMinTensor(st *acl.Stream, p InplaceClampMinTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2726,13 +2446,13 @@ func InplaceClampMinTensor(st *acl.Stream, p InplaceClampMinTensorParams) error 
 func (p *InplaceClampMinTensorParams) Operator() *Operator { return &opInplaceClampMinTensor }
 
 func (p *InplaceClampMinTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.ClipValueMin)
 }
 
 // InplaceCosParams are the arguments, in C order.
 type InplaceCosParams struct {
-	InputRef *Tensor // read and written
+	Input *Tensor // read and written
 }
 
 var opInplaceCos = Operator{
@@ -2740,12 +2460,8 @@ var opInplaceCos = Operator{
 	Slots: "i",
 }
 
-// InplaceCos is Cos with the result in place of the first argument.
-//
-// It launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
+// InplaceCos is Cos with the result in place of the first argument. C: aclnnInplaceCos, CANN since
+// 8.1.RC1. The emulator computes: Input float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2755,12 +2471,12 @@ func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
 func (p *InplaceCosParams) Operator() *Operator { return &opInplaceCos }
 
 func (p *InplaceCosParams) Encode(c *Call) {
-	c.Tensor(p.InputRef)
+	c.Tensor(p.Input)
 }
 
 // InplaceCoshParams are the arguments, in C order.
 type InplaceCoshParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceCosh = Operator{
@@ -2768,12 +2484,8 @@ var opInplaceCosh = Operator{
 	Slots: "i",
 }
 
-// InplaceCosh is Cosh with the result in place of the first argument.
-//
-// It launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
+// InplaceCosh is Cosh with the result in place of the first argument. C: aclnnInplaceCosh, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2783,13 +2495,13 @@ func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
 func (p *InplaceCoshParams) Operator() *Operator { return &opInplaceCosh }
 
 func (p *InplaceCoshParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceDivParams are the arguments, in C order.
 type InplaceDivParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	Self  *Tensor // read and written
+	Other *Tensor
 }
 
 var opInplaceDiv = Operator{
@@ -2797,12 +2509,9 @@ var opInplaceDiv = Operator{
 	Slots: "ii",
 }
 
-// InplaceDiv is Div with the result in place of the first argument.
-//
-// It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
+// InplaceDiv is Div with the result in place of the first argument. C: aclnnInplaceDiv, CANN since
+// 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128.
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2812,15 +2521,15 @@ func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 func (p *InplaceDivParams) Operator() *Operator { return &opInplaceDiv }
 
 func (p *InplaceDivParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceDivModParams are the arguments, in C order.
 type InplaceDivModParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
-	Mode    int32   // DivTrue, DivTrunc or DivFloor
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Mode  DivMode
 }
 
 var opInplaceDivMod = Operator{
@@ -2828,12 +2537,9 @@ var opInplaceDivMod = Operator{
 	Slots: "ii-",
 }
 
-// InplaceDivMod is DivMod with the result in place of the first argument.
-//
-// It launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
+// InplaceDivMod is DivMod with the result in place of the first argument. C: aclnnInplaceDivMod,
+// CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool.
 func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2843,16 +2549,16 @@ func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
 func (p *InplaceDivModParams) Operator() *Operator { return &opInplaceDivMod }
 
 func (p *InplaceDivModParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 	c.Int64(int64(p.Mode))
 }
 
 // InplaceDivModsParams are the arguments, in C order.
 type InplaceDivModsParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
-	Mode    int32 // DivTrue, DivTrunc or DivFloor
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
+	Mode  DivMode
 }
 
 var opInplaceDivMods = Operator{
@@ -2860,12 +2566,9 @@ var opInplaceDivMods = Operator{
 	Slots: "ih-",
 }
 
-// InplaceDivMods is DivMods with the result in place of the first argument.
-//
-// It launches aclnnInplaceDivMods (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
+// InplaceDivMods is DivMods with the result in place of the first argument. C: aclnnInplaceDivMods,
+// CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool.
 func InplaceDivMods(st *acl.Stream, p InplaceDivModsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2875,15 +2578,15 @@ func InplaceDivMods(st *acl.Stream, p InplaceDivModsParams) error {
 func (p *InplaceDivModsParams) Operator() *Operator { return &opInplaceDivMods }
 
 func (p *InplaceDivModsParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 	c.Int64(int64(p.Mode))
 }
 
 // InplaceDivsParams are the arguments, in C order.
 type InplaceDivsParams struct {
-	SelfRef *Tensor // read and written
-	Other   Scalar
+	Self  *Tensor // read and written
+	Other Scalar
 }
 
 var opInplaceDivs = Operator{
@@ -2891,12 +2594,9 @@ var opInplaceDivs = Operator{
 	Slots: "ih",
 }
 
-// InplaceDivs is Divs with the result in place of the first argument.
-//
-// It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
+// InplaceDivs is Divs with the result in place of the first argument. C: aclnnInplaceDivs, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128.
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2906,13 +2606,13 @@ func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
 func (p *InplaceDivsParams) Operator() *Operator { return &opInplaceDivs }
 
 func (p *InplaceDivsParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceErfParams are the arguments, in C order.
 type InplaceErfParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceErf = Operator{
@@ -2920,11 +2620,8 @@ var opInplaceErf = Operator{
 	Slots: "i",
 }
 
-// InplaceErf is Erf with the result in place of the first argument.
-//
-// It launches aclnnInplaceErf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
+// InplaceErf is Erf with the result in place of the first argument. C: aclnnInplaceErf, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64.
 func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2934,12 +2631,12 @@ func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
 func (p *InplaceErfParams) Operator() *Operator { return &opInplaceErf }
 
 func (p *InplaceErfParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceErfcParams are the arguments, in C order.
 type InplaceErfcParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceErfc = Operator{
@@ -2947,11 +2644,8 @@ var opInplaceErfc = Operator{
 	Slots: "i",
 }
 
-// InplaceErfc is Erfc with the result in place of the first argument.
-//
-// It launches aclnnInplaceErfc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
+// InplaceErfc is Erfc with the result in place of the first argument. C: aclnnInplaceErfc, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64.
 func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2961,12 +2655,12 @@ func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
 func (p *InplaceErfcParams) Operator() *Operator { return &opInplaceErfc }
 
 func (p *InplaceErfcParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceErfinvParams are the arguments, in C order.
 type InplaceErfinvParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceErfinv = Operator{
@@ -2974,11 +2668,8 @@ var opInplaceErfinv = Operator{
 	Slots: "i",
 }
 
-// InplaceErfinv is Erfinv with the result in place of the first argument.
-//
-// It launches aclnnInplaceErfinv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
+// InplaceErfinv is Erfinv with the result in place of the first argument. C: aclnnInplaceErfinv,
+// CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16.
 func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2988,12 +2679,12 @@ func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
 func (p *InplaceErfinvParams) Operator() *Operator { return &opInplaceErfinv }
 
 func (p *InplaceErfinvParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceExpParams are the arguments, in C order.
 type InplaceExpParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceExp = Operator{
@@ -3001,12 +2692,8 @@ var opInplaceExp = Operator{
 	Slots: "i",
 }
 
-// InplaceExp is Exp with the result in place of the first argument.
-//
-// It launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
+// InplaceExp is Exp with the result in place of the first argument. C: aclnnInplaceExp, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3016,12 +2703,12 @@ func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
 func (p *InplaceExpParams) Operator() *Operator { return &opInplaceExp }
 
 func (p *InplaceExpParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceExp2Params are the arguments, in C order.
 type InplaceExp2Params struct {
-	SelfRef *Tensor // read and written
+	Self *Tensor // read and written
 }
 
 var opInplaceExp2 = Operator{
@@ -3029,11 +2716,8 @@ var opInplaceExp2 = Operator{
 	Slots: "i",
 }
 
-// InplaceExp2 is Exp2 with the result in place of the first argument.
-//
-// It launches aclnnInplaceExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
+// InplaceExp2 is Exp2 with the result in place of the first argument. C: aclnnInplaceExp2, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64.
 func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3043,12 +2727,12 @@ func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
 func (p *InplaceExp2Params) Operator() *Operator { return &opInplaceExp2 }
 
 func (p *InplaceExp2Params) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceExpm1Params are the arguments, in C order.
 type InplaceExpm1Params struct {
-	SelfRef *Tensor // read and written
+	Self *Tensor // read and written
 }
 
 var opInplaceExpm1 = Operator{
@@ -3056,11 +2740,8 @@ var opInplaceExpm1 = Operator{
 	Slots: "i",
 }
 
-// InplaceExpm1 is Expm1 with the result in place of the first argument.
-//
-// It launches aclnnInplaceExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
+// InplaceExpm1 is Expm1 with the result in place of the first argument. C: aclnnInplaceExpm1, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16.
 func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3070,12 +2751,12 @@ func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
 func (p *InplaceExpm1Params) Operator() *Operator { return &opInplaceExpm1 }
 
 func (p *InplaceExpm1Params) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceFloorParams are the arguments, in C order.
 type InplaceFloorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceFloor = Operator{
@@ -3083,12 +2764,8 @@ var opInplaceFloor = Operator{
 	Slots: "i",
 }
 
-// InplaceFloor is Floor with the result in place of the first argument.
-//
-// It launches aclnnInplaceFloor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
+// InplaceFloor is Floor with the result in place of the first argument. C: aclnnInplaceFloor, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 integers.
 func InplaceFloor(st *acl.Stream, p InplaceFloorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3098,13 +2775,13 @@ func InplaceFloor(st *acl.Stream, p InplaceFloorParams) error {
 func (p *InplaceFloorParams) Operator() *Operator { return &opInplaceFloor }
 
 func (p *InplaceFloorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceFloorDivideParams are the arguments, in C order.
 type InplaceFloorDivideParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceFloorDivide = Operator{
@@ -3112,12 +2789,9 @@ var opInplaceFloorDivide = Operator{
 	Slots: "ii",
 }
 
-// InplaceFloorDivide is FloorDivide with the result in place of the first argument.
-//
-// It launches aclnnInplaceFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
+// InplaceFloorDivide is FloorDivide with the result in place of the first argument. C:
+// aclnnInplaceFloorDivide, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func InplaceFloorDivide(st *acl.Stream, p InplaceFloorDivideParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3127,14 +2801,14 @@ func InplaceFloorDivide(st *acl.Stream, p InplaceFloorDivideParams) error {
 func (p *InplaceFloorDivideParams) Operator() *Operator { return &opInplaceFloorDivide }
 
 func (p *InplaceFloorDivideParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceFloorDividesParams are the arguments, in C order.
 type InplaceFloorDividesParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceFloorDivides = Operator{
@@ -3142,12 +2816,9 @@ var opInplaceFloorDivides = Operator{
 	Slots: "ih",
 }
 
-// InplaceFloorDivides is FloorDivides with the result in place of the first argument.
-//
-// It launches aclnnInplaceFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
+// InplaceFloorDivides is FloorDivides with the result in place of the first argument. C:
+// aclnnInplaceFloorDivides, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func InplaceFloorDivides(st *acl.Stream, p InplaceFloorDividesParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3157,14 +2828,14 @@ func InplaceFloorDivides(st *acl.Stream, p InplaceFloorDividesParams) error {
 func (p *InplaceFloorDividesParams) Operator() *Operator { return &opInplaceFloorDivides }
 
 func (p *InplaceFloorDividesParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceFmodScalarParams are the arguments, in C order.
 type InplaceFmodScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceFmodScalar = Operator{
@@ -3172,12 +2843,9 @@ var opInplaceFmodScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceFmodScalar is FmodScalar with the result in place of the first argument.
-//
-// It launches aclnnInplaceFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 uint8. Its
-// checks follow CANN's source, 9 of them in part.
-// Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
+// InplaceFmodScalar is FmodScalar with the result in place of the first argument. C:
+// aclnnInplaceFmodScalar, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int32 int64 uint8.
 func InplaceFmodScalar(st *acl.Stream, p InplaceFmodScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3187,14 +2855,14 @@ func InplaceFmodScalar(st *acl.Stream, p InplaceFmodScalarParams) error {
 func (p *InplaceFmodScalarParams) Operator() *Operator { return &opInplaceFmodScalar }
 
 func (p *InplaceFmodScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceFmodTensorParams are the arguments, in C order.
 type InplaceFmodTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceFmodTensor = Operator{
@@ -3202,12 +2870,9 @@ var opInplaceFmodTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceFmodTensor is FmodTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int32 int64 uint8.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
+// InplaceFmodTensor is FmodTensor with the result in place of the first argument. C:
+// aclnnInplaceFmodTensor, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16
+// bfloat16 float64 int8 int32 int64 uint8.
 func InplaceFmodTensor(st *acl.Stream, p InplaceFmodTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3217,13 +2882,13 @@ func InplaceFmodTensor(st *acl.Stream, p InplaceFmodTensorParams) error {
 func (p *InplaceFmodTensorParams) Operator() *Operator { return &opInplaceFmodTensor }
 
 func (p *InplaceFmodTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceFracParams are the arguments, in C order.
 type InplaceFracParams struct {
-	InputRef *Tensor // read and written, 0 to 8 dimensions
+	Input *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceFrac = Operator{
@@ -3231,12 +2896,9 @@ var opInplaceFrac = Operator{
 	Slots: "i",
 }
 
-// InplaceFrac is Frac with the result in place of the first argument.
-//
-// It launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: InputRef float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
+// InplaceFrac is Frac with the result in place of the first argument. C: aclnnInplaceFrac, CANN
+// since 8.1.RC1. The emulator computes: Input float32 float16 bfloat16 int8 int16 int32 int64
+// uint8.
 func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3246,14 +2908,14 @@ func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
 func (p *InplaceFracParams) Operator() *Operator { return &opInplaceFrac }
 
 func (p *InplaceFracParams) Encode(c *Call) {
-	c.Tensor(p.InputRef)
+	c.Tensor(p.Input)
 }
 
 // InplaceLerpParams are the arguments, in C order.
 type InplaceLerpParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	End     *Tensor // 0 to 8 dimensions
-	Weight  *Tensor // 0 to 8 dimensions
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	End    *Tensor // 0 to 8 dimensions
+	Weight *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceLerp = Operator{
@@ -3261,12 +2923,8 @@ var opInplaceLerp = Operator{
 	Slots: "iii",
 }
 
-// InplaceLerp is Lerp with the result in place of the first argument.
-//
-// It launches aclnnInplaceLerp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, End, Weight float32 float16 bfloat16. Its checks follow CANN's
-// source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
+// InplaceLerp is Lerp with the result in place of the first argument. C: aclnnInplaceLerp, CANN
+// since 8.1.RC1. The emulator computes: Self, End, Weight float32 float16 bfloat16.
 func InplaceLerp(st *acl.Stream, p InplaceLerpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3276,16 +2934,16 @@ func InplaceLerp(st *acl.Stream, p InplaceLerpParams) error {
 func (p *InplaceLerpParams) Operator() *Operator { return &opInplaceLerp }
 
 func (p *InplaceLerpParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.End)
 	c.Tensor(p.Weight)
 }
 
 // InplaceLerpsParams are the arguments, in C order.
 type InplaceLerpsParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	End     *Tensor // 0 to 8 dimensions
-	Weight  Scalar
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	End    *Tensor // 0 to 8 dimensions
+	Weight Scalar
 }
 
 var opInplaceLerps = Operator{
@@ -3293,12 +2951,8 @@ var opInplaceLerps = Operator{
 	Slots: "iih",
 }
 
-// InplaceLerps is Lerps with the result in place of the first argument.
-//
-// It launches aclnnInplaceLerps (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, End float32 float16 bfloat16. Its checks follow CANN's source, 2
-// of them in part.
-// Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
+// InplaceLerps is Lerps with the result in place of the first argument. C: aclnnInplaceLerps, CANN
+// since 8.1.RC1. The emulator computes: Self, End float32 float16 bfloat16.
 func InplaceLerps(st *acl.Stream, p InplaceLerpsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3308,14 +2962,14 @@ func InplaceLerps(st *acl.Stream, p InplaceLerpsParams) error {
 func (p *InplaceLerpsParams) Operator() *Operator { return &opInplaceLerps }
 
 func (p *InplaceLerpsParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.End)
 	c.Scalar(p.Weight)
 }
 
 // InplaceLogParams are the arguments, in C order.
 type InplaceLogParams struct {
-	SelfRef *Tensor // read and written, 1 to 8 dimensions
+	Self *Tensor // read and written, 1 to 8 dimensions
 }
 
 var opInplaceLog = Operator{
@@ -3323,12 +2977,8 @@ var opInplaceLog = Operator{
 	Slots: "i",
 }
 
-// InplaceLog is Log with the result in place of the first argument.
-//
-// It launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
+// InplaceLog is Log with the result in place of the first argument. C: aclnnInplaceLog, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3338,12 +2988,12 @@ func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
 func (p *InplaceLogParams) Operator() *Operator { return &opInplaceLog }
 
 func (p *InplaceLogParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceLog10Params are the arguments, in C order.
 type InplaceLog10Params struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceLog10 = Operator{
@@ -3351,12 +3001,8 @@ var opInplaceLog10 = Operator{
 	Slots: "i",
 }
 
-// InplaceLog10 is Log10 with the result in place of the first argument.
-//
-// It launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
+// InplaceLog10 is Log10 with the result in place of the first argument. C: aclnnInplaceLog10, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3366,12 +3012,12 @@ func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
 func (p *InplaceLog10Params) Operator() *Operator { return &opInplaceLog10 }
 
 func (p *InplaceLog10Params) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceLog1pParams are the arguments, in C order.
 type InplaceLog1pParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceLog1p = Operator{
@@ -3379,11 +3025,8 @@ var opInplaceLog1p = Operator{
 	Slots: "i",
 }
 
-// InplaceLog1p is Log1p with the result in place of the first argument.
-//
-// It launches aclnnInplaceLog1p (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
+// InplaceLog1p is Log1p with the result in place of the first argument. C: aclnnInplaceLog1p, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64.
 func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3393,12 +3036,12 @@ func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
 func (p *InplaceLog1pParams) Operator() *Operator { return &opInplaceLog1p }
 
 func (p *InplaceLog1pParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceLog2Params are the arguments, in C order.
 type InplaceLog2Params struct {
-	SelfRef *Tensor // read and written, 1 to 8 dimensions
+	Self *Tensor // read and written, 1 to 8 dimensions
 }
 
 var opInplaceLog2 = Operator{
@@ -3406,12 +3049,8 @@ var opInplaceLog2 = Operator{
 	Slots: "i",
 }
 
-// InplaceLog2 is Log2 with the result in place of the first argument.
-//
-// It launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
+// InplaceLog2 is Log2 with the result in place of the first argument. C: aclnnInplaceLog2, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3421,13 +3060,13 @@ func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
 func (p *InplaceLog2Params) Operator() *Operator { return &opInplaceLog2 }
 
 func (p *InplaceLog2Params) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceMulParams are the arguments, in C order.
 type InplaceMulParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	Self  *Tensor // read and written
+	Other *Tensor
 }
 
 var opInplaceMul = Operator{
@@ -3435,12 +3074,9 @@ var opInplaceMul = Operator{
 	Slots: "ii",
 }
 
-// InplaceMul is Mul with the result in place of the first argument.
-//
-// It launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
+// InplaceMul is Mul with the result in place of the first argument. C: aclnnInplaceMul, CANN since
+// 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128.
 func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3450,14 +3086,14 @@ func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
 func (p *InplaceMulParams) Operator() *Operator { return &opInplaceMul }
 
 func (p *InplaceMulParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceMulsParams are the arguments, in C order.
 type InplaceMulsParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceMuls = Operator{
@@ -3465,12 +3101,9 @@ var opInplaceMuls = Operator{
 	Slots: "ih",
 }
 
-// InplaceMuls is Muls with the result in place of the first argument.
-//
-// It launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
+// InplaceMuls is Muls with the result in place of the first argument. C: aclnnInplaceMuls, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128.
 func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3480,16 +3113,16 @@ func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
 func (p *InplaceMulsParams) Operator() *Operator { return &opInplaceMuls }
 
 func (p *InplaceMulsParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceNanToNumParams are the arguments, in C order.
 type InplaceNanToNumParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Nan     float32
-	Posinf  float32
-	Neginf  float32
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	Nan    float32
+	Posinf float32
+	Neginf float32
 }
 
 var opInplaceNanToNum = Operator{
@@ -3497,12 +3130,9 @@ var opInplaceNanToNum = Operator{
 	Slots: "i---",
 }
 
-// InplaceNanToNum is NanToNum with the result in place of the first argument.
-//
-// It launches aclnnInplaceNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
+// InplaceNanToNum is NanToNum with the result in place of the first argument. C:
+// aclnnInplaceNanToNum, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// int8 int16 int32 int64 uint8 bool.
 func InplaceNanToNum(st *acl.Stream, p InplaceNanToNumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3512,7 +3142,7 @@ func InplaceNanToNum(st *acl.Stream, p InplaceNanToNumParams) error {
 func (p *InplaceNanToNumParams) Operator() *Operator { return &opInplaceNanToNum }
 
 func (p *InplaceNanToNumParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Float32(p.Nan)
 	c.Float32(p.Posinf)
 	c.Float32(p.Neginf)
@@ -3520,7 +3150,7 @@ func (p *InplaceNanToNumParams) Encode(c *Call) {
 
 // InplaceNegParams are the arguments, in C order.
 type InplaceNegParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceNeg = Operator{
@@ -3528,12 +3158,9 @@ var opInplaceNeg = Operator{
 	Slots: "i",
 }
 
-// InplaceNeg is Neg with the result in place of the first argument.
-//
-// It launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
+// InplaceNeg is Neg with the result in place of the first argument. C: aclnnInplaceNeg, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int32 int64 complex64
+// complex128.
 func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3543,7 +3170,7 @@ func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
 func (p *InplaceNegParams) Operator() *Operator { return &opInplaceNeg }
 
 func (p *InplaceNegParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplacePowTensorScalarParams are the arguments, in C order.
@@ -3557,12 +3184,9 @@ var opInplacePowTensorScalar = Operator{
 	Slots: "ih",
 }
 
-// InplacePowTensorScalar is PowTensorScalar with the result in place of the first argument.
-//
-// It launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
+// InplacePowTensorScalar is PowTensorScalar with the result in place of the first argument. C:
+// aclnnInplacePowTensorScalar, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128.
 func InplacePowTensorScalar(st *acl.Stream, p InplacePowTensorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3587,13 +3211,10 @@ var opInplacePowTensorTensor = Operator{
 	Slots: "ii",
 }
 
-// InplacePowTensorTensor is PowTensorTensor with the result in place of the first argument.
-//
-// It launches aclnnInplacePowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128; Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
+// InplacePowTensorTensor is PowTensorTensor with the result in place of the first argument. C:
+// aclnnInplacePowTensorTensor, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128; Exponent float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func InplacePowTensorTensor(st *acl.Stream, p InplacePowTensorTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3609,7 +3230,7 @@ func (p *InplacePowTensorTensorParams) Encode(c *Call) {
 
 // InplaceReciprocalParams are the arguments, in C order.
 type InplaceReciprocalParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceReciprocal = Operator{
@@ -3617,12 +3238,9 @@ var opInplaceReciprocal = Operator{
 	Slots: "i",
 }
 
-// InplaceReciprocal is Reciprocal with the result in place of the first argument.
-//
-// It launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
+// InplaceReciprocal is Reciprocal with the result in place of the first argument. C:
+// aclnnInplaceReciprocal, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 complex64 complex128.
 func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3632,13 +3250,13 @@ func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
 func (p *InplaceReciprocalParams) Operator() *Operator { return &opInplaceReciprocal }
 
 func (p *InplaceReciprocalParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceRemainderTensorScalarParams are the arguments, in C order.
 type InplaceRemainderTensorScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
 }
 
 var opInplaceRemainderTensorScalar = Operator{
@@ -3647,12 +3265,8 @@ var opInplaceRemainderTensorScalar = Operator{
 }
 
 // InplaceRemainderTensorScalar is RemainderTensorScalar with the result in place of the first
-// argument.
-//
-// It launches aclnnInplaceRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
+// argument. C: aclnnInplaceRemainderTensorScalar, CANN since 8.1.RC1. Not on Ascend310P. The
+// emulator computes: Self float32 float16 bfloat16 float64 integers bool.
 func InplaceRemainderTensorScalar(st *acl.Stream, p InplaceRemainderTensorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3664,14 +3278,14 @@ func (p *InplaceRemainderTensorScalarParams) Operator() *Operator {
 }
 
 func (p *InplaceRemainderTensorScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceRemainderTensorTensorParams are the arguments, in C order.
 type InplaceRemainderTensorTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	Self  *Tensor // read and written
+	Other *Tensor
 }
 
 var opInplaceRemainderTensorTensor = Operator{
@@ -3680,12 +3294,9 @@ var opInplaceRemainderTensorTensor = Operator{
 }
 
 // InplaceRemainderTensorTensor is RemainderTensorTensor with the result in place of the first
-// argument.
-//
-// It launches aclnnInplaceRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64; Other float32
-// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
+// argument. C: aclnnInplaceRemainderTensorTensor, CANN since 8.1.RC1. The emulator computes: Self
+// float32 float16 bfloat16 float64 int32 int64; Other float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool.
 func InplaceRemainderTensorTensor(st *acl.Stream, p InplaceRemainderTensorTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3697,13 +3308,13 @@ func (p *InplaceRemainderTensorTensorParams) Operator() *Operator {
 }
 
 func (p *InplaceRemainderTensorTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
 // InplaceRoundParams are the arguments, in C order.
 type InplaceRoundParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceRound = Operator{
@@ -3711,12 +3322,9 @@ var opInplaceRound = Operator{
 	Slots: "i",
 }
 
-// InplaceRound is Round with the result in place of the first argument.
-//
-// It launches aclnnInplaceRound (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
+// InplaceRound is Round with the result in place of the first argument. C: aclnnInplaceRound, CANN
+// since 8.1.RC1. Not on Ascend310P. The emulator computes: Self float32 float16 bfloat16 float64
+// int32 int64.
 func InplaceRound(st *acl.Stream, p InplaceRoundParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3726,12 +3334,12 @@ func InplaceRound(st *acl.Stream, p InplaceRoundParams) error {
 func (p *InplaceRoundParams) Operator() *Operator { return &opInplaceRound }
 
 func (p *InplaceRoundParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceRoundDecimalsParams are the arguments, in C order.
 type InplaceRoundDecimalsParams struct {
-	SelfRef  *Tensor // read and written, 0 to 8 dimensions
+	Self     *Tensor // read and written, 0 to 8 dimensions
 	Decimals int64
 }
 
@@ -3740,12 +3348,9 @@ var opInplaceRoundDecimals = Operator{
 	Slots: "i-",
 }
 
-// InplaceRoundDecimals is RoundDecimals with the result in place of the first argument.
-//
-// It launches aclnnInplaceRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
+// InplaceRoundDecimals is RoundDecimals with the result in place of the first argument. C:
+// aclnnInplaceRoundDecimals, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self
+// float32 float16 bfloat16 float64 int32 int64.
 func InplaceRoundDecimals(st *acl.Stream, p InplaceRoundDecimalsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3755,13 +3360,13 @@ func InplaceRoundDecimals(st *acl.Stream, p InplaceRoundDecimalsParams) error {
 func (p *InplaceRoundDecimalsParams) Operator() *Operator { return &opInplaceRoundDecimals }
 
 func (p *InplaceRoundDecimalsParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Decimals)
 }
 
 // InplaceRsqrtParams are the arguments, in C order.
 type InplaceRsqrtParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceRsqrt = Operator{
@@ -3769,12 +3374,8 @@ var opInplaceRsqrt = Operator{
 	Slots: "i",
 }
 
-// InplaceRsqrt is Rsqrt with the result in place of the first argument.
-//
-// It launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
+// InplaceRsqrt is Rsqrt with the result in place of the first argument. C: aclnnInplaceRsqrt, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3784,12 +3385,12 @@ func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
 func (p *InplaceRsqrtParams) Operator() *Operator { return &opInplaceRsqrt }
 
 func (p *InplaceRsqrtParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceSinParams are the arguments, in C order.
 type InplaceSinParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceSin = Operator{
@@ -3797,12 +3398,8 @@ var opInplaceSin = Operator{
 	Slots: "i",
 }
 
-// InplaceSin is Sin with the result in place of the first argument.
-//
-// It launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
+// InplaceSin is Sin with the result in place of the first argument. C: aclnnInplaceSin, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3812,12 +3409,12 @@ func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
 func (p *InplaceSinParams) Operator() *Operator { return &opInplaceSin }
 
 func (p *InplaceSinParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceSincParams are the arguments, in C order.
 type InplaceSincParams struct {
-	SelfRef *Tensor // read and written
+	Self *Tensor // read and written
 }
 
 var opInplaceSinc = Operator{
@@ -3825,11 +3422,8 @@ var opInplaceSinc = Operator{
 	Slots: "i",
 }
 
-// InplaceSinc is Sinc with the result in place of the first argument.
-//
-// It launches aclnnInplaceSinc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
+// InplaceSinc is Sinc with the result in place of the first argument. C: aclnnInplaceSinc, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64.
 func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3839,12 +3433,12 @@ func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
 func (p *InplaceSincParams) Operator() *Operator { return &opInplaceSinc }
 
 func (p *InplaceSincParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceSinhParams are the arguments, in C order.
 type InplaceSinhParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceSinh = Operator{
@@ -3852,12 +3446,8 @@ var opInplaceSinh = Operator{
 	Slots: "i",
 }
 
-// InplaceSinh is Sinh with the result in place of the first argument.
-//
-// It launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
+// InplaceSinh is Sinh with the result in place of the first argument. C: aclnnInplaceSinh, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3867,7 +3457,7 @@ func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
 func (p *InplaceSinhParams) Operator() *Operator { return &opInplaceSinh }
 
 func (p *InplaceSinhParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceSqrtParams are the arguments, in C order.
@@ -3880,12 +3470,8 @@ var opInplaceSqrt = Operator{
 	Slots: "i",
 }
 
-// InplaceSqrt is Sqrt with the result in place of the first argument.
-//
-// It launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
+// InplaceSqrt is Sqrt with the result in place of the first argument. C: aclnnInplaceSqrt, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceSqrt(st *acl.Stream, p InplaceSqrtParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3900,9 +3486,9 @@ func (p *InplaceSqrtParams) Encode(c *Call) {
 
 // InplaceSubParams are the arguments, in C order.
 type InplaceSubParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   *Tensor // 0 to 8 dimensions
-	Alpha   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Alpha Scalar
 }
 
 var opInplaceSub = Operator{
@@ -3910,12 +3496,9 @@ var opInplaceSub = Operator{
 	Slots: "iih",
 }
 
-// InplaceSub is Sub with the result in place of the first argument.
-//
-// It launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
+// InplaceSub is Sub with the result in place of the first argument. C: aclnnInplaceSub, CANN since
+// 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128.
 func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3925,16 +3508,16 @@ func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
 func (p *InplaceSubParams) Operator() *Operator { return &opInplaceSub }
 
 func (p *InplaceSubParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 	c.Scalar(p.Alpha)
 }
 
 // InplaceSubsParams are the arguments, in C order.
 type InplaceSubsParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Other   Scalar
-	Alpha   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other Scalar
+	Alpha Scalar
 }
 
 var opInplaceSubs = Operator{
@@ -3942,12 +3525,9 @@ var opInplaceSubs = Operator{
 	Slots: "ihh",
 }
 
-// InplaceSubs is Subs with the result in place of the first argument.
-//
-// It launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 7 of them in part.
-// Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
+// InplaceSubs is Subs with the result in place of the first argument. C: aclnnInplaceSubs, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128.
 func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3957,14 +3537,14 @@ func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
 func (p *InplaceSubsParams) Operator() *Operator { return &opInplaceSubs }
 
 func (p *InplaceSubsParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 	c.Scalar(p.Alpha)
 }
 
 // InplaceTanParams are the arguments, in C order.
 type InplaceTanParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceTan = Operator{
@@ -3972,12 +3552,8 @@ var opInplaceTan = Operator{
 	Slots: "i",
 }
 
-// InplaceTan is Tan with the result in place of the first argument.
-//
-// It launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
+// InplaceTan is Tan with the result in place of the first argument. C: aclnnInplaceTan, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3987,12 +3563,12 @@ func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
 func (p *InplaceTanParams) Operator() *Operator { return &opInplaceTan }
 
 func (p *InplaceTanParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceTanhParams are the arguments, in C order.
 type InplaceTanhParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceTanh = Operator{
@@ -4000,12 +3576,8 @@ var opInplaceTanh = Operator{
 	Slots: "i",
 }
 
-// InplaceTanh is Tanh with the result in place of the first argument.
-//
-// It launches aclnnInplaceTanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source, 1 of
-// them in part.
-// Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
+// InplaceTanh is Tanh with the result in place of the first argument. C: aclnnInplaceTanh, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16.
 func InplaceTanh(st *acl.Stream, p InplaceTanhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4015,12 +3587,12 @@ func InplaceTanh(st *acl.Stream, p InplaceTanhParams) error {
 func (p *InplaceTanhParams) Operator() *Operator { return &opInplaceTanh }
 
 func (p *InplaceTanhParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceTruncParams are the arguments, in C order.
 type InplaceTruncParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceTrunc = Operator{
@@ -4028,11 +3600,8 @@ var opInplaceTrunc = Operator{
 	Slots: "i",
 }
 
-// InplaceTrunc is Trunc with the result in place of the first argument.
-//
-// It launches aclnnInplaceTrunc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
+// InplaceTrunc is Trunc with the result in place of the first argument. C: aclnnInplaceTrunc, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16.
 func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4042,13 +3611,13 @@ func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
 func (p *InplaceTruncParams) Operator() *Operator { return &opInplaceTrunc }
 
 func (p *InplaceTruncParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceXLogYScalarOtherParams are the arguments, in C order.
 type InplaceXLogYScalarOtherParams struct {
-	SelfRef *Tensor // read and written
-	Other   Scalar
+	Self  *Tensor // read and written
+	Other Scalar
 }
 
 var opInplaceXLogYScalarOther = Operator{
@@ -4056,11 +3625,9 @@ var opInplaceXLogYScalarOther = Operator{
 	Slots: "ih",
 }
 
-// InplaceXLogYScalarOther is XLogYScalarOther with the result in place of the first argument.
-//
-// It launches aclnnInplaceXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
+// InplaceXLogYScalarOther is XLogYScalarOther with the result in place of the first argument. C:
+// aclnnInplaceXLogYScalarOther, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16.
 func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4070,14 +3637,14 @@ func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) er
 func (p *InplaceXLogYScalarOtherParams) Operator() *Operator { return &opInplaceXLogYScalarOther }
 
 func (p *InplaceXLogYScalarOtherParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Other)
 }
 
 // InplaceXLogYTensorParams are the arguments, in C order.
 type InplaceXLogYTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	Self  *Tensor // read and written
+	Other *Tensor
 }
 
 var opInplaceXLogYTensor = Operator{
@@ -4085,12 +3652,9 @@ var opInplaceXLogYTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceXLogYTensor is XLogYTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16; Other float32 float16 bfloat16 int8
-// int16 int32 int64 uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
+// InplaceXLogYTensor is XLogYTensor with the result in place of the first argument. C:
+// aclnnInplaceXLogYTensor, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16; Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 func InplaceXLogYTensor(st *acl.Stream, p InplaceXLogYTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4100,7 +3664,7 @@ func InplaceXLogYTensor(st *acl.Stream, p InplaceXLogYTensorParams) error {
 func (p *InplaceXLogYTensorParams) Operator() *Operator { return &opInplaceXLogYTensor }
 
 func (p *InplaceXLogYTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Other)
 }
 
@@ -4116,11 +3680,9 @@ var opLeftShift = Operator{
 	Slots: "iio",
 }
 
-// LeftShift shifts the bits of each element left by the element of ShiftBits.
-//
-// It launches aclnnLeftShift (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, ShiftBits, Out integers. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/left_shift/docs
+// LeftShift shifts the bits of each element left by the element of ShiftBits. C: aclnnLeftShift,
+// CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Self, ShiftBits, Out
+// integers.
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4147,11 +3709,8 @@ var opLeftShifts = Operator{
 	Slots: "iho",
 }
 
-// LeftShifts shifts the bits of each element left by a scalar.
-//
-// It launches aclnnLeftShifts (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out integers. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/left_shift/docs
+// LeftShifts shifts the bits of each element left by a scalar. C: aclnnLeftShifts, CANN since
+// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Self, Out integers.
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4179,12 +3738,8 @@ var opLerp = Operator{
 	Slots: "iiio",
 }
 
-// Lerp interpolates linearly: Self + Weight · (End − Self).
-//
-// It launches aclnnLerp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, End, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
-// source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
+// Lerp interpolates linearly: Self + Weight · (End − Self). C: aclnnLerp, CANN since 8.1.RC1. The
+// emulator computes: Self, End, Weight, Out float32 float16 bfloat16.
 func Lerp(st *acl.Stream, p LerpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4213,12 +3768,9 @@ var opLerps = Operator{
 	Slots: "iiho",
 }
 
-// Lerps interpolates linearly: Self + Weight · (End − Self), Weight being a scalar.
-//
-// It launches aclnnLerps (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: End float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
+// Lerps interpolates linearly: Self + Weight · (End − Self), Weight being a scalar. C: aclnnLerps,
+// CANN since 8.1.RC1. The emulator computes: End float32 float16 bfloat16; Out float32 float16
+// bfloat16 float64.
 func Lerps(st *acl.Stream, p LerpsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4245,11 +3797,8 @@ var opLgamma = Operator{
 	Slots: "io",
 }
 
-// Lgamma computes the logarithm of the absolute value of the gamma function of each element.
-//
-// It launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/lgamma/docs
+// Lgamma computes the logarithm of the absolute value of the gamma function of each element. C:
+// aclnnLgamma, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 float64.
 func Lgamma(st *acl.Stream, p LgammaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4274,13 +3823,9 @@ var opLog = Operator{
 	Slots: "io",
 }
 
-// Log computes the natural logarithm of each element.
-//
-// It launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
+// Log computes the natural logarithm of each element. C: aclnnLog, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
+// complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Log(st *acl.Stream, p LogParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4305,13 +3850,10 @@ var opLog10 = Operator{
 	Slots: "io",
 }
 
-// Log10 computes the decimal logarithm of each element.
-//
-// It launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
+// Log10 computes the decimal logarithm of each element. C: aclnnLog10, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64
+// complex128.
 func Log10(st *acl.Stream, p Log10Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4336,12 +3878,9 @@ var opLog1p = Operator{
 	Slots: "io",
 }
 
-// Log1p computes the natural logarithm of one plus each element.
-//
-// It launches aclnnLog1p (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
+// Log1p computes the natural logarithm of one plus each element. C: aclnnLog1p, CANN since 8.1.RC1.
+// The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 func Log1p(st *acl.Stream, p Log1pParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4366,13 +3905,9 @@ var opLog2 = Operator{
 	Slots: "io",
 }
 
-// Log2 computes the binary logarithm of each element.
-//
-// It launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
+// Log2 computes the binary logarithm of each element. C: aclnnLog2, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Log2(st *acl.Stream, p Log2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4398,12 +3933,9 @@ var opLogAddExp = Operator{
 	Slots: "iio",
 }
 
-// LogAddExp computes ln(e^Self + e^Other) with broadcasting.
-//
-// It launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
-// float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log_add_exp/docs
+// LogAddExp computes ln(e^Self + e^Other) with broadcasting. C: aclnnLogAddExp, CANN since 8.1.RC1.
+// The emulator computes: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16.
 func LogAddExp(st *acl.Stream, p LogAddExpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4430,12 +3962,9 @@ var opLogAddExp2 = Operator{
 	Slots: "iio",
 }
 
-// LogAddExp2 computes log2(2^Self + 2^Other) with broadcasting.
-//
-// It launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
-// float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log_add_exp/docs
+// LogAddExp2 computes log2(2^Self + 2^Other) with broadcasting. C: aclnnLogAddExp2, CANN since
+// 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16 float64 integers bool; Out
+// float32 float16 bfloat16.
 func LogAddExp2(st *acl.Stream, p LogAddExp2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4463,12 +3992,9 @@ var opLogit = Operator{
 }
 
 // Logit computes ln(x / (1 − x)) of each element x, first limited to Eps and 1 − Eps when Eps is
-// not negative.
-//
-// It launches aclnnLogit (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, loss/logit/docs
+// not negative. C: aclnnLogit, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: Input float32 float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16
+// float64.
 func Logit(st *acl.Stream, p LogitParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4496,12 +4022,9 @@ var opLogitGrad = Operator{
 	Slots: "ii-o",
 }
 
-// LogitGrad computes the gradient of Logit: Dy / (X · (1 − X)) where X was not limited.
-//
-// It launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, loss/logit_grad/docs
+// LogitGrad computes the gradient of Logit: Dy / (X · (1 − X)) where X was not limited. C:
+// aclnnLogitGrad, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Dy
+// float32 float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16 float64.
 func LogitGrad(st *acl.Stream, p LogitGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4530,12 +4053,9 @@ var opMaskedScale = Operator{
 	Slots: "ii-o",
 }
 
-// MaskedScale computes Self · Mask · Scale.
-//
-// It launches aclnnMaskedScale (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16; Mask float32 float16 int8 uint8. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/masked_scale/docs
+// MaskedScale computes Self · Mask · Scale. C: aclnnMaskedScale, CANN since 2026-08. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Self, Out float32
+// float16; Mask float32 float16 int8 uint8.
 func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4562,12 +4082,8 @@ var opMaxN = Operator{
 	Slots: "io",
 }
 
-// MaxN computes the maximum over a list of tensors, element by element.
-//
-// It launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/maximum/docs
+// MaxN computes the maximum over a list of tensors, element by element. C: aclnnMaxN, CANN since
+// 8.1.RC1. The emulator computes: Tensors, Out float32 float16 bfloat16 int8 int32 int64.
 func MaxN(st *acl.Stream, p MaxNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4593,12 +4109,9 @@ var opMaximum = Operator{
 	Slots: "iio",
 }
 
-// Maximum computes the greater of two elements with broadcasting.
-//
-// It launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/maximum/docs
+// Maximum computes the greater of two elements with broadcasting. C: aclnnMaximum, CANN since
+// 8.1.RC1. The emulator computes: Self, Other, Out float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool.
 func Maximum(st *acl.Stream, p MaximumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4624,12 +4137,8 @@ var opMinN = Operator{
 	Slots: "io",
 }
 
-// MinN computes the minimum over a list of tensors, element by element.
-//
-// It launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/minimum/docs
+// MinN computes the minimum over a list of tensors, element by element. C: aclnnMinN, CANN since
+// 8.1.RC1. The emulator computes: Tensors, Out float32 float16 bfloat16 int8 int32 int64.
 func MinN(st *acl.Stream, p MinNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4655,12 +4164,9 @@ var opMinimum = Operator{
 	Slots: "iio",
 }
 
-// Minimum computes the lesser of two elements with broadcasting.
-//
-// It launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/minimum/docs
+// Minimum computes the lesser of two elements with broadcasting. C: aclnnMinimum, CANN since
+// 8.1.RC1. The emulator computes: Self, Other, Out float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool.
 func Minimum(st *acl.Stream, p MinimumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4687,12 +4193,9 @@ var opMul = Operator{
 	Slots: "iio",
 }
 
-// Mul computes Self · Other with broadcasting.
-//
-// It launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
+// Mul computes Self · Other with broadcasting. C: aclnnMul, CANN since 8.1.RC1. The emulator
+// computes: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 func Mul(st *acl.Stream, p MulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4720,11 +4223,8 @@ var opMulNoNan = Operator{
 }
 
 // MulNoNan computes X · Y with broadcasting, which is zero where Y is zero, even for an infinite or
-// NaN X.
-//
-// It launches aclnnMulNoNan (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/mul_no_nan/README.md
+// NaN X. C: aclnnMulNoNan, CANN since 2026-08. The emulator does not implement it: experimental, in
+// no release of CANN.
 func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4751,12 +4251,9 @@ var opMuls = Operator{
 	Slots: "iho",
 }
 
-// Muls computes Self · Other for a scalar Other.
-//
-// It launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
+// Muls computes Self · Other for a scalar Other. C: aclnnMuls, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
+// complex128.
 func Muls(st *acl.Stream, p MulsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4785,12 +4282,9 @@ var opNanToNum = Operator{
 	Slots: "i---o",
 }
 
-// NanToNum replaces NaN, infinity and negative infinity by three numbers.
-//
-// It launches aclnnNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
+// NanToNum replaces NaN, infinity and negative infinity by three numbers. C: aclnnNanToNum, CANN
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 int8 int16 int32 int64
+// uint8 bool.
 func NanToNum(st *acl.Stream, p NanToNumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4819,9 +4313,8 @@ var opNdtri = Operator{
 }
 
 // Ndtri computes the quantile of the standard normal distribution of each element, a probability.
-//
-// It launches aclnnNdtri (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
+// C: aclnnNdtri, CANN since 2026-08. The emulator does not implement it: experimental, in no
+// release of CANN.
 func Ndtri(st *acl.Stream, p NdtriParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4846,12 +4339,8 @@ var opNeg = Operator{
 	Slots: "io",
 }
 
-// Neg computes the negative of each element.
-//
-// It launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
+// Neg computes the negative of each element. C: aclnnNeg, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 complex64 complex128.
 func Neg(st *acl.Stream, p NegParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4877,11 +4366,8 @@ var opPolar = Operator{
 	Slots: "iio",
 }
 
-// Polar makes complex numbers of absolute values and angles.
-//
-// It launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, Angle float32; Out complex64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/polar/docs
+// Polar makes complex numbers of absolute values and angles. C: aclnnPolar, CANN since 8.1.RC1. Not
+// on Ascend910. The emulator computes: Input, Angle float32; Out complex64.
 func Polar(st *acl.Stream, p PolarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4908,12 +4394,9 @@ var opPowScalarTensor = Operator{
 	Slots: "hio",
 }
 
-// PowScalarTensor raises a scalar to the power of each element.
-//
-// It launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/pow/docs
+// PowScalarTensor raises a scalar to the power of each element. C: aclnnPowScalarTensor, CANN since
+// 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4940,13 +4423,10 @@ var opPowTensorScalar = Operator{
 	Slots: "iho",
 }
 
-// PowTensorScalar raises each element to the power of a scalar.
-//
-// It launches aclnnPowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64
-// complex128. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
+// PowTensorScalar raises each element to the power of a scalar. C: aclnnPowTensorScalar, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 complex64 complex128.
 func PowTensorScalar(st *acl.Stream, p PowTensorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4974,12 +4454,9 @@ var opPowTensorTensor = Operator{
 }
 
 // PowTensorTensor raises each element of Self to the power of that of Exponent, with broadcasting.
-//
-// It launches aclnnPowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
+// C: aclnnPowTensorTensor, CANN since 8.1.RC1. The emulator computes: Self, Exponent float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128; Out float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128.
 func PowTensorTensor(st *acl.Stream, p PowTensorTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5005,12 +4482,8 @@ var opReal = Operator{
 	Slots: "io",
 }
 
-// Real takes the real part of each element.
-//
-// It launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 complex32 complex64 complex128; Out float32 float16
-// float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/real/docs
+// Real takes the real part of each element. C: aclnnReal, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 complex32 complex64 complex128; Out float32 float16 float64.
 func Real(st *acl.Stream, p RealParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5035,13 +4508,9 @@ var opReciprocal = Operator{
 	Slots: "io",
 }
 
-// Reciprocal computes one divided by each element.
-//
-// It launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
+// Reciprocal computes one divided by each element. C: aclnnReciprocal, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Reciprocal(st *acl.Stream, p ReciprocalParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5068,12 +4537,8 @@ var opRemainderScalarTensor = Operator{
 }
 
 // RemainderScalarTensor computes the remainder of Self / Other for a scalar Self, with the sign of
-// Other.
-//
-// It launches aclnnRemainderScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Other float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64 int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/floor_mod/docs
+// Other. C: aclnnRemainderScalarTensor, CANN since 8.1.RC1. The emulator computes: Other float32
+// float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16 float64 int32 int64.
 func RemainderScalarTensor(st *acl.Stream, p RemainderScalarTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5101,13 +4566,9 @@ var opRemainderTensorScalar = Operator{
 }
 
 // RemainderTensorScalar computes the remainder of Self / Other for a scalar Other, with the sign of
-// Other.
-//
-// It launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 3 of them
-// in part.
-// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
+// Other. C: aclnnRemainderTensorScalar, CANN since 8.1.RC1. Not on Ascend310P. The emulator
+// computes: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16
+// float64 integers bool complex64 complex128.
 func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5135,13 +4596,9 @@ var opRemainderTensorTensor = Operator{
 }
 
 // RemainderTensorTensor computes the remainder of Self / Other with broadcasting, with the sign of
-// Other.
-//
-// It launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 int32 int64 complex64 complex128. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
+// Other. C: aclnnRemainderTensorTensor, CANN since 8.1.RC1. The emulator computes: Self, Other
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16
+// float64 int32 int64 complex64 complex128.
 func RemainderTensorTensor(st *acl.Stream, p RemainderTensorTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5168,11 +4625,9 @@ var opRightShift = Operator{
 	Slots: "iio",
 }
 
-// RightShift shifts the bits of each element right by the element of ShiftBits.
-//
-// It launches aclnnRightShift (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, ShiftBits, Out integers. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/right_shift/docs
+// RightShift shifts the bits of each element right by the element of ShiftBits. C: aclnnRightShift,
+// CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Input, ShiftBits, Out
+// integers.
 func RightShift(st *acl.Stream, p RightShiftParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5198,12 +4653,9 @@ var opRound = Operator{
 	Slots: "io",
 }
 
-// Round rounds each element to the nearest integer, halves to the even one.
-//
-// It launches aclnnRound (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int32 int64. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
+// Round rounds each element to the nearest integer, halves to the even one. C: aclnnRound, CANN
+// since 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16
+// float64 int32 int64.
 func Round(st *acl.Stream, p RoundParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5229,12 +4681,8 @@ var opRoundDecimals = Operator{
 	Slots: "i-o",
 }
 
-// RoundDecimals rounds each element to so many decimals.
-//
-// It launches aclnnRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
+// RoundDecimals rounds each element to so many decimals. C: aclnnRoundDecimals, CANN since 8.1.RC1.
+// Not on Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func RoundDecimals(st *acl.Stream, p RoundDecimalsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5260,13 +4708,9 @@ var opRsqrt = Operator{
 	Slots: "io",
 }
 
-// Rsqrt computes one divided by the square root of each element.
-//
-// It launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
+// Rsqrt computes one divided by the square root of each element. C: aclnnRsqrt, CANN since 8.1.RC1.
+// The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Rsqrt(st *acl.Stream, p RsqrtParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5293,12 +4737,9 @@ var opRsub = Operator{
 	Slots: "iiho",
 }
 
-// Rsub computes Other − Alpha · Self with broadcasting.
-//
-// It launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/sub/docs
+// Rsub computes Other − Alpha · Self with broadcasting. C: aclnnRsub, CANN since 8.1.RC1. The
+// emulator computes: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 func Rsub(st *acl.Stream, p RsubParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5327,12 +4768,9 @@ var opRsubs = Operator{
 	Slots: "ihho",
 }
 
-// Rsubs computes Other − Alpha · Self for a scalar Other.
-//
-// It launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 8 of them in part.
-// Vendor's page: hicann/ops-math, math/sub/docs
+// Rsubs computes Other − Alpha · Self for a scalar Other. C: aclnnRsubs, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 func Rsubs(st *acl.Stream, p RsubsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5359,12 +4797,8 @@ var opSign = Operator{
 	Slots: "io",
 }
 
-// Sign computes −1, 0 or 1 for negative, zero and positive elements.
-//
-// It launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Result float32 float16 bfloat16 float64 int32 int64 bool. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sign/docs
+// Sign computes −1, 0 or 1 for negative, zero and positive elements. C: aclnnSign, CANN since
+// 8.1.RC1. The emulator computes: Self, Result float32 float16 bfloat16 float64 int32 int64 bool.
 func Sign(st *acl.Stream, p SignParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5389,13 +4823,9 @@ var opSin = Operator{
 	Slots: "io",
 }
 
-// Sin computes the sine of each element, given in radians.
-//
-// It launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
+// Sin computes the sine of each element, given in radians. C: aclnnSin, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Sin(st *acl.Stream, p SinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5420,12 +4850,9 @@ var opSinc = Operator{
 	Slots: "io",
 }
 
-// Sinc computes sin(πx) / (πx) of each element x, 1 at zero.
-//
-// It launches aclnnSinc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
+// Sinc computes sin(πx) / (πx) of each element x, 1 at zero. C: aclnnSinc, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16 float64.
 func Sinc(st *acl.Stream, p SincParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5450,13 +4877,9 @@ var opSinh = Operator{
 	Slots: "io",
 }
 
-// Sinh computes the hyperbolic sine of each element.
-//
-// It launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
+// Sinh computes the hyperbolic sine of each element. C: aclnnSinh, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
+// complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Sinh(st *acl.Stream, p SinhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5481,13 +4904,10 @@ var opSqrt = Operator{
 	Slots: "io",
 }
 
-// Sqrt computes the square root of each element, NaN of negative ones.
-//
-// It launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
+// Sqrt computes the square root of each element, NaN of negative ones. C: aclnnSqrt, CANN since
+// 8.1.RC1. Not on Ascend310P. The emulator computes: Self float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64
+// complex128.
 func Sqrt(st *acl.Stream, p SqrtParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5513,12 +4933,9 @@ var opSqrtBackward = Operator{
 	Slots: "iio",
 }
 
-// SqrtBackward computes the gradient of Sqrt from its output: Dy / (2 · Y).
-//
-// It launches aclnnSqrtBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
-// bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/math/sqrt_grad/docs
+// SqrtBackward computes the gradient of Sqrt from its output: Dy / (2 · Y). C: aclnnSqrtBackward,
+// CANN since 2026-08. The emulator computes: Y, Dy float32 float16 bfloat16 float64 integers bool;
+// Z float32 float16 bfloat16 float64.
 func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5544,12 +4961,9 @@ var opSquare = Operator{
 	Slots: "io",
 }
 
-// Square computes the square of each element.
-//
-// It launches aclnnSquare (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int32 int64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/square/docs
+// Square computes the square of each element. C: aclnnSquare, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16
+// int32 int64.
 func Square(st *acl.Stream, p SquareParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5576,12 +4990,9 @@ var opSub = Operator{
 	Slots: "iiho",
 }
 
-// Sub computes Self − Alpha · Other with broadcasting.
-//
-// It launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
+// Sub computes Self − Alpha · Other with broadcasting. C: aclnnSub, CANN since 8.1.RC1. The
+// emulator computes: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128.
 func Sub(st *acl.Stream, p SubParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5610,12 +5021,9 @@ var opSubs = Operator{
 	Slots: "ihho",
 }
 
-// Subs computes Self − Alpha · Other for a scalar Other.
-//
-// It launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
-// Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
+// Subs computes Self − Alpha · Other for a scalar Other. C: aclnnSubs, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 func Subs(st *acl.Stream, p SubsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5642,12 +5050,8 @@ var opSum = Operator{
 	Slots: "io",
 }
 
-// Sum adds up the tensors of a list.
-//
-// It launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Tensors, Out float32 float16 int8 int32 uint8. Its checks follow CANN's
-// source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/accumulate_nv2/docs
+// Sum adds up the tensors of a list. C: aclnnSum, CANN since 8.1.RC1. The emulator computes:
+// Tensors, Out float32 float16 int8 int32 uint8.
 func Sum(st *acl.Stream, p SumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5672,12 +5076,8 @@ var opSumV2 = Operator{
 	Slots: "io",
 }
 
-// SumV2 adds up the tensors of a list, with broadcasting.
-//
-// It launches aclnnSumV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-math, experimental/math/accumulate_nv2_v2/README.md
+// SumV2 adds up the tensors of a list, with broadcasting. C: aclnnSumV2, CANN since 2026-08. The
+// emulator computes: Tensors, Out float32 float16 bfloat16 float64 integers bool.
 func SumV2(st *acl.Stream, p SumV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5702,13 +5102,9 @@ var opTan = Operator{
 	Slots: "io",
 }
 
-// Tan computes the tangent of each element, given in radians.
-//
-// It launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
+// Tan computes the tangent of each element, given in radians. C: aclnnTan, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func Tan(st *acl.Stream, p TanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5733,12 +5129,9 @@ var opTanh = Operator{
 	Slots: "io",
 }
 
-// Tanh computes the hyperbolic tangent of each element.
-//
-// It launches aclnnTanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
-// float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
+// Tanh computes the hyperbolic tangent of each element. C: aclnnTanh, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out float32
+// float16 bfloat16.
 func Tanh(st *acl.Stream, p TanhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5763,11 +5156,8 @@ var opTrunc = Operator{
 	Slots: "io",
 }
 
-// Trunc cuts off the fraction of each element.
-//
-// It launches aclnnTrunc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
+// Trunc cuts off the fraction of each element. C: aclnnTrunc, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16.
 func Trunc(st *acl.Stream, p TruncParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5793,11 +5183,9 @@ var opXLogYScalarOther = Operator{
 	Slots: "iho",
 }
 
-// XLogYScalarOther computes Self · ln(Other) for a scalar Other, zero where Self is zero.
-//
-// It launches aclnnXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
+// XLogYScalarOther computes Self · ln(Other) for a scalar Other, zero where Self is zero. C:
+// aclnnXLogYScalarOther, CANN since 8.1.RC1. The emulator computes: Out float32 float16 bfloat16
+// float64.
 func XLogYScalarOther(st *acl.Stream, p XLogYScalarOtherParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5824,12 +5212,9 @@ var opXLogYScalarSelf = Operator{
 	Slots: "hio",
 }
 
-// XLogYScalarSelf computes Self · ln(Other) for a scalar Self, zero where it is zero.
-//
-// It launches aclnnXLogYScalarSelf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
-// float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/xlogy/docs
+// XLogYScalarSelf computes Self · ln(Other) for a scalar Self, zero where it is zero. C:
+// aclnnXLogYScalarSelf, CANN since 8.1.RC1. The emulator computes: Other float32 float16 bfloat16
+// int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64.
 func XLogYScalarSelf(st *acl.Stream, p XLogYScalarSelfParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5856,12 +5241,9 @@ var opXLogYTensor = Operator{
 	Slots: "iio",
 }
 
-// XLogYTensor computes Self · ln(Other) with broadcasting, zero where Self is zero.
-//
-// It launches aclnnXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
+// XLogYTensor computes Self · ln(Other) with broadcasting, zero where Self is zero. C:
+// aclnnXLogYTensor, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16
+// int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64.
 func XLogYTensor(st *acl.Stream, p XLogYTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5888,11 +5270,9 @@ var opXlog1py = Operator{
 	Slots: "iio",
 }
 
-// Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero.
-//
-// It launches aclnnXlog1py (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Y, Z float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/xlog1py/docs
+// Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero. C: aclnnXlog1py, CANN
+// since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X,
+// Y, Z float32 float16 bfloat16.
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -17,12 +17,9 @@ var opForeachAbs = Operator{
 	Slots: "io",
 }
 
-// ForeachAbs computes the absolute value of each element of each tensor of a list.
-//
-// It launches aclnnForeachAbs (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_abs/docs
+// ForeachAbs computes the absolute value of each element of each tensor of a list. C:
+// aclnnForeachAbs, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64 integers bool.
 func ForeachAbs(st *acl.Stream, p ForeachAbsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -47,11 +44,9 @@ var opForeachAcos = Operator{
 	Slots: "io",
 }
 
-// ForeachAcos computes the arc cosine of each element of each tensor of a list.
-//
-// It launches aclnnForeachAcos (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_acos/docs
+// ForeachAcos computes the arc cosine of each element of each tensor of a list. C:
+// aclnnForeachAcos, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -79,12 +74,8 @@ var opForeachAddList = Operator{
 }
 
 // ForeachAddList computes X1 + Alpha · X2 for the tensors of two lists, Alpha being a one-element
-// tensor.
-//
-// It launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32; Alpha float32 float16 float64
-// int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs
+// tensor. C: aclnnForeachAddList, CANN since 8.1.RC1. The emulator computes: X1, X2, Out float32
+// float16 bfloat16 int32; Alpha float32 float16 float64 int32.
 func ForeachAddList(st *acl.Stream, p ForeachAddListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -113,12 +104,9 @@ var opForeachAddListV2 = Operator{
 	Slots: "iiho",
 }
 
-// ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists.
-//
-// It launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs
+// ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists. C: aclnnForeachAddListV2,
+// CANN since 8.1.RC1. The emulator computes: X1, X2, Out float32 float16 bfloat16 int8 int16 int32
+// uint8.
 func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -146,12 +134,9 @@ var opForeachAddScalar = Operator{
 	Slots: "iio",
 }
 
-// ForeachAddScalar adds a scalar in a one-element tensor to the tensors of a list.
-//
-// It launches aclnnForeachAddScalar (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs
+// ForeachAddScalar adds a scalar in a one-element tensor to the tensors of a list. C:
+// aclnnForeachAddScalar, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachAddScalar(st *acl.Stream, p ForeachAddScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -178,12 +163,9 @@ var opForeachAddScalarList = Operator{
 	Slots: "iho",
 }
 
-// ForeachAddScalarList adds a scalar for each tensor to the tensors of a list.
-//
-// It launches aclnnForeachAddScalarList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar_list/docs
+// ForeachAddScalarList adds a scalar for each tensor to the tensors of a list. C:
+// aclnnForeachAddScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachAddScalarList(st *acl.Stream, p ForeachAddScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -210,12 +192,8 @@ var opForeachAddScalarV2 = Operator{
 	Slots: "iho",
 }
 
-// ForeachAddScalarV2 adds a scalar to the tensors of a list.
-//
-// It launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks follow
-// CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs
+// ForeachAddScalarV2 adds a scalar to the tensors of a list. C: aclnnForeachAddScalarV2, CANN since
+// 8.1.RC1. The emulator computes: X, Out float32 float16 bfloat16 int8 int16 int32 uint8.
 func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -245,12 +223,8 @@ var opForeachAddcdivList = Operator{
 }
 
 // ForeachAddcdivList computes X1 + s · X2 / X3 for the tensors of three lists, s being one element
-// of Scalars for each.
-//
-// It launches aclnnForeachAddcdivList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
-// Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_list/docs
+// of Scalars for each. C: aclnnForeachAddcdivList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P.
+// The emulator computes: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachAddcdivList(st *acl.Stream, p ForeachAddcdivListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -282,12 +256,8 @@ var opForeachAddcdivScalar = Operator{
 }
 
 // ForeachAddcdivScalar computes X1 + Scalar · X2 / X3 for the tensors of three lists, Scalar being
-// a one-element tensor.
-//
-// It launches aclnnForeachAddcdivScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalar float32 float16 float64.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs
+// a one-element tensor. C: aclnnForeachAddcdivScalar, CANN since 8.1.RC1. The emulator computes:
+// X1, X2, X3, Out float32 float16 bfloat16; Scalar float32 float16 float64.
 func ForeachAddcdivScalar(st *acl.Stream, p ForeachAddcdivScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -319,12 +289,9 @@ var opForeachAddcdivScalarList = Operator{
 }
 
 // ForeachAddcdivScalarList computes X1 + s · X2 / X3 for the tensors of three lists, s being one
-// element of Scalars for each.
-//
-// It launches aclnnForeachAddcdivScalarList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalars float32 float16 bfloat16
-// float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar_list/docs
+// element of Scalars for each. C: aclnnForeachAddcdivScalarList, CANN since 8.1.RC1. The emulator
+// computes: X1, X2, X3, Out float32 float16 bfloat16; Scalars float32 float16 bfloat16 float64
+// integers bool.
 func ForeachAddcdivScalarList(st *acl.Stream, p ForeachAddcdivScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -355,11 +322,9 @@ var opForeachAddcdivScalarV2 = Operator{
 	Slots: "iiiho",
 }
 
-// ForeachAddcdivScalarV2 computes X1 + Scalar · X2 / X3 for the tensors of three lists.
-//
-// It launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs
+// ForeachAddcdivScalarV2 computes X1 + Scalar · X2 / X3 for the tensors of three lists. C:
+// aclnnForeachAddcdivScalarV2, CANN since 8.1.RC1. The emulator computes: X1, X2, X3, Out float32
+// float16 bfloat16.
 func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -391,12 +356,8 @@ var opForeachAddcmulList = Operator{
 }
 
 // ForeachAddcmulList computes X1 + s · X2 · X3 for the tensors of three lists, s being one element
-// of Scalars for each.
-//
-// It launches aclnnForeachAddcmulList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
-// Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_list/docs
+// of Scalars for each. C: aclnnForeachAddcmulList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P.
+// The emulator computes: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachAddcmulList(st *acl.Stream, p ForeachAddcmulListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -428,12 +389,9 @@ var opForeachAddcmulScalar = Operator{
 }
 
 // ForeachAddcmulScalar computes X1 + Scalar · X2 · X3 for the tensors of three lists, Scalar being
-// a one-element tensor.
-//
-// It launches aclnnForeachAddcmulScalar (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, X3, Scalar, Out float32 float16 bfloat16 float64 integers bool.
-// Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs
+// a one-element tensor. C: aclnnForeachAddcmulScalar, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend310P. The emulator computes: X1, X2, X3, Scalar, Out float32 float16 bfloat16 float64
+// integers bool.
 func ForeachAddcmulScalar(st *acl.Stream, p ForeachAddcmulScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -465,12 +423,9 @@ var opForeachAddcmulScalarList = Operator{
 }
 
 // ForeachAddcmulScalarList computes X1 + s · X2 · X3 for the tensors of three lists, s being one
-// element of Scalars for each.
-//
-// It launches aclnnForeachAddcmulScalarList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
-// Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar_list/docs
+// element of Scalars for each. C: aclnnForeachAddcmulScalarList, CANN 8.1.RC1 only. Not on
+// Ascend910, Ascend310P. The emulator computes: X1, X2, X3, Scalars, Out float32 float16 bfloat16
+// float64 integers bool.
 func ForeachAddcmulScalarList(st *acl.Stream, p ForeachAddcmulScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -501,12 +456,9 @@ var opForeachAddcmulScalarV2 = Operator{
 	Slots: "iiiho",
 }
 
-// ForeachAddcmulScalarV2 computes X1 + Scalar · X2 · X3 for the tensors of three lists.
-//
-// It launches aclnnForeachAddcmulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16 int32. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs
+// ForeachAddcmulScalarV2 computes X1 + Scalar · X2 · X3 for the tensors of three lists. C:
+// aclnnForeachAddcmulScalarV2, CANN since 8.1.RC1. The emulator computes: X1, X2, X3, Out float32
+// float16 bfloat16 int32.
 func ForeachAddcmulScalarV2(st *acl.Stream, p ForeachAddcmulScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -534,11 +486,9 @@ var opForeachAsin = Operator{
 	Slots: "io",
 }
 
-// ForeachAsin computes the arc sine of each element of each tensor of a list.
-//
-// It launches aclnnForeachAsin (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_asin/docs
+// ForeachAsin computes the arc sine of each element of each tensor of a list. C: aclnnForeachAsin,
+// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16 float64.
 func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -563,11 +513,9 @@ var opForeachAtan = Operator{
 	Slots: "io",
 }
 
-// ForeachAtan computes the arc tangent of each element of each tensor of a list.
-//
-// It launches aclnnForeachAtan (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_atan/docs
+// ForeachAtan computes the arc tangent of each element of each tensor of a list. C:
+// aclnnForeachAtan, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -592,12 +540,9 @@ var opForeachCopy = Operator{
 	Slots: "io",
 }
 
-// ForeachCopy copies the tensors of a list to those of another.
-//
-// It launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// uint16 uint32 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_copy/docs
+// ForeachCopy copies the tensors of a list to those of another. C: aclnnForeachCopy, CANN since
+// 8.1.RC1. The emulator computes: X, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 uint16 uint32 bool.
 func ForeachCopy(st *acl.Stream, p ForeachCopyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -622,11 +567,9 @@ var opForeachCos = Operator{
 	Slots: "io",
 }
 
-// ForeachCos computes the cosine of each element of each tensor of a list.
-//
-// It launches aclnnForeachCos (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_cos/docs
+// ForeachCos computes the cosine of each element of each tensor of a list. C: aclnnForeachCos, CANN
+// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16 float64.
 func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -651,11 +594,9 @@ var opForeachCosh = Operator{
 	Slots: "io",
 }
 
-// ForeachCosh computes the hyperbolic cosine of each element of each tensor of a list.
-//
-// It launches aclnnForeachCosh (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_cosh/docs
+// ForeachCosh computes the hyperbolic cosine of each element of each tensor of a list. C:
+// aclnnForeachCosh, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -681,11 +622,8 @@ var opForeachDivList = Operator{
 	Slots: "iio",
 }
 
-// ForeachDivList computes X1 / X2 for the tensors of two lists.
-//
-// It launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_div_list/docs
+// ForeachDivList computes X1 / X2 for the tensors of two lists. C: aclnnForeachDivList, CANN since
+// 8.1.RC1. The emulator computes: X1, X2, Out float32 float16 bfloat16.
 func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -712,12 +650,9 @@ var opForeachDivScalar = Operator{
 	Slots: "iio",
 }
 
-// ForeachDivScalar divides the tensors of a list by a scalar in a one-element tensor.
-//
-// It launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16; Scalar float32 float16 float64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs
+// ForeachDivScalar divides the tensors of a list by a scalar in a one-element tensor. C:
+// aclnnForeachDivScalar, CANN since 8.1.RC1. The emulator computes: X, Out float32 float16
+// bfloat16; Scalar float32 float16 float64.
 func ForeachDivScalar(st *acl.Stream, p ForeachDivScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -744,12 +679,9 @@ var opForeachDivScalarList = Operator{
 	Slots: "iho",
 }
 
-// ForeachDivScalarList divides the tensors of a list by a scalar for each tensor.
-//
-// It launches aclnnForeachDivScalarList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar_list/docs
+// ForeachDivScalarList divides the tensors of a list by a scalar for each tensor. C:
+// aclnnForeachDivScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachDivScalarList(st *acl.Stream, p ForeachDivScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -776,11 +708,8 @@ var opForeachDivScalarV2 = Operator{
 	Slots: "iho",
 }
 
-// ForeachDivScalarV2 divides the tensors of a list by a scalar.
-//
-// It launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs
+// ForeachDivScalarV2 divides the tensors of a list by a scalar. C: aclnnForeachDivScalarV2, CANN
+// since 8.1.RC1. The emulator computes: X, Out float32 float16 bfloat16.
 func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -806,11 +735,9 @@ var opForeachErf = Operator{
 	Slots: "io",
 }
 
-// ForeachErf computes the error function of each element of each tensor of a list.
-//
-// It launches aclnnForeachErf (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_erf/docs
+// ForeachErf computes the error function of each element of each tensor of a list. C:
+// aclnnForeachErf, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -835,11 +762,9 @@ var opForeachErfc = Operator{
 	Slots: "io",
 }
 
-// ForeachErfc computes one minus the error function of each element of each tensor of a list.
-//
-// It launches aclnnForeachErfc (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_erfc/docs
+// ForeachErfc computes one minus the error function of each element of each tensor of a list. C:
+// aclnnForeachErfc, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -864,12 +789,9 @@ var opForeachExp = Operator{
 	Slots: "io",
 }
 
-// ForeachExp computes e to the power of each element of each tensor of a list.
-//
-// It launches aclnnForeachExp (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 uint8. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_exp/docs
+// ForeachExp computes e to the power of each element of each tensor of a list. C: aclnnForeachExp,
+// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16 float64 int8 int16 uint8.
 func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -894,12 +816,9 @@ var opForeachExpm1 = Operator{
 	Slots: "io",
 }
 
-// ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list.
-//
-// It launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 uint8. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_expm1/docs
+// ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list. C:
+// aclnnForeachExpm1, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64 int8 int16 uint8.
 func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -926,12 +845,9 @@ var opForeachLerpList = Operator{
 	Slots: "iiio",
 }
 
-// ForeachLerpList interpolates X1 + Weight · (X2 − X1) for the tensors of three lists.
-//
-// It launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_lerp_list/docs
+// ForeachLerpList interpolates X1 + Weight · (X2 − X1) for the tensors of three lists. C:
+// aclnnForeachLerpList, CANN since 8.1.RC1. The emulator computes: X1, X2, Weight, Out float32
+// float16 bfloat16.
 func ForeachLerpList(st *acl.Stream, p ForeachLerpListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -961,11 +877,8 @@ var opForeachLerpScalar = Operator{
 }
 
 // ForeachLerpScalar interpolates X1 + Weight · (X2 − X1) for the tensors of two lists and a scalar
-// weight.
-//
-// It launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_lerp_scalar/docs
+// weight. C: aclnnForeachLerpScalar, CANN since 8.1.RC1. The emulator computes: X1, X2, Out float32
+// float16 bfloat16.
 func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -992,11 +905,9 @@ var opForeachLog = Operator{
 	Slots: "io",
 }
 
-// ForeachLog computes the natural logarithm of each element of each tensor of a list.
-//
-// It launches aclnnForeachLog (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_log/docs
+// ForeachLog computes the natural logarithm of each element of each tensor of a list. C:
+// aclnnForeachLog, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1021,11 +932,9 @@ var opForeachLog10 = Operator{
 	Slots: "io",
 }
 
-// ForeachLog10 computes the decimal logarithm of each element of each tensor of a list.
-//
-// It launches aclnnForeachLog10 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_log10/docs
+// ForeachLog10 computes the decimal logarithm of each element of each tensor of a list. C:
+// aclnnForeachLog10, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1051,11 +960,8 @@ var opForeachLog1p = Operator{
 }
 
 // ForeachLog1p computes the natural logarithm of one plus the value of each element of each tensor
-// of a list.
-//
-// It launches aclnnForeachLog1p (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_log1p/docs
+// of a list. C: aclnnForeachLog1p, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16 float64.
 func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1080,11 +986,9 @@ var opForeachLog2 = Operator{
 	Slots: "io",
 }
 
-// ForeachLog2 computes the binary logarithm of each element of each tensor of a list.
-//
-// It launches aclnnForeachLog2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_log2/docs
+// ForeachLog2 computes the binary logarithm of each element of each tensor of a list. C:
+// aclnnForeachLog2, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1110,12 +1014,9 @@ var opForeachMaximumList = Operator{
 	Slots: "iio",
 }
 
-// ForeachMaximumList computes the greater of each two elements of the tensors of two lists.
-//
-// It launches aclnnForeachMaximumList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_list/docs
+// ForeachMaximumList computes the greater of each two elements of the tensors of two lists. C:
+// aclnnForeachMaximumList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// X1, X2, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMaximumList(st *acl.Stream, p ForeachMaximumListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1143,12 +1044,8 @@ var opForeachMaximumScalar = Operator{
 }
 
 // ForeachMaximumScalar computes the greater of each element of the tensors of a list and a scalar
-// in a one-element tensor.
-//
-// It launches aclnnForeachMaximumScalar (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs
+// in a one-element tensor. C: aclnnForeachMaximumScalar, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend310P. The emulator computes: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMaximumScalar(st *acl.Stream, p ForeachMaximumScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1176,12 +1073,8 @@ var opForeachMaximumScalarList = Operator{
 }
 
 // ForeachMaximumScalarList computes the greater of each element of the tensors of a list and a
-// scalar for each tensor.
-//
-// It launches aclnnForeachMaximumScalarList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar_list/docs
+// scalar for each tensor. C: aclnnForeachMaximumScalarList, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend310P. The emulator computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMaximumScalarList(st *acl.Stream, p ForeachMaximumScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1209,11 +1102,8 @@ var opForeachMaximumScalarV2 = Operator{
 }
 
 // ForeachMaximumScalarV2 computes the greater of each element of the tensors of a list and a
-// scalar.
-//
-// It launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs
+// scalar. C: aclnnForeachMaximumScalarV2, CANN since 8.1.RC1. The emulator computes: X, Out float32
+// float16 bfloat16 int32.
 func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1240,12 +1130,9 @@ var opForeachMinimumList = Operator{
 	Slots: "iio",
 }
 
-// ForeachMinimumList computes the lesser of each two elements of the tensors of two lists.
-//
-// It launches aclnnForeachMinimumList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_list/docs
+// ForeachMinimumList computes the lesser of each two elements of the tensors of two lists. C:
+// aclnnForeachMinimumList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// X1, X2, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMinimumList(st *acl.Stream, p ForeachMinimumListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1273,12 +1160,8 @@ var opForeachMinimumScalar = Operator{
 }
 
 // ForeachMinimumScalar computes the lesser of each element of the tensors of a list and a scalar in
-// a one-element tensor.
-//
-// It launches aclnnForeachMinimumScalar (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs
+// a one-element tensor. C: aclnnForeachMinimumScalar, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend310P. The emulator computes: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMinimumScalar(st *acl.Stream, p ForeachMinimumScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1306,12 +1189,8 @@ var opForeachMinimumScalarList = Operator{
 }
 
 // ForeachMinimumScalarList computes the lesser of each element of the tensors of a list and a
-// scalar for each tensor.
-//
-// It launches aclnnForeachMinimumScalarList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar_list/docs
+// scalar for each tensor. C: aclnnForeachMinimumScalarList, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend310P. The emulator computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMinimumScalarList(st *acl.Stream, p ForeachMinimumScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1339,10 +1218,8 @@ var opForeachMinimumScalarV2 = Operator{
 }
 
 // ForeachMinimumScalarV2 computes the lesser of each element of the tensors of a list and a scalar.
-//
-// It launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs
+// C: aclnnForeachMinimumScalarV2, CANN since 8.1.RC1. The emulator computes: X, Out float32 float16
+// bfloat16 int32.
 func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1369,12 +1246,8 @@ var opForeachMulList = Operator{
 	Slots: "iio",
 }
 
-// ForeachMulList computes X1 · X2 for the tensors of two lists.
-//
-// It launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_mul_list/docs
+// ForeachMulList computes X1 · X2 for the tensors of two lists. C: aclnnForeachMulList, CANN since
+// 8.1.RC1. The emulator computes: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8.
 func ForeachMulList(st *acl.Stream, p ForeachMulListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1401,12 +1274,9 @@ var opForeachMulScalar = Operator{
 	Slots: "iio",
 }
 
-// ForeachMulScalar multiplies the tensors of a list by a scalar in a one-element tensor.
-//
-// It launches aclnnForeachMulScalar (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs
+// ForeachMulScalar multiplies the tensors of a list by a scalar in a one-element tensor. C:
+// aclnnForeachMulScalar, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMulScalar(st *acl.Stream, p ForeachMulScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1433,12 +1303,9 @@ var opForeachMulScalarList = Operator{
 	Slots: "iho",
 }
 
-// ForeachMulScalarList multiplies the tensors of a list by a scalar for each tensor.
-//
-// It launches aclnnForeachMulScalarList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar_list/docs
+// ForeachMulScalarList multiplies the tensors of a list by a scalar for each tensor. C:
+// aclnnForeachMulScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMulScalarList(st *acl.Stream, p ForeachMulScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1465,12 +1332,8 @@ var opForeachMulScalarV2 = Operator{
 	Slots: "iho",
 }
 
-// ForeachMulScalarV2 multiplies the tensors of a list by a scalar.
-//
-// It launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source, 1
-// of them in part.
-// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs
+// ForeachMulScalarV2 multiplies the tensors of a list by a scalar. C: aclnnForeachMulScalarV2, CANN
+// since 8.1.RC1. The emulator computes: X, Out float32 float16 bfloat16 int32.
 func ForeachMulScalarV2(st *acl.Stream, p ForeachMulScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1496,12 +1359,9 @@ var opForeachNeg = Operator{
 	Slots: "io",
 }
 
-// ForeachNeg computes the negative of each element of each tensor of a list.
-//
-// It launches aclnnForeachNeg (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_neg/docs
+// ForeachNeg computes the negative of each element of each tensor of a list. C: aclnnForeachNeg,
+// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16 float64 integers bool.
 func ForeachNeg(st *acl.Stream, p ForeachNegParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1527,11 +1387,9 @@ var opForeachNorm = Operator{
 	Slots: "iho",
 }
 
-// ForeachNorm computes the norm of each tensor of a list, whose order is a scalar.
-//
-// It launches aclnnForeachNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_norm/docs
+// ForeachNorm computes the norm of each tensor of a list, whose order is a scalar. C:
+// aclnnForeachNorm, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1558,12 +1416,9 @@ var opForeachPowList = Operator{
 	Slots: "iio",
 }
 
-// ForeachPowList raises each element of the tensors of X1 to the power of that of X2.
-//
-// It launches aclnnForeachPowList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_list/docs
+// ForeachPowList raises each element of the tensors of X1 to the power of that of X2. C:
+// aclnnForeachPowList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X1,
+// X2, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachPowList(st *acl.Stream, p ForeachPowListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1591,12 +1446,8 @@ var opForeachPowScalar = Operator{
 }
 
 // ForeachPowScalar raises each element of the tensors of a list to the power of a scalar in a
-// one-element tensor.
-//
-// It launches aclnnForeachPowScalar (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs
+// one-element tensor. C: aclnnForeachPowScalar, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P.
+// The emulator computes: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachPowScalar(st *acl.Stream, p ForeachPowScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1624,11 +1475,8 @@ var opForeachPowScalarAndTensor = Operator{
 }
 
 // ForeachPowScalarAndTensor raises a scalar to the power of each element of the tensors of a list.
-//
-// It launches aclnnForeachPowScalarAndTensor (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_and_tensor/docs
+// C: aclnnForeachPowScalarAndTensor, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachPowScalarAndTensor(st *acl.Stream, p ForeachPowScalarAndTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1656,12 +1504,8 @@ var opForeachPowScalarList = Operator{
 }
 
 // ForeachPowScalarList raises each element of the tensors of a list to the power of a scalar for
-// each tensor.
-//
-// It launches aclnnForeachPowScalarList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_list/docs
+// each tensor. C: aclnnForeachPowScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// emulator computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachPowScalarList(st *acl.Stream, p ForeachPowScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1688,11 +1532,9 @@ var opForeachPowScalarV2 = Operator{
 	Slots: "iho",
 }
 
-// ForeachPowScalarV2 raises each element of the tensors of a list to the power of a scalar.
-//
-// It launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs
+// ForeachPowScalarV2 raises each element of the tensors of a list to the power of a scalar. C:
+// aclnnForeachPowScalarV2, CANN since 8.1.RC1. The emulator computes: X, Out float32 float16
+// bfloat16 int32.
 func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1718,11 +1560,9 @@ var opForeachReciprocal = Operator{
 	Slots: "io",
 }
 
-// ForeachReciprocal computes the reciprocal of each element of each tensor of a list.
-//
-// It launches aclnnForeachReciprocal (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_reciprocal/docs
+// ForeachReciprocal computes the reciprocal of each element of each tensor of a list. C:
+// aclnnForeachReciprocal, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Out float32 float16 bfloat16 float64.
 func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1748,12 +1588,10 @@ var opForeachRoundOffNumber = Operator{
 	Slots: "iio",
 }
 
-// ForeachRoundOffNumber rounds the tensors of a list as RoundMode says, a one-element tensor.
-//
-// It launches aclnnForeachRoundOffNumber (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int16; RoundMode float32 float16 bfloat16
-// float64 integers bool. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs
+// ForeachRoundOffNumber rounds the tensors of a list as RoundMode says, a one-element tensor. C:
+// aclnnForeachRoundOffNumber, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16 int16; RoundMode float32 float16 bfloat16 float64
+// integers bool.
 func ForeachRoundOffNumber(st *acl.Stream, p ForeachRoundOffNumberParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1780,11 +1618,9 @@ var opForeachRoundOffNumberV2 = Operator{
 	Slots: "iho",
 }
 
-// ForeachRoundOffNumberV2 rounds the tensors of a list as the scalar RoundMode says.
-//
-// It launches aclnnForeachRoundOffNumberV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs
+// ForeachRoundOffNumberV2 rounds the tensors of a list as the scalar RoundMode says. C:
+// aclnnForeachRoundOffNumberV2, CANN since 8.1.RC1. The emulator computes: X, Out float32 float16
+// bfloat16 int16.
 func ForeachRoundOffNumberV2(st *acl.Stream, p ForeachRoundOffNumberV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1810,11 +1646,9 @@ var opForeachSigmoid = Operator{
 	Slots: "io",
 }
 
-// ForeachSigmoid computes the sigmoid of each element of each tensor of a list.
-//
-// It launches aclnnForeachSigmoid (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sigmoid/docs
+// ForeachSigmoid computes the sigmoid of each element of each tensor of a list. C:
+// aclnnForeachSigmoid, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Out float32 float16 bfloat16 float64.
 func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1839,12 +1673,9 @@ var opForeachSign = Operator{
 	Slots: "io",
 }
 
-// ForeachSign computes the sign of each element of each tensor of a list.
-//
-// It launches aclnnForeachSign (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sign/docs
+// ForeachSign computes the sign of each element of each tensor of a list. C: aclnnForeachSign, CANN
+// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16 float64 integers bool.
 func ForeachSign(st *acl.Stream, p ForeachSignParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1869,11 +1700,9 @@ var opForeachSin = Operator{
 	Slots: "io",
 }
 
-// ForeachSin computes the sine of each element of each tensor of a list.
-//
-// It launches aclnnForeachSin (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sin/docs
+// ForeachSin computes the sine of each element of each tensor of a list. C: aclnnForeachSin, CANN
+// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16 float64.
 func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1898,11 +1727,9 @@ var opForeachSinh = Operator{
 	Slots: "io",
 }
 
-// ForeachSinh computes the hyperbolic sine of each element of each tensor of a list.
-//
-// It launches aclnnForeachSinh (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sinh/docs
+// ForeachSinh computes the hyperbolic sine of each element of each tensor of a list. C:
+// aclnnForeachSinh, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1927,11 +1754,8 @@ var opForeachSqrt = Operator{
 	Slots: "io",
 }
 
-// ForeachSqrt computes the square root of each element of each tensor of a list.
-//
-// It launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sqrt/docs
+// ForeachSqrt computes the square root of each element of each tensor of a list. C:
+// aclnnForeachSqrt, CANN since 8.1.RC1. The emulator computes: X, Out float32 float16 bfloat16.
 func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1959,12 +1783,8 @@ var opForeachSubList = Operator{
 }
 
 // ForeachSubList computes X1 − Alpha · X2 for the tensors of two lists, Alpha being a one-element
-// tensor.
-//
-// It launches aclnnForeachSubList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Alpha, Out float32 float16 bfloat16 float64 integers bool. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs
+// tensor. C: aclnnForeachSubList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X1, X2, Alpha, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachSubList(st *acl.Stream, p ForeachSubListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1993,12 +1813,9 @@ var opForeachSubListV2 = Operator{
 	Slots: "iiho",
 }
 
-// ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists.
-//
-// It launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs
+// ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists. C: aclnnForeachSubListV2,
+// CANN since 8.1.RC1. The emulator computes: X1, X2, Out float32 float16 bfloat16 int8 int16 int32
+// uint8.
 func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2026,12 +1843,9 @@ var opForeachSubScalar = Operator{
 	Slots: "iio",
 }
 
-// ForeachSubScalar subtracts a scalar in a one-element tensor from the tensors of a list.
-//
-// It launches aclnnForeachSubScalar (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs
+// ForeachSubScalar subtracts a scalar in a one-element tensor from the tensors of a list. C:
+// aclnnForeachSubScalar, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachSubScalar(st *acl.Stream, p ForeachSubScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2058,12 +1872,9 @@ var opForeachSubScalarList = Operator{
 	Slots: "iho",
 }
 
-// ForeachSubScalarList subtracts a scalar for each tensor from the tensors of a list.
-//
-// It launches aclnnForeachSubScalarList (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar_list/docs
+// ForeachSubScalarList subtracts a scalar for each tensor from the tensors of a list. C:
+// aclnnForeachSubScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachSubScalarList(st *acl.Stream, p ForeachSubScalarListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2090,11 +1901,8 @@ var opForeachSubScalarV2 = Operator{
 	Slots: "iho",
 }
 
-// ForeachSubScalarV2 subtracts a scalar from the tensors of a list.
-//
-// It launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs
+// ForeachSubScalarV2 subtracts a scalar from the tensors of a list. C: aclnnForeachSubScalarV2,
+// CANN since 8.1.RC1. The emulator computes: X, Out float32 float16 bfloat16 int32.
 func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2120,11 +1928,9 @@ var opForeachTan = Operator{
 	Slots: "io",
 }
 
-// ForeachTan computes the tangent of each element of each tensor of a list.
-//
-// It launches aclnnForeachTan (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_tan/docs
+// ForeachTan computes the tangent of each element of each tensor of a list. C: aclnnForeachTan,
+// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16 float64.
 func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2149,11 +1955,9 @@ var opForeachTanh = Operator{
 	Slots: "io",
 }
 
-// ForeachTanh computes the hyperbolic tangent of each element of each tensor of a list.
-//
-// It launches aclnnForeachTanh (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_tanh/docs
+// ForeachTanh computes the hyperbolic tangent of each element of each tensor of a list. C:
+// aclnnForeachTanh, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// float32 float16 bfloat16 float64.
 func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2177,12 +1981,9 @@ var opForeachZeroInplace = Operator{
 	Slots: "i",
 }
 
-// ForeachZeroInplace sets the tensors of a list to zero.
-//
-// It launches aclnnForeachZeroInplace (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X float32 float16 bfloat16 float64 integers bool complex32 complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_zero_inplace/docs
+// ForeachZeroInplace sets the tensors of a list to zero. C: aclnnForeachZeroInplace, CANN 8.1.RC1
+// only. Not on Ascend910, Ascend310P. The emulator computes: X float32 float16 bfloat16 float64
+// integers bool complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 func ForeachZeroInplace(st *acl.Stream, p ForeachZeroInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

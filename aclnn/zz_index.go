@@ -20,12 +20,10 @@ var opBucketize = Operator{
 	Slots: "ii--o",
 }
 
-// Bucketize finds for each element the interval between sorted boundaries that it falls in.
-//
-// It launches aclnnBucketize (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Boundaries float32 float16 bfloat16 int8 int16 int32 int64 uint8;
-// Out int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/bucketize_v2/docs
+// Bucketize finds for each element the interval between sorted boundaries that it falls in. C:
+// aclnnBucketize, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// emulator computes: Self, Boundaries float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out
+// int32.
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -57,12 +55,9 @@ var opCoalesceSparse = Operator{
 	Slots: "iiiioo",
 }
 
-// CoalesceSparse adds up the values of a sparse tensor that have the same indices.
-//
-// It launches aclnnCoalesceSparse (libopapi, CANN 2026-08) on st.
-// The emulator verified: UniqueIndices, Indices, NewIndicesOut int32 int64; Values, NewValuesOut
-// float32 float16 int32. Its checks follow the document.
-// Vendor's page: hicann/ops-math, conversion/coalesce_sparse/README.md
+// CoalesceSparse adds up the values of a sparse tensor that have the same indices. C:
+// aclnnCoalesceSparse, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// UniqueIndices, Indices, NewIndicesOut int32 int64; Values, NewValuesOut float32 float16 int32.
 func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -92,12 +87,9 @@ var opEmbedding = Operator{
 	Slots: "iio",
 }
 
-// Embedding takes the rows of Weight that Indices name.
-//
-// It launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Weight, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Indices int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/embedding/docs
+// Embedding takes the rows of Weight that Indices name. C: aclnnEmbedding, CANN since 8.1.RC1. The
+// emulator computes: Weight, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Indices int32 int64.
 func Embedding(st *acl.Stream, p EmbeddingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -118,7 +110,7 @@ type EmbeddingBagParams struct {
 	Indices           *Tensor // 0 to 2 dimensions
 	Offsets           *Tensor // 0 to 1 dimensions
 	ScaleGradByFreq   bool
-	Mode              int64 // BagSum, BagMean or BagMax
+	Mode              BagMode
 	Sparse            bool
 	PerSampleWeights  *Tensor // 0 to 2 dimensions
 	IncludeLastOffset bool
@@ -135,12 +127,8 @@ var opEmbeddingBag = Operator{
 }
 
 // EmbeddingBag takes the rows of Weight that Indices name and reduces each bag of them to one row.
-//
-// It launches aclnnEmbeddingBag (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Weight, PerSampleWeights, Output float32 float16 bfloat16; Indices,
-// Offsets, Offset2bag, BagSize, MaxIndices int32 int64. Its checks follow CANN's source, 6 of them
-// in part.
-// Vendor's page: hicann/ops-nn, index/embedding_bag/docs
+// C: aclnnEmbeddingBag, CANN since 8.1.RC1. The emulator computes: Weight, PerSampleWeights, Output
+// float32 float16 bfloat16; Indices, Offsets, Offset2bag, BagSize, MaxIndices int32 int64.
 func EmbeddingBag(st *acl.Stream, p EmbeddingBagParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -154,7 +142,7 @@ func (p *EmbeddingBagParams) Encode(c *Call) {
 	c.Tensor(p.Indices)
 	c.Tensor(p.Offsets)
 	c.Bool(p.ScaleGradByFreq)
-	c.Int64(p.Mode)
+	c.Int64(int64(p.Mode))
 	c.Bool(p.Sparse)
 	c.Tensor(p.PerSampleWeights)
 	c.Bool(p.IncludeLastOffset)
@@ -181,12 +169,8 @@ var opEmbeddingDenseBackward = Operator{
 }
 
 // EmbeddingDenseBackward computes the gradient of Embedding's weight: rows of Grad summed up by
-// index.
-//
-// It launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Grad, Out float32 float16 bfloat16; Indices float32 float16 float64 int8
-// int16 int32 int64 uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs
+// index. C: aclnnEmbeddingDenseBackward, CANN since 8.1.RC1. The emulator computes: Grad, Out
+// float32 float16 bfloat16; Indices float32 float16 float64 int8 int16 int32 int64 uint8 bool.
 func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -206,7 +190,7 @@ func (p *EmbeddingDenseBackwardParams) Encode(c *Call) {
 
 // EmbeddingRenormParams are the arguments, in C order.
 type EmbeddingRenormParams struct {
-	SelfRef  *Tensor // read and written, 2 dimensions
+	Self     *Tensor // read and written, 2 dimensions
 	Indices  *Tensor // 0 to 8 dimensions
 	MaxNorm  float64
 	NormType float64
@@ -218,12 +202,8 @@ var opEmbeddingRenorm = Operator{
 }
 
 // EmbeddingRenorm scales the rows that Indices name, where their norm of order NormType exceeds
-// MaxNorm, down to it.
-//
-// It launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16; Indices int32 int64. Its checks follow
-// CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, norm/renorm/docs
+// MaxNorm, down to it. C: aclnnEmbeddingRenorm, CANN since 8.1.RC1. The emulator computes: Self
+// float32 float16 bfloat16; Indices int32 int64.
 func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -233,7 +213,7 @@ func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
 func (p *EmbeddingRenormParams) Operator() *Operator { return &opEmbeddingRenorm }
 
 func (p *EmbeddingRenormParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Indices)
 	c.Float64(p.MaxNorm)
 	c.Float64(p.NormType)
@@ -253,12 +233,9 @@ var opExpandIntoJaggedPermute = Operator{
 	Slots: "iii-o",
 }
 
-// ExpandIntoJaggedPermute turns a permutation of segments into one of their elements.
-//
-// It launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) on st.
-// The emulator verified: Permute, InputOffset, OutputOffset, OutputPermuteOut int32. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, index/expand_into_jagged_permute/docs
+// ExpandIntoJaggedPermute turns a permutation of segments into one of their elements. C:
+// aclnnExpandIntoJaggedPermute, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: Permute, InputOffset, OutputOffset, OutputPermuteOut int32.
 func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -288,12 +265,9 @@ var opGather = Operator{
 	Slots: "i-io",
 }
 
-// Gather takes the elements whose place along Dim the elements of Index give.
-//
-// It launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
-// int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/gather_elements_v2/docs
+// Gather takes the elements whose place along Dim the elements of Index give. C: aclnnGather, CANN
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 integers bool;
+// Index int32 int64.
 func Gather(st *acl.Stream, p GatherParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -322,12 +296,9 @@ var opGatherNd = Operator{
 	Slots: "ii-o",
 }
 
-// GatherNd takes slices whose leading indices the rows of Indices give.
-//
-// It launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool; Indices
-// int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_nd/docs
+// GatherNd takes slices whose leading indices the rows of Indices give. C: aclnnGatherNd, CANN
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8
+// bool; Indices int32 int64.
 func GatherNd(st *acl.Stream, p GatherNdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -356,12 +327,9 @@ var opGatherV2 = Operator{
 	Slots: "i-io",
 }
 
-// GatherV2 takes slices along Dim in the order of Index.
-//
-// It launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// GatherV2 takes slices along Dim in the order of Index. C: aclnnGatherV2, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Index int32 int64.
 func GatherV2(st *acl.Stream, p GatherV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -393,12 +361,9 @@ var opGatherV3 = Operator{
 }
 
 // GatherV3 takes slices along Dim in the order of Index, for each batch of the first BatchDims
-// dimensions by itself.
-//
-// It launches aclnnGatherV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// dimensions by itself. C: aclnnGatherV3, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Index int32 int64.
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -428,12 +393,9 @@ var opIndex = Operator{
 	Slots: "iio",
 }
 
-// Index takes the elements that index tensors, one for each dimension or absent, name together.
-//
-// It launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Indices int32 int64 bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/index/docs
+// Index takes the elements that index tensors, one for each dimension or absent, name together. C:
+// aclnnIndex, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64
+// int8 int16 int32 int64 uint8 bool; Indices int32 int64 bool.
 func Index(st *acl.Stream, p IndexParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -463,12 +425,9 @@ var opIndexAdd = Operator{
 	Slots: "i-iiho",
 }
 
-// IndexAdd adds Alpha · Source to the slices along Dim that Index names.
-//
-// It launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Index int32 int64. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs
+// IndexAdd adds Alpha · Source to the slices along Dim that Index names. C: aclnnIndexAdd, CANN
+// since 8.1.RC1. The emulator computes: Self, Source, Out float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool; Index int32 int64.
 func IndexAdd(st *acl.Stream, p IndexAddParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -503,11 +462,8 @@ var opIndexAddV2 = Operator{
 }
 
 // IndexAddV2 adds Alpha · Source to the slices along Dim that Index names; Mode 0 is the fast way.
-//
-// It launches aclnnIndexAddV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 integers bool; Index
-// int32 int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs
+// C: aclnnIndexAddV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// Self, Source, Out float32 float16 bfloat16 float64 integers bool; Index int32 int64.
 func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -528,11 +484,11 @@ func (p *IndexAddV2Params) Encode(c *Call) {
 
 // IndexCopyParams are the arguments, in C order.
 type IndexCopyParams struct {
-	SelfRef *Tensor // read and written
-	Dim     int64   // a dimension; negative ones count from the end
-	Index   *Tensor
-	Source  *Tensor // dimensions as SelfRef
-	OutRef  *Tensor // read and written, dimensions as SelfRef
+	Self   *Tensor // read and written
+	Dim    int64   // a dimension; negative ones count from the end
+	Index  *Tensor
+	Source *Tensor // dimensions as Self
+	Out    *Tensor // read and written, dimensions as Self
 }
 
 var opIndexCopy = Operator{
@@ -540,12 +496,9 @@ var opIndexCopy = Operator{
 	Slots: "i-iii",
 }
 
-// IndexCopy replaces the slices along Dim that Index names by those of Source.
-//
-// It launches aclnnIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Source, OutRef float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
+// IndexCopy replaces the slices along Dim that Index names by those of Source. C: aclnnIndexCopy,
+// CANN since 8.1.RC1. The emulator computes: Self, Source, Out float32 float16 bfloat16 float64
+// int8 int16 int32 int64 uint8 bool complex64 complex128; Index int32 int64.
 func IndexCopy(st *acl.Stream, p IndexCopyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -555,11 +508,11 @@ func IndexCopy(st *acl.Stream, p IndexCopyParams) error {
 func (p *IndexCopyParams) Operator() *Operator { return &opIndexCopy }
 
 func (p *IndexCopyParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Tensor(p.Source)
-	c.Tensor(p.OutRef)
+	c.Tensor(p.Out)
 }
 
 // IndexFillParams are the arguments, in C order.
@@ -576,12 +529,9 @@ var opIndexFill = Operator{
 	Slots: "i-iho",
 }
 
-// IndexFill sets the slices along Dim that the tensor Index names to a value.
-//
-// It launches aclnnIndexFill (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool; Index int32 int64.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
+// IndexFill sets the slices along Dim that the tensor Index names to a value. C: aclnnIndexFill,
+// CANN since 2026-08. The emulator computes: Self, Out float32 float16 bfloat16 int32 int64 bool;
+// Index int32 int64.
 func IndexFill(st *acl.Stream, p IndexFillParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -612,12 +562,9 @@ var opIndexFillTensor = Operator{
 	Slots: "i-hho",
 }
 
-// IndexFillTensor sets the slices along Dim that the integers Index name to a value.
-//
-// It launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
+// IndexFillTensor sets the slices along Dim that the integers Index name to a value. C:
+// aclnnIndexFillTensor, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 int32 int64 bool.
 func IndexFillTensor(st *acl.Stream, p IndexFillTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -636,7 +583,7 @@ func (p *IndexFillTensorParams) Encode(c *Call) {
 
 // IndexPutImplParams are the arguments, in C order.
 type IndexPutImplParams struct {
-	SelfRef    *Tensor   // read and written, 1 to 8 dimensions
+	Self       *Tensor   // read and written, 1 to 8 dimensions
 	Indices    []*Tensor // 1 to 8 dimensions
 	Values     *Tensor
 	Accumulate bool
@@ -648,12 +595,9 @@ var opIndexPutImpl = Operator{
 	Slots: "iii--",
 }
 
-// IndexPutImpl replaces the elements that index tensors name by Values, or adds these to them.
-//
-// It launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Values float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Indices int32 int64 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/index_put_v2/docs
+// IndexPutImpl replaces the elements that index tensors name by Values, or adds these to them. C:
+// aclnnIndexPutImpl, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Values
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Indices int32 int64 bool.
 func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -663,7 +607,7 @@ func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
 func (p *IndexPutImplParams) Operator() *Operator { return &opIndexPutImpl }
 
 func (p *IndexPutImplParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensors(p.Indices)
 	c.Tensor(p.Values)
 	c.Bool(p.Accumulate)
@@ -683,12 +627,9 @@ var opIndexSelect = Operator{
 	Slots: "i-io",
 }
 
-// IndexSelect takes slices along Dim in the order of Index.
-//
-// It launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// IndexSelect takes slices along Dim in the order of Index. C: aclnnIndexSelect, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 integers bool
+// complex64 complex128; Index int32 int64.
 func IndexSelect(st *acl.Stream, p IndexSelectParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -706,10 +647,10 @@ func (p *IndexSelectParams) Encode(c *Call) {
 
 // InplaceIndexCopyParams are the arguments, in C order.
 type InplaceIndexCopyParams struct {
-	SelfRef *Tensor // read and written
-	Dim     int64   // a dimension; negative ones count from the end
-	Index   *Tensor
-	Source  *Tensor // dimensions as SelfRef
+	Self   *Tensor // read and written
+	Dim    int64   // a dimension; negative ones count from the end
+	Index  *Tensor
+	Source *Tensor // dimensions as Self
 }
 
 var opInplaceIndexCopy = Operator{
@@ -717,12 +658,9 @@ var opInplaceIndexCopy = Operator{
 	Slots: "i-ii",
 }
 
-// InplaceIndexCopy is IndexCopy with the result in place of the first argument.
-//
-// It launches aclnnInplaceIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
+// InplaceIndexCopy is IndexCopy with the result in place of the first argument. C:
+// aclnnInplaceIndexCopy, CANN since 8.1.RC1. The emulator computes: Self, Source float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128; Index int32 int64.
 func InplaceIndexCopy(st *acl.Stream, p InplaceIndexCopyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -732,7 +670,7 @@ func InplaceIndexCopy(st *acl.Stream, p InplaceIndexCopyParams) error {
 func (p *InplaceIndexCopyParams) Operator() *Operator { return &opInplaceIndexCopy }
 
 func (p *InplaceIndexCopyParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Tensor(p.Source)
@@ -740,10 +678,10 @@ func (p *InplaceIndexCopyParams) Encode(c *Call) {
 
 // InplaceIndexFillParams are the arguments, in C order.
 type InplaceIndexFillParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Dim     int64   // a dimension; negative ones count from the end
-	Index   *Tensor
-	Value   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
+	Index *Tensor
+	Value Scalar
 }
 
 var opInplaceIndexFill = Operator{
@@ -751,12 +689,9 @@ var opInplaceIndexFill = Operator{
 	Slots: "i-ih",
 }
 
-// InplaceIndexFill is IndexFill with the result in place of the first argument.
-//
-// It launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool; Index int32 int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
+// InplaceIndexFill is IndexFill with the result in place of the first argument. C:
+// aclnnInplaceIndexFill, CANN since 2026-08. The emulator computes: Self float32 float16 bfloat16
+// int32 int64 bool; Index int32 int64.
 func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -766,7 +701,7 @@ func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
 func (p *InplaceIndexFillParams) Operator() *Operator { return &opInplaceIndexFill }
 
 func (p *InplaceIndexFillParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Scalar(p.Value)
@@ -774,10 +709,10 @@ func (p *InplaceIndexFillParams) Encode(c *Call) {
 
 // InplaceIndexFillTensorParams are the arguments, in C order.
 type InplaceIndexFillTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Dim     int64   // a dimension; negative ones count from the end
-	Index   []int64
-	Value   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
+	Index []int64
+	Value Scalar
 }
 
 var opInplaceIndexFillTensor = Operator{
@@ -785,12 +720,9 @@ var opInplaceIndexFillTensor = Operator{
 	Slots: "i-hh",
 }
 
-// InplaceIndexFillTensor is IndexFillTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
+// InplaceIndexFillTensor is IndexFillTensor with the result in place of the first argument. C:
+// aclnnInplaceIndexFillTensor, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 int32 int64 bool.
 func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -800,7 +732,7 @@ func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) erro
 func (p *InplaceIndexFillTensorParams) Operator() *Operator { return &opInplaceIndexFillTensor }
 
 func (p *InplaceIndexFillTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Dim)
 	c.Ints(p.Index)
 	c.Scalar(p.Value)
@@ -808,9 +740,9 @@ func (p *InplaceIndexFillTensorParams) Encode(c *Call) {
 
 // InplaceMaskedFillScalarParams are the arguments, in C order.
 type InplaceMaskedFillScalarParams struct {
-	SelfRef *Tensor // read and written
-	Mask    *Tensor
-	Value   Scalar
+	Self  *Tensor // read and written
+	Mask  *Tensor
+	Value Scalar
 }
 
 var opInplaceMaskedFillScalar = Operator{
@@ -818,12 +750,9 @@ var opInplaceMaskedFillScalar = Operator{
 	Slots: "iih",
 }
 
-// InplaceMaskedFillScalar sets the elements where Mask is true to a scalar.
-//
-// It launches aclnnInplaceMaskedFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 bool; Mask bool. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/masked_fill/docs
+// InplaceMaskedFillScalar sets the elements where Mask is true to a scalar. C:
+// aclnnInplaceMaskedFillScalar, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 int8 int32 int64 bool; Mask bool.
 func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -833,16 +762,16 @@ func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) er
 func (p *InplaceMaskedFillScalarParams) Operator() *Operator { return &opInplaceMaskedFillScalar }
 
 func (p *InplaceMaskedFillScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Mask)
 	c.Scalar(p.Value)
 }
 
 // InplaceMaskedFillTensorParams are the arguments, in C order.
 type InplaceMaskedFillTensorParams struct {
-	SelfRef *Tensor // read and written
-	Mask    *Tensor
-	Value   *Tensor // 0 dimensions
+	Self  *Tensor // read and written
+	Mask  *Tensor
+	Value *Tensor // 0 dimensions
 }
 
 var opInplaceMaskedFillTensor = Operator{
@@ -850,12 +779,9 @@ var opInplaceMaskedFillTensor = Operator{
 	Slots: "iii",
 }
 
-// InplaceMaskedFillTensor sets the elements where Mask is true to the element of a tensor.
-//
-// It launches aclnnInplaceMaskedFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Value float32 float16 bfloat16 int8 int32 int64 bool; Mask bool.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/masked_fill/docs
+// InplaceMaskedFillTensor sets the elements where Mask is true to the element of a tensor. C:
+// aclnnInplaceMaskedFillTensor, CANN since 8.1.RC1. The emulator computes: Self, Value float32
+// float16 bfloat16 int8 int32 int64 bool; Mask bool.
 func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -865,16 +791,16 @@ func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) er
 func (p *InplaceMaskedFillTensorParams) Operator() *Operator { return &opInplaceMaskedFillTensor }
 
 func (p *InplaceMaskedFillTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Mask)
 	c.Tensor(p.Value)
 }
 
 // InplaceMaskedScatterParams are the arguments, in C order.
 type InplaceMaskedScatterParams struct {
-	SelfRef *Tensor // read and written
-	Mask    *Tensor
-	Source  *Tensor
+	Self   *Tensor // read and written
+	Mask   *Tensor
+	Source *Tensor
 }
 
 var opInplaceMaskedScatter = Operator{
@@ -882,12 +808,9 @@ var opInplaceMaskedScatter = Operator{
 	Slots: "iii",
 }
 
-// InplaceMaskedScatter replaces the elements where Mask is true by those of Source, in order.
-//
-// It launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Mask uint8 bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/masked_scatter/docs
+// InplaceMaskedScatter replaces the elements where Mask is true by those of Source, in order. C:
+// aclnnInplaceMaskedScatter, CANN since 8.1.RC1. The emulator computes: Self, Source float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Mask uint8 bool.
 func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -897,14 +820,14 @@ func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
 func (p *InplaceMaskedScatterParams) Operator() *Operator { return &opInplaceMaskedScatter }
 
 func (p *InplaceMaskedScatterParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Mask)
 	c.Tensor(p.Source)
 }
 
 // InplacePutParams are the arguments, in C order.
 type InplacePutParams struct {
-	SelfRef    *Tensor // read and written
+	Self       *Tensor // read and written
 	Index      *Tensor
 	Source     *Tensor
 	Accumulate bool
@@ -916,12 +839,8 @@ var opInplacePut = Operator{
 }
 
 // InplacePut replaces the elements that Index names in the flattened tensor by Source, or adds to
-// them.
-//
-// It launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs
+// them. C: aclnnInplacePut, CANN since 8.1.RC1. The emulator computes: Self, Source float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128; Index int32 int64.
 func InplacePut(st *acl.Stream, p InplacePutParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -931,7 +850,7 @@ func InplacePut(st *acl.Stream, p InplacePutParams) error {
 func (p *InplacePutParams) Operator() *Operator { return &opInplacePut }
 
 func (p *InplacePutParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Index)
 	c.Tensor(p.Source)
 	c.Bool(p.Accumulate)
@@ -939,9 +858,9 @@ func (p *InplacePutParams) Encode(c *Call) {
 
 // InplaceQuantScatterParams are the arguments, in C order.
 type InplaceQuantScatterParams struct {
-	SelfRef         *Tensor // read and written, 3 dimensions
+	Self            *Tensor // read and written, 3 dimensions
 	Indices         *Tensor // 1 dimension
-	Updates         *Tensor // dimensions as SelfRef
+	Updates         *Tensor // dimensions as Self
 	QuantScales     *Tensor // 3 dimensions
 	QuantZeroPoints *Tensor // 3 dimensions
 	Axis            int64
@@ -955,12 +874,9 @@ var opInplaceQuantScatter = Operator{
 }
 
 // InplaceQuantScatter quantises Updates to int8 and writes them to the places along Axis that
-// Indices give.
-//
-// It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
-// float32 bfloat16; QuantZeroPoints bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs
+// Indices give. C: aclnnInplaceQuantScatter, CANN since 8.1.RC1. Not on Ascend910. The emulator
+// computes: Self int8; Indices int32 int64; Updates float16 bfloat16; QuantScales float32 bfloat16;
+// QuantZeroPoints bfloat16 int32.
 func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -970,7 +886,7 @@ func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
 func (p *InplaceQuantScatterParams) Operator() *Operator { return &opInplaceQuantScatter }
 
 func (p *InplaceQuantScatterParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Indices)
 	c.Tensor(p.Updates)
 	c.Tensor(p.QuantScales)
@@ -982,7 +898,7 @@ func (p *InplaceQuantScatterParams) Encode(c *Call) {
 
 // InplaceQuantScatterV2Params are the arguments, in C order.
 type InplaceQuantScatterV2Params struct {
-	SelfRef         *Tensor // read and written, 3 to 8 dimensions
+	Self            *Tensor // read and written, 3 to 8 dimensions
 	Indices         *Tensor // 1 or 2 dimensions
 	Updates         *Tensor // 3 to 8 dimensions
 	QuantScales     *Tensor // 1 to 8 dimensions
@@ -990,7 +906,7 @@ type InplaceQuantScatterV2Params struct {
 	Axis            int64
 	QuantAxis       int64
 	Reduction       int64 // 1 update
-	RoundMode       string
+	RoundMode       RoundMode
 }
 
 var opInplaceQuantScatterV2 = Operator{
@@ -998,13 +914,10 @@ var opInplaceQuantScatterV2 = Operator{
 	Slots: "iiiii----",
 }
 
-// InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding.
-//
-// It launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef int8 hifloat8 float8_e5m2 float8_e4m3fn; Indices int32 int64;
-// Updates float16 bfloat16; QuantScales float32 bfloat16; QuantZeroPoints bfloat16 int32. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs
+// InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding. C:
+// aclnnInplaceQuantScatterV2, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes: Self int8 hifloat8 float8_e5m2 float8_e4m3fn; Indices int32
+// int64; Updates float16 bfloat16; QuantScales float32 bfloat16; QuantZeroPoints bfloat16 int32.
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1014,7 +927,7 @@ func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error 
 func (p *InplaceQuantScatterV2Params) Operator() *Operator { return &opInplaceQuantScatterV2 }
 
 func (p *InplaceQuantScatterV2Params) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Indices)
 	c.Tensor(p.Updates)
 	c.Tensor(p.QuantScales)
@@ -1022,16 +935,16 @@ func (p *InplaceQuantScatterV2Params) Encode(c *Call) {
 	c.Int64(p.Axis)
 	c.Int64(p.QuantAxis)
 	c.Int64(p.Reduction)
-	c.Str(p.RoundMode)
+	c.Str(string(p.RoundMode))
 }
 
 // InplaceScatterParams are the arguments, in C order.
 type InplaceScatterParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Dim     int64   // a dimension; negative ones count from the end
-	Index   *Tensor // 0 to 8 dimensions
-	Src     *Tensor // 0 to 8 dimensions
-	Reduce  int64   // ScatterReplace, ScatterSum or ScatterMultiply
+	Self   *Tensor          // read and written, 0 to 8 dimensions
+	Dim    int64            // a dimension; negative ones count from the end
+	Index  *Tensor          // 0 to 8 dimensions
+	Src    *Tensor          // 0 to 8 dimensions
+	Reduce ScatterReduction // ScatterReplace, ScatterSum or ScatterMultiply
 }
 
 var opInplaceScatter = Operator{
@@ -1039,13 +952,10 @@ var opInplaceScatter = Operator{
 	Slots: "i-ii-",
 }
 
-// InplaceScatter is Scatter with the result in place of the first argument.
-//
-// It launches aclnnInplaceScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
+// InplaceScatter is Scatter with the result in place of the first argument. C: aclnnInplaceScatter,
+// CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Self, Src float32 float16 bfloat16
+// float64 integers bool complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn
+// float8_e8m0; Index int32 int64.
 func InplaceScatter(st *acl.Stream, p InplaceScatterParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1055,20 +965,20 @@ func InplaceScatter(st *acl.Stream, p InplaceScatterParams) error {
 func (p *InplaceScatterParams) Operator() *Operator { return &opInplaceScatter }
 
 func (p *InplaceScatterParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Tensor(p.Src)
-	c.Int64(p.Reduce)
+	c.Int64(int64(p.Reduce))
 }
 
 // InplaceScatterReduceParams are the arguments, in C order.
 type InplaceScatterReduceParams struct {
-	SelfRef     *Tensor // read and written, 0 to 8 dimensions
+	Self        *Tensor // read and written, 0 to 8 dimensions
 	Dim         int64   // a dimension; negative ones count from the end
 	Index       *Tensor // 0 to 8 dimensions
 	Src         *Tensor // 0 to 8 dimensions
-	Reduce      int64   // ScatterReplace, ScatterSum, ScatterMultiply, ScatterMax, ScatterMin or ScatterMean
+	Reduce      ScatterReduction
 	IncludeSelf bool
 }
 
@@ -1077,12 +987,9 @@ var opInplaceScatterReduce = Operator{
 	Slots: "i-ii--",
 }
 
-// InplaceScatterReduce is ScatterReduce with the result in place of the first argument.
-//
-// It launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef, Src float32; Index int32 int64. Its checks follow CANN's source,
-// 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
+// InplaceScatterReduce is ScatterReduce with the result in place of the first argument. C:
+// aclnnInplaceScatterReduce, CANN since 2026-08. The emulator computes: Self, Src float32; Index
+// int32 int64.
 func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1092,11 +999,11 @@ func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
 func (p *InplaceScatterReduceParams) Operator() *Operator { return &opInplaceScatterReduce }
 
 func (p *InplaceScatterReduceParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Tensor(p.Src)
-	c.Int64(p.Reduce)
+	c.Int64(int64(p.Reduce))
 	c.Bool(p.IncludeSelf)
 }
 
@@ -1114,12 +1021,8 @@ var opInplaceScatterUpdate = Operator{
 }
 
 // InplaceScatterUpdate replaces the slices of Data along Axis, from the place that Indices gives
-// for each batch, by Updates.
-//
-// It launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Data, Updates float32 float16 bfloat16 int8 int32; Indices int32 int64.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter/docs
+// for each batch, by Updates. C: aclnnInplaceScatterUpdate, CANN since 8.1.RC1. The emulator
+// computes: Data, Updates float32 float16 bfloat16 int8 int32; Indices int32 int64.
 func InplaceScatterUpdate(st *acl.Stream, p InplaceScatterUpdateParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1137,11 +1040,11 @@ func (p *InplaceScatterUpdateParams) Encode(c *Call) {
 
 // InplaceScatterValueParams are the arguments, in C order.
 type InplaceScatterValueParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Dim     int64   // a dimension; negative ones count from the end
-	Index   *Tensor // 0 to 8 dimensions
-	Value   Scalar
-	Reduce  int64 // ScatterReplace, ScatterSum or ScatterMultiply
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	Dim    int64   // a dimension; negative ones count from the end
+	Index  *Tensor // 0 to 8 dimensions
+	Value  Scalar
+	Reduce ScatterReduction // ScatterReplace, ScatterSum or ScatterMultiply
 }
 
 var opInplaceScatterValue = Operator{
@@ -1149,12 +1052,9 @@ var opInplaceScatterValue = Operator{
 	Slots: "i-ih-",
 }
 
-// InplaceScatterValue is ScatterValue with the result in place of the first argument.
-//
-// It launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool complex64
-// complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
+// InplaceScatterValue is ScatterValue with the result in place of the first argument. C:
+// aclnnInplaceScatterValue, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Self
+// float32 float16 bfloat16 float64 integers bool complex64 complex128; Index int32 int64.
 func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1164,11 +1064,11 @@ func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
 func (p *InplaceScatterValueParams) Operator() *Operator { return &opInplaceScatterValue }
 
 func (p *InplaceScatterValueParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Scalar(p.Value)
-	c.Int64(p.Reduce)
+	c.Int64(int64(p.Reduce))
 }
 
 // MaskedSelectParams are the arguments, in C order.
@@ -1183,12 +1083,9 @@ var opMaskedSelect = Operator{
 	Slots: "iio",
 }
 
-// MaskedSelect takes the elements where Mask is true, as a vector.
-//
-// It launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Mask uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/masked_select_v3/docs
+// MaskedSelect takes the elements where Mask is true, as a vector. C: aclnnMaskedSelect, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Mask uint8 bool.
 func MaskedSelect(st *acl.Stream, p MaskedSelectParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1214,12 +1111,9 @@ var opNonzero = Operator{
 	Slots: "io",
 }
 
-// Nonzero finds the places of elements other than zero, one to a row.
-//
-// It launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/non_zero/docs
+// Nonzero finds the places of elements other than zero, one to a row. C: aclnnNonzero, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Out int64.
 func Nonzero(st *acl.Stream, p NonzeroParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1244,12 +1138,9 @@ var opNonzeroV2 = Operator{
 	Slots: "io",
 }
 
-// NonzeroV2 finds the places of elements other than zero, one to a column.
-//
-// It launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out int64. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/non_zero/docs
+// NonzeroV2 finds the places of elements other than zero, one to a column. C: aclnnNonzeroV2, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 integers bool; Out
+// int64.
 func NonzeroV2(st *acl.Stream, p NonzeroV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1279,12 +1170,8 @@ var opOneHot = Operator{
 }
 
 // OneHot writes OnValue at the place that each element of Self names and OffValue at the others of
-// NumClasses places.
-//
-// It launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self int32 int64; OnValue, OffValue, Out float32 float16 int32 int64. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/one_hot/docs
+// NumClasses places. C: aclnnOneHot, CANN since 8.1.RC1. The emulator computes: Self int32 int64;
+// OnValue, OffValue, Out float32 float16 int32 int64.
 func OneHot(st *acl.Stream, p OneHotParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1315,12 +1202,9 @@ var opRepeatInterleave = Operator{
 	Slots: "ii-o",
 }
 
-// RepeatInterleave repeats each element of the flattened tensor as often as Repeats says.
-//
-// It launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
-// Repeats int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
+// RepeatInterleave repeats each element of the flattened tensor as often as Repeats says. C:
+// aclnnRepeatInterleave, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 int8 int16 int32 int64 uint8 bool; Repeats int32 int64.
 func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1350,11 +1234,8 @@ var opRepeatInterleaveGrad = Operator{
 }
 
 // RepeatInterleaveGrad computes the gradient of RepeatInterleaveWithDim: the sums over the copies.
-//
-// It launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: YGrad, Out float32 float16 bfloat16; Repeats int32 int64. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave_grad/docs
+// C: aclnnRepeatInterleaveGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: YGrad, Out float32 float16 bfloat16; Repeats int32 int64.
 func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1383,12 +1264,9 @@ var opRepeatInterleaveInt = Operator{
 	Slots: "i--o",
 }
 
-// RepeatInterleaveInt repeats each element of the flattened tensor equally often.
-//
-// It launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
+// RepeatInterleaveInt repeats each element of the flattened tensor equally often. C:
+// aclnnRepeatInterleaveInt, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 int8 int16 int32 int64 uint8 bool.
 func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1418,12 +1296,9 @@ var opRepeatInterleaveIntWithDim = Operator{
 	Slots: "i---o",
 }
 
-// RepeatInterleaveIntWithDim repeats each slice along Dim equally often.
-//
-// It launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
+// RepeatInterleaveIntWithDim repeats each slice along Dim equally often. C:
+// aclnnRepeatInterleaveIntWithDim, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1452,12 +1327,9 @@ var opRepeatInterleaveTensor = Operator{
 	Slots: "i-o",
 }
 
-// RepeatInterleaveTensor writes each index of Repeats as often as its element says.
-//
-// It launches aclnnRepeatInterleaveTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Repeats, Out int32 int64. Its checks follow CANN's source, 1 of them in
-// part.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
+// RepeatInterleaveTensor writes each index of Repeats as often as its element says. C:
+// aclnnRepeatInterleaveTensor, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: Repeats, Out int32 int64.
 func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1486,12 +1358,9 @@ var opRepeatInterleaveWithDim = Operator{
 	Slots: "ii--o",
 }
 
-// RepeatInterleaveWithDim repeats each slice along Dim as often as Repeats says.
-//
-// It launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
-// Repeats int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
+// RepeatInterleaveWithDim repeats each slice along Dim as often as Repeats says. C:
+// aclnnRepeatInterleaveWithDim, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16 int8 int16 int32 int64 uint8 bool; Repeats int32 int64.
 func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1522,11 +1391,8 @@ var opSWhere = Operator{
 }
 
 // SWhere takes elements of Self where Condition is true and of Other elsewhere, with broadcasting.
-//
-// It launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Condition uint8 bool; Self, Other, Out float32 float16 bfloat16 float64
-// integers bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/select/docs
+// C: aclnnSWhere, CANN since 8.1.RC1. The emulator computes: Condition uint8 bool; Self, Other, Out
+// float32 float16 bfloat16 float64 integers bool complex64 complex128.
 func SWhere(st *acl.Stream, p SWhereParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1544,12 +1410,12 @@ func (p *SWhereParams) Encode(c *Call) {
 
 // ScatterParams are the arguments, in C order.
 type ScatterParams struct {
-	Self   *Tensor // 0 to 8 dimensions
-	Dim    int64   // a dimension; negative ones count from the end
-	Index  *Tensor // 0 to 8 dimensions
-	Src    *Tensor // 0 to 8 dimensions
-	Reduce int64   // ScatterReplace, ScatterSum or ScatterMultiply
-	Out    *Tensor // output, 0 to 8 dimensions
+	Self   *Tensor          // 0 to 8 dimensions
+	Dim    int64            // a dimension; negative ones count from the end
+	Index  *Tensor          // 0 to 8 dimensions
+	Src    *Tensor          // 0 to 8 dimensions
+	Reduce ScatterReduction // ScatterReplace, ScatterSum or ScatterMultiply
+	Out    *Tensor          // output, 0 to 8 dimensions
 }
 
 var opScatter = Operator{
@@ -1558,13 +1424,9 @@ var opScatter = Operator{
 }
 
 // Scatter writes the elements of Src to the places along Dim that Index gives, replacing, adding or
-// multiplying.
-//
-// It launches aclnnScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
+// multiplying. C: aclnnScatter, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Self,
+// Src, Out float32 float16 bfloat16 float64 integers bool complex32 complex64 complex128 hifloat8
+// float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
 func Scatter(st *acl.Stream, p ScatterParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1578,7 +1440,7 @@ func (p *ScatterParams) Encode(c *Call) {
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Tensor(p.Src)
-	c.Int64(p.Reduce)
+	c.Int64(int64(p.Reduce))
 	c.Tensor(p.Out)
 }
 
@@ -1596,12 +1458,9 @@ var opScatterAdd = Operator{
 	Slots: "i-iio",
 }
 
-// ScatterAdd adds the elements of Src to the places along Dim that Index gives.
-//
-// It launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128; Index int32 int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/scatter_add/docs
+// ScatterAdd adds the elements of Src to the places along Dim that Index gives. C: aclnnScatterAdd,
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Self, Src, Out float32
+// float16 bfloat16 float64 integers bool complex64 complex128; Index int32 int64.
 func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1620,12 +1479,12 @@ func (p *ScatterAddParams) Encode(c *Call) {
 
 // ScatterListParams are the arguments, in C order.
 type ScatterListParams struct {
-	VarRef         []*Tensor // read and written, 0 to 8 dimensions
-	Indice         *Tensor   // 0 to 8 dimensions
-	Updates        *Tensor   // 0 to 8 dimensions
-	MaskOptional   *Tensor   // optional, 0 to 8 dimensions
-	ReduceOptional string    // optional, "update"
-	Axis           int64
+	Var     []*Tensor // read and written, 0 to 8 dimensions
+	Indice  *Tensor   // 0 to 8 dimensions
+	Updates *Tensor   // 0 to 8 dimensions
+	Mask    *Tensor   // optional, 0 to 8 dimensions
+	Reduce  string    // optional, "update"
+	Axis    int64
 }
 
 var opScatterList = Operator{
@@ -1634,13 +1493,9 @@ var opScatterList = Operator{
 }
 
 // ScatterList replaces slices of the tensors of a list by Updates, at a place that Indice gives for
-// each tensor.
-//
-// It launches aclnnScatterList (libopapi, CANN 2026-08) on st.
-// The emulator verified: VarRef, Updates float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64;
-// MaskOptional uint8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/scatter_list/docs
+// each tensor. C: aclnnScatterList, CANN since 2026-08. Not on Ascend910. The emulator computes:
+// Var, Updates float32 float16 bfloat16 float64 integers bool complex32 complex64 complex128
+// hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64; Mask uint8.
 func ScatterList(st *acl.Stream, p ScatterListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1650,11 +1505,11 @@ func ScatterList(st *acl.Stream, p ScatterListParams) error {
 func (p *ScatterListParams) Operator() *Operator { return &opScatterList }
 
 func (p *ScatterListParams) Encode(c *Call) {
-	c.Tensors(p.VarRef)
+	c.Tensors(p.Var)
 	c.Tensor(p.Indice)
 	c.Tensor(p.Updates)
-	c.Tensor(p.MaskOptional)
-	c.OptStr(p.ReduceOptional)
+	c.Tensor(p.Mask)
+	c.OptStr(p.Reduce)
 	c.Int64(p.Axis)
 }
 
@@ -1672,12 +1527,8 @@ var opScatterNd = Operator{
 }
 
 // ScatterNd copies Data and replaces the slices whose leading indices the rows of Indices give by
-// Updates.
-//
-// It launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Data, Updates, Out float32 float16 bfloat16 bool; Indices int32 int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_nd/docs
+// Updates. C: aclnnScatterNd, CANN since 8.1.RC1. The emulator computes: Data, Updates, Out float32
+// float16 bfloat16 bool; Indices int32 int64.
 func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1695,7 +1546,7 @@ func (p *ScatterNdParams) Encode(c *Call) {
 
 // ScatterNdUpdateParams are the arguments, in C order.
 type ScatterNdUpdateParams struct {
-	VarRef  *Tensor // read and written, 1 to 8 dimensions
+	Var     *Tensor // read and written, 1 to 8 dimensions
 	Indices *Tensor
 	Updates *Tensor
 }
@@ -1705,12 +1556,9 @@ var opScatterNdUpdate = Operator{
 	Slots: "iii",
 }
 
-// ScatterNdUpdate replaces the slices whose leading indices the rows of Indices give by Updates.
-//
-// It launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int16 int32 int64 bool;
-// Indices int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs
+// ScatterNdUpdate replaces the slices whose leading indices the rows of Indices give by Updates. C:
+// aclnnScatterNdUpdate, CANN since 8.1.RC1. The emulator computes: Var, Updates float32 float16
+// bfloat16 int8 int16 int32 int64 bool; Indices int32 int64.
 func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1720,7 +1568,7 @@ func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
 func (p *ScatterNdUpdateParams) Operator() *Operator { return &opScatterNdUpdate }
 
 func (p *ScatterNdUpdateParams) Encode(c *Call) {
-	c.Tensor(p.VarRef)
+	c.Tensor(p.Var)
 	c.Tensor(p.Indices)
 	c.Tensor(p.Updates)
 }
@@ -1731,7 +1579,7 @@ type ScatterReduceParams struct {
 	Dim         int64   // a dimension; negative ones count from the end
 	Index       *Tensor // 0 to 8 dimensions
 	Src         *Tensor // 0 to 8 dimensions
-	Reduce      int64   // ScatterReplace, ScatterSum, ScatterMultiply, ScatterMax, ScatterMin or ScatterMean
+	Reduce      ScatterReduction
 	IncludeSelf bool
 	Out         *Tensor // output, 0 to 8 dimensions
 }
@@ -1742,12 +1590,8 @@ var opScatterReduce = Operator{
 }
 
 // ScatterReduce combines the elements of Src with the places along Dim that Index gives, as Reduce
-// says.
-//
-// It launches aclnnScatterReduce (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Src, Out float32; Index int32 int64. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
+// says. C: aclnnScatterReduce, CANN since 2026-08. The emulator computes: Self, Src, Out float32;
+// Index int32 int64.
 func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1761,7 +1605,7 @@ func (p *ScatterReduceParams) Encode(c *Call) {
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Tensor(p.Src)
-	c.Int64(p.Reduce)
+	c.Int64(int64(p.Reduce))
 	c.Bool(p.IncludeSelf)
 	c.Tensor(p.Out)
 }
@@ -1772,8 +1616,8 @@ type ScatterValueParams struct {
 	Dim    int64   // a dimension; negative ones count from the end
 	Index  *Tensor // 0 to 8 dimensions
 	Value  Scalar
-	Reduce int64   // ScatterReplace, ScatterSum or ScatterMultiply
-	Out    *Tensor // output
+	Reduce ScatterReduction // ScatterReplace, ScatterSum or ScatterMultiply
+	Out    *Tensor          // output
 }
 
 var opScatterValue = Operator{
@@ -1782,12 +1626,8 @@ var opScatterValue = Operator{
 }
 
 // ScatterValue writes a scalar to the places along Dim that Index gives, replacing, adding or
-// multiplying.
-//
-// It launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
+// multiplying. C: aclnnScatterValue, CANN since 8.1.RC1. Not on Ascend910. The emulator computes:
+// Self, Out float32 float16 bfloat16 float64 integers bool complex64 complex128; Index int32 int64.
 func ScatterValue(st *acl.Stream, p ScatterValueParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1801,7 +1641,7 @@ func (p *ScatterValueParams) Encode(c *Call) {
 	c.Int64(p.Dim)
 	c.Tensor(p.Index)
 	c.Scalar(p.Value)
-	c.Int64(p.Reduce)
+	c.Int64(int64(p.Reduce))
 	c.Tensor(p.Out)
 }
 
@@ -1820,12 +1660,9 @@ var opSearchSorted = Operator{
 	Slots: "ii--io",
 }
 
-// SearchSorted finds where each element would go in sorted sequences.
-//
-// It launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SortedSequence, Self float32 float16 float64 int8 int16 int32 int64 uint8;
-// Sorter int64; Out int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/search_sorted/docs
+// SearchSorted finds where each element would go in sorted sequences. C: aclnnSearchSorted, CANN
+// since 8.1.RC1. Not on Ascend310P. The emulator computes: SortedSequence, Self float32 float16
+// float64 int8 int16 int32 int64 uint8; Sorter int64; Out int32 int64.
 func SearchSorted(st *acl.Stream, p SearchSortedParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1858,12 +1695,9 @@ var opSearchSorteds = Operator{
 	Slots: "ih--io",
 }
 
-// SearchSorteds finds where a scalar would go in a sorted sequence.
-//
-// It launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SortedSequence float32 float16 bfloat16 float64 integers bool; Out int64.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/search_sorted/docs
+// SearchSorteds finds where a scalar would go in a sorted sequence. C: aclnnSearchSorteds, CANN
+// since 8.1.RC1. Not on Ascend310P, Ascend950. The emulator computes: SortedSequence float32
+// float16 bfloat16 float64 integers bool; Out int64.
 func SearchSorteds(st *acl.Stream, p SearchSortedsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1893,12 +1727,9 @@ var opTake = Operator{
 	Slots: "iio",
 }
 
-// Take takes the elements that Index names in the flattened tensor.
-//
-// It launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// Take takes the elements that Index names in the flattened tensor. C: aclnnTake, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 integers bool
+// complex64 complex128; Index int32 int64.
 func Take(st *acl.Stream, p TakeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1915,7 +1746,7 @@ func (p *TakeParams) Encode(c *Call) {
 
 // TfScatterAddParams are the arguments, in C order.
 type TfScatterAddParams struct {
-	VarRef  *Tensor // read and written, 1 to 8 dimensions
+	Var     *Tensor // read and written, 1 to 8 dimensions
 	Indices *Tensor // 1 to 8 dimensions
 	Updates *Tensor // 1 to 8 dimensions
 }
@@ -1925,12 +1756,9 @@ var opTfScatterAdd = Operator{
 	Slots: "iii",
 }
 
-// TfScatterAdd adds Updates to the slices that Indices name.
-//
-// It launches aclnnTfScatterAdd (libopapi, CANN 2026-08) on st.
-// The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int32 uint8; Indices int32
-// int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/tf_scatter_add/docs
+// TfScatterAdd adds Updates to the slices that Indices name. C: aclnnTfScatterAdd, CANN since
+// 2026-08. Not on Ascend910. The emulator computes: Var, Updates float32 float16 bfloat16 int8
+// int32 uint8; Indices int32 int64.
 func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1940,7 +1768,7 @@ func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
 func (p *TfScatterAddParams) Operator() *Operator { return &opTfScatterAdd }
 
 func (p *TfScatterAddParams) Encode(c *Call) {
-	c.Tensor(p.VarRef)
+	c.Tensor(p.Var)
 	c.Tensor(p.Indices)
 	c.Tensor(p.Updates)
 }

@@ -19,12 +19,8 @@ var opArange = Operator{
 	Slots: "hhho",
 }
 
-// Arange writes the numbers from Start to End, without End, at distances of Step.
-//
-// It launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/range/docs
+// Arange writes the numbers from Start to End, without End, at distances of Step. C: aclnnArange,
+// CANN since 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int32 int64.
 func Arange(st *acl.Stream, p ArangeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -52,13 +48,9 @@ var opCast = Operator{
 	Slots: "i-o",
 }
 
-// Cast converts each element to another dtype.
-//
-// It launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 1 of them
-// in part.
-// Vendor's page: hicann/ops-math, math/cast/docs
+// Cast converts each element to another dtype. C: aclnnCast, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16
+// float64 integers bool complex64 complex128.
 func Cast(st *acl.Stream, p CastParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -85,12 +77,9 @@ var opCat = Operator{
 	Slots: "i-o",
 }
 
-// Cat joins tensors along Dim.
-//
-// It launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Tensors float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 15 of them in part.
-// Vendor's page: hicann/ops-math, conversion/concat_d/docs
+// Cat joins tensors along Dim. C: aclnnCat, CANN since 8.1.RC1. The emulator computes: Tensors
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16
+// float64.
 func Cat(st *acl.Stream, p CatParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -117,12 +106,9 @@ var opChannelShuffle = Operator{
 	Slots: "i-o",
 }
 
-// ChannelShuffle deals the channels of each group out in turn, so that groups mix.
-//
-// It launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/transpose/docs
+// ChannelShuffle deals the channels of each group out in turn, so that groups mix. C:
+// aclnnChannelShuffle, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Out
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func ChannelShuffle(st *acl.Stream, p ChannelShuffleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -151,12 +137,8 @@ var opChunkCat = Operator{
 }
 
 // ChunkCat cuts each tensor into NumChunks pieces along Dim, pads and flattens them, joins those of
-// all tensors and converts the result.
-//
-// It launches aclnnChunkCat (libopapi, CANN 2026-08) on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16. Its checks follow CANN's source, 2
-// of them in part.
-// Vendor's page: hicann/ops-math, conversion/chunk_cat/docs
+// all tensors and converts the result. C: aclnnChunkCat, CANN since 2026-08. The emulator computes:
+// Tensors, Out float32 float16 bfloat16.
 func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -184,12 +166,9 @@ var opCircularPad2d = Operator{
 	Slots: "iho",
 }
 
-// CircularPad2d pads the last two dimensions with the elements of the opposite side.
-//
-// It launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/circular_pad/docs
+// CircularPad2d pads the last two dimensions with the elements of the opposite side. C:
+// aclnnCircularPad2d, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: Self, Out float32 float16 bfloat16 int8 int32.
 func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -217,12 +196,9 @@ var opCircularPad2dBackward = Operator{
 	Slots: "iiho",
 }
 
-// CircularPad2dBackward computes the gradient of CircularPad2d.
-//
-// It launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs
+// CircularPad2dBackward computes the gradient of CircularPad2d. C: aclnnCircularPad2dBackward, CANN
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: GradOutput, GradInput float32
+// float16 bfloat16.
 func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -250,12 +226,9 @@ var opCircularPad3d = Operator{
 	Slots: "iho",
 }
 
-// CircularPad3d pads the last three dimensions with the elements of the opposite side.
-//
-// It launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/circular_pad/docs
+// CircularPad3d pads the last three dimensions with the elements of the opposite side. C:
+// aclnnCircularPad3d, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: Self, Out float32 float16 bfloat16 int8 int32.
 func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -283,12 +256,9 @@ var opCircularPad3dBackward = Operator{
 	Slots: "iiho",
 }
 
-// CircularPad3dBackward computes the gradient of CircularPad3d.
-//
-// It launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs
+// CircularPad3dBackward computes the gradient of CircularPad3d. C: aclnnCircularPad3dBackward, CANN
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: GradOutput, GradInput float32
+// float16 bfloat16.
 func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -319,11 +289,9 @@ var opConfusionTranspose = Operator{
 }
 
 // ConfusionTranspose reshapes and permutes the dimensions in one step, in the order that
-// Transpose_first says.
-//
-// It launches aclnnConfusionTranspose (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 integers. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs
+// Transpose_first says. C: aclnnConfusionTranspose, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X, Out float32 float16 bfloat16
+// integers.
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -354,12 +322,8 @@ var opConstantPadNd = Operator{
 }
 
 // ConstantPadNd pads dimensions with a value and cuts them where pads are negative; the pads start
-// with the last dimension.
-//
-// It launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, conversion/pad_v3/docs
+// with the last dimension. C: aclnnConstantPadNd, CANN since 8.1.RC1. The emulator computes: Self,
+// Out float32 float16 bfloat16 float64 integers bool complex64 complex128.
 func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -378,8 +342,8 @@ func (p *ConstantPadNdParams) Encode(c *Call) {
 // DataFormatDimMapParams are the arguments, in C order.
 type DataFormatDimMapParams struct {
 	X         *Tensor
-	SrcFormat string
-	DstFormat string
+	SrcFormat DataFormat
+	DstFormat DataFormat
 	Y         *Tensor // output
 }
 
@@ -388,10 +352,9 @@ var opDataFormatDimMap = Operator{
 	Slots: "i--o",
 }
 
-// DataFormatDimMap translates indices of dimensions of one image format to those of another.
-//
-// It launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
+// DataFormatDimMap translates indices of dimensions of one image format to those of another. C:
+// aclnnDataFormatDimMap, CANN since 2026-08. The emulator does not implement it: experimental, in
+// no release of CANN.
 func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -402,8 +365,8 @@ func (p *DataFormatDimMapParams) Operator() *Operator { return &opDataFormatDimM
 
 func (p *DataFormatDimMapParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Str(p.SrcFormat)
-	c.Str(p.DstFormat)
+	c.Str(string(p.SrcFormat))
+	c.Str(string(p.DstFormat))
 	c.Tensor(p.Y)
 }
 
@@ -419,12 +382,9 @@ var opDiag = Operator{
 	Slots: "i-o",
 }
 
-// Diag makes a matrix with a vector on a diagonal, or takes a diagonal from a matrix.
-//
-// It launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/diag_v2/docs
+// Diag makes a matrix with a vector on a diagonal, or takes a diagonal from a matrix. C: aclnnDiag,
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool complex64.
 func Diag(st *acl.Stream, p DiagParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -451,12 +411,9 @@ var opDiagFlat = Operator{
 	Slots: "i-o",
 }
 
-// DiagFlat makes a matrix with the elements of a tensor on a diagonal.
-//
-// It launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/diag_flat/docs
+// DiagFlat makes a matrix with the elements of a tensor on a diagonal. C: aclnnDiagFlat, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool complex64.
 func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -483,12 +440,9 @@ var opExpand = Operator{
 	Slots: "iho",
 }
 
-// Expand repeats dimensions of size one until the tensor has the shape Size.
-//
-// It launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
-// follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/expand/docs
+// Expand repeats dimensions of size one until the tensor has the shape Size. C: aclnnExpand, CANN
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8
+// bool.
 func Expand(st *acl.Stream, p ExpandParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -515,12 +469,8 @@ var opEye = Operator{
 	Slots: "--o",
 }
 
-// Eye writes ones on the diagonal of a matrix and zeros elsewhere.
-//
-// It launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/eye/docs
+// Eye writes ones on the diagonal of a matrix and zeros elsewhere. C: aclnnEye, CANN since 8.1.RC1.
+// The emulator computes: Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 func Eye(st *acl.Stream, p EyeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -547,12 +497,9 @@ var opFlatten = Operator{
 	Slots: "i-o",
 }
 
-// Flatten reshapes to a matrix: the dimensions before Axis are its rows, the others its columns.
-//
-// It launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 integers bool. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, conversion/flatten/docs
+// Flatten reshapes to a matrix: the dimensions before Axis are its rows, the others its columns. C:
+// aclnnFlatten, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16
+// integers bool.
 func Flatten(st *acl.Stream, p FlattenParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -579,12 +526,9 @@ var opFlip = Operator{
 	Slots: "iho",
 }
 
-// Flip reverses the order of elements along dimensions.
-//
-// It launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, index/reverse_v2/docs
+// Flip reverses the order of elements along dimensions. C: aclnnFlip, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 func Flip(st *acl.Stream, p FlipParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -615,13 +559,9 @@ var opHansDecode = Operator{
 }
 
 // HansDecode restores floats from their mantissas and the losslessly compressed bytes of their
-// exponents.
-//
-// It launches aclnnHansDecode (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: its arguments are codes of bits
-// and no numbers; tests encode and decode float32, float16 and bfloat16. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-math, math/hans_decode/docs
+// exponents. C: aclnnHansDecode, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes it; its element types were not tested: its arguments are codes of bits and no numbers;
+// tests encode and decode float32, float16 and bfloat16.
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -642,7 +582,7 @@ func (p *HansDecodeParams) Encode(c *Call) {
 // HansEncodeParams are the arguments, in C order.
 type HansEncodeParams struct {
 	InputTensor *Tensor
-	PdfRef      *Tensor // read and written
+	Pdf         *Tensor // read and written
 	Statistic   bool
 	Reshuff     bool
 	MantissaOut *Tensor // output
@@ -655,13 +595,10 @@ var opHansEncode = Operator{
 	Slots: "ii--ooo",
 }
 
-// HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents.
-//
-// It launches aclnnHansEncode (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: its results are codes of bits and
-// no numbers; tests encode and decode float32, float16 and bfloat16. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-math, math/hans_encode/docs
+// HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents. C:
+// aclnnHansEncode, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes it; its
+// element types were not tested: its results are codes of bits and no numbers; tests encode and
+// decode float32, float16 and bfloat16.
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -672,7 +609,7 @@ func (p *HansEncodeParams) Operator() *Operator { return &opHansEncode }
 
 func (p *HansEncodeParams) Encode(c *Call) {
 	c.Tensor(p.InputTensor)
-	c.Tensor(p.PdfRef)
+	c.Tensor(p.Pdf)
 	c.Bool(p.Statistic)
 	c.Bool(p.Reshuff)
 	c.Tensor(p.MantissaOut)
@@ -682,8 +619,8 @@ func (p *HansEncodeParams) Encode(c *Call) {
 
 // InplaceCopyParams are the arguments, in C order.
 type InplaceCopyParams struct {
-	SelfRef *Tensor // read and written, 1 to 8 dimensions
-	Src     *Tensor // 1 to 8 dimensions
+	Self *Tensor // read and written, 1 to 8 dimensions
+	Src  *Tensor // 1 to 8 dimensions
 }
 
 var opInplaceCopy = Operator{
@@ -691,12 +628,9 @@ var opInplaceCopy = Operator{
 	Slots: "ii",
 }
 
-// InplaceCopy copies Src, which may broadcast and have another dtype.
-//
-// It launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/view_copy/docs
+// InplaceCopy copies Src, which may broadcast and have another dtype. C: aclnnInplaceCopy, CANN
+// since 8.1.RC1. The emulator computes: Self, Src float32 float16 bfloat16 float64 integers bool
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -706,13 +640,13 @@ func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
 func (p *InplaceCopyParams) Operator() *Operator { return &opInplaceCopy }
 
 func (p *InplaceCopyParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Src)
 }
 
 // InplaceFillDiagonalParams are the arguments, in C order.
 type InplaceFillDiagonalParams struct {
-	SelfRef   *Tensor // read and written, 1 or 2 dimensions
+	Self      *Tensor // read and written, 1 or 2 dimensions
 	FillValue Scalar
 	Wrap      bool
 }
@@ -723,12 +657,8 @@ var opInplaceFillDiagonal = Operator{
 }
 
 // InplaceFillDiagonal sets the diagonal of a tensor to a value; with Wrap it goes on below, in tall
-// matrices.
-//
-// It launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/fill_diagonal_v2/docs
+// matrices. C: aclnnInplaceFillDiagonal, CANN since 8.1.RC1. The emulator computes: Self float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -738,15 +668,15 @@ func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
 func (p *InplaceFillDiagonalParams) Operator() *Operator { return &opInplaceFillDiagonal }
 
 func (p *InplaceFillDiagonalParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.FillValue)
 	c.Bool(p.Wrap)
 }
 
 // InplaceFillScalarParams are the arguments, in C order.
 type InplaceFillScalarParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Value   Scalar
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Value Scalar
 }
 
 var opInplaceFillScalar = Operator{
@@ -754,12 +684,8 @@ var opInplaceFillScalar = Operator{
 	Slots: "ih",
 }
 
-// InplaceFillScalar sets each element to a scalar.
-//
-// It launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/fill/docs
+// InplaceFillScalar sets each element to a scalar. C: aclnnInplaceFillScalar, CANN since 8.1.RC1.
+// The emulator computes: Self float32 float16 bfloat16 float64 integers bool complex64 complex128.
 func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -769,14 +695,14 @@ func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
 func (p *InplaceFillScalarParams) Operator() *Operator { return &opInplaceFillScalar }
 
 func (p *InplaceFillScalarParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Value)
 }
 
 // InplaceFillTensorParams are the arguments, in C order.
 type InplaceFillTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Value   *Tensor
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Value *Tensor
 }
 
 var opInplaceFillTensor = Operator{
@@ -784,13 +710,10 @@ var opInplaceFillTensor = Operator{
 	Slots: "ii",
 }
 
-// InplaceFillTensor sets each element to that of a one-element tensor.
-//
-// It launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Value float32 float16 bfloat16 float64 integers bool complex64 complex128.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/fill/docs
+// InplaceFillTensor sets each element to that of a one-element tensor. C: aclnnInplaceFillTensor,
+// CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128; Value float32 float16 bfloat16 float64 integers bool
+// complex64 complex128.
 func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -800,13 +723,13 @@ func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
 func (p *InplaceFillTensorParams) Operator() *Operator { return &opInplaceFillTensor }
 
 func (p *InplaceFillTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Value)
 }
 
 // InplaceOneParams are the arguments, in C order.
 type InplaceOneParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceOne = Operator{
@@ -814,12 +737,8 @@ var opInplaceOne = Operator{
 	Slots: "i",
 }
 
-// InplaceOne sets each element to one.
-//
-// It launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/ones_like/docs
+// InplaceOne sets each element to one. C: aclnnInplaceOne, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -829,12 +748,12 @@ func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
 func (p *InplaceOneParams) Operator() *Operator { return &opInplaceOne }
 
 func (p *InplaceOneParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // InplaceTrilParams are the arguments, in C order.
 type InplaceTrilParams struct {
-	SelfRef  *Tensor // read and written, 2 to 8 dimensions
+	Self     *Tensor // read and written, 2 to 8 dimensions
 	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
 }
 
@@ -843,12 +762,8 @@ var opInplaceTril = Operator{
 	Slots: "i-",
 }
 
-// InplaceTril is Tril with the result in place of the first argument.
-//
-// It launches aclnnInplaceTril (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
+// InplaceTril is Tril with the result in place of the first argument. C: aclnnInplaceTril, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 integers bool.
 func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -858,13 +773,13 @@ func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
 func (p *InplaceTrilParams) Operator() *Operator { return &opInplaceTril }
 
 func (p *InplaceTrilParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Diagonal)
 }
 
 // InplaceTriuParams are the arguments, in C order.
 type InplaceTriuParams struct {
-	SelfRef  *Tensor // read and written, 2 to 8 dimensions
+	Self     *Tensor // read and written, 2 to 8 dimensions
 	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
 }
 
@@ -873,12 +788,8 @@ var opInplaceTriu = Operator{
 	Slots: "i-",
 }
 
-// InplaceTriu is Triu with the result in place of the first argument.
-//
-// It launches aclnnInplaceTriu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
+// InplaceTriu is Triu with the result in place of the first argument. C: aclnnInplaceTriu, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 integers bool.
 func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -888,13 +799,13 @@ func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
 func (p *InplaceTriuParams) Operator() *Operator { return &opInplaceTriu }
 
 func (p *InplaceTriuParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Diagonal)
 }
 
 // InplaceZeroParams are the arguments, in C order.
 type InplaceZeroParams struct {
-	SelfRef *Tensor // read and written
+	Self *Tensor // read and written
 }
 
 var opInplaceZero = Operator{
@@ -902,12 +813,9 @@ var opInplaceZero = Operator{
 	Slots: "i",
 }
 
-// InplaceZero sets each element to zero.
-//
-// It launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// uint16 bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/zero_op/docs
+// InplaceZero sets each element to zero. C: aclnnInplaceZero, CANN since 8.1.RC1. The emulator
+// computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 uint16 bool
+// complex64 complex128.
 func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -917,7 +825,7 @@ func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
 func (p *InplaceZeroParams) Operator() *Operator { return &opInplaceZero }
 
 func (p *InplaceZeroParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 }
 
 // LinspaceParams are the arguments, in C order.
@@ -933,12 +841,9 @@ var opLinspace = Operator{
 	Slots: "hh-o",
 }
 
-// Linspace writes Steps numbers from Start to End at equal distances.
-//
-// It launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/lin_space/docs
+// Linspace writes Steps numbers from Start to End at equal distances. C: aclnnLinspace, CANN since
+// 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8.
 func Linspace(st *acl.Stream, p LinspaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -968,11 +873,9 @@ var opLogSpace = Operator{
 	Slots: "hh--o",
 }
 
-// LogSpace writes Base to the power of Steps numbers from Start to End at equal distances.
-//
-// It launches aclnnLogSpace (libopapi, CANN 2026-08) on st.
-// The emulator verified: Result float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/logspace/docs
+// LogSpace writes Base to the power of Steps numbers from Start to End at equal distances. C:
+// aclnnLogSpace, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Result
+// float32 float16 bfloat16.
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1000,12 +903,9 @@ var opNpuFormatCast = Operator{
 	Slots: "io",
 }
 
-// NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ.
-//
-// It launches aclnnNpuFormatCast (libopapi, CANN 2026-08) on st.
-// The emulator verified: SrcTensor, DstTensor float32 float16 bfloat16 int8 int32 uint8 uint32. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, conversion/npu_format_cast/docs
+// NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ. C:
+// aclnnNpuFormatCast, CANN since 2026-08. The emulator computes: SrcTensor, DstTensor float32
+// float16 bfloat16 int8 int32 uint8 uint32.
 func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1031,13 +931,9 @@ var opPermute = Operator{
 	Slots: "iho",
 }
 
-// Permute reorders the dimensions.
-//
-// It launches aclnnPermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in
-// part.
-// Vendor's page: hicann/ops-math, conversion/transpose/docs
+// Permute reorders the dimensions. C: aclnnPermute, CANN since 8.1.RC1. The emulator computes:
+// Self, Out float32 float16 bfloat16 float64 integers bool complex64 complex128 hifloat8
+// float8_e5m2 float8_e4m3fn.
 func Permute(st *acl.Stream, p PermuteParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1065,12 +961,9 @@ var opRange = Operator{
 	Slots: "hhho",
 }
 
-// Range writes the numbers from Start to End, which is included when a step meets it.
-//
-// It launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/range/docs
+// Range writes the numbers from Start to End, which is included when a step meets it. C:
+// aclnnRange, CANN since 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int32
+// int64.
 func Range(st *acl.Stream, p RangeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1098,12 +991,9 @@ var opReflectionPad1d = Operator{
 	Slots: "iho",
 }
 
-// ReflectionPad1d pads the last dimension with its mirror image, without the border element.
-//
-// It launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
+// ReflectionPad1d pads the last dimension with its mirror image, without the border element. C:
+// aclnnReflectionPad1d, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func ReflectionPad1d(st *acl.Stream, p ReflectionPad1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1131,12 +1021,9 @@ var opReflectionPad1dBackward = Operator{
 	Slots: "iiho",
 }
 
-// ReflectionPad1dBackward computes the gradient of ReflectionPad1d.
-//
-// It launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs
+// ReflectionPad1dBackward computes the gradient of ReflectionPad1d. C:
+// aclnnReflectionPad1dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16 float64 complex64 complex128.
 func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1165,12 +1052,8 @@ var opReflectionPad2d = Operator{
 }
 
 // ReflectionPad2d pads the last two dimensions with their mirror images, without the border
-// elements.
-//
-// It launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
+// elements. C: aclnnReflectionPad2d, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func ReflectionPad2d(st *acl.Stream, p ReflectionPad2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1198,12 +1081,9 @@ var opReflectionPad2dBackward = Operator{
 	Slots: "iiho",
 }
 
-// ReflectionPad2dBackward computes the gradient of ReflectionPad2d.
-//
-// It launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
+// ReflectionPad2dBackward computes the gradient of ReflectionPad2d. C:
+// aclnnReflectionPad2dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16 float64 complex64 complex128.
 func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1232,12 +1112,8 @@ var opReflectionPad3d = Operator{
 }
 
 // ReflectionPad3d pads the last three dimensions with their mirror images, without the border
-// elements.
-//
-// It launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
+// elements. C: aclnnReflectionPad3d, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func ReflectionPad3d(st *acl.Stream, p ReflectionPad3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1265,12 +1141,9 @@ var opReflectionPad3dBackward = Operator{
 	Slots: "iiho",
 }
 
-// ReflectionPad3dBackward computes the gradient of ReflectionPad3d.
-//
-// It launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs
+// ReflectionPad3dBackward computes the gradient of ReflectionPad3d. C:
+// aclnnReflectionPad3dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16 float64 complex64 complex128.
 func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1298,12 +1171,8 @@ var opRepeat = Operator{
 	Slots: "iho",
 }
 
-// Repeat tiles a tensor so many times along each dimension.
-//
-// It launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/tile/docs
+// Repeat tiles a tensor so many times along each dimension. C: aclnnRepeat, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 integers bool complex64 complex128.
 func Repeat(st *acl.Stream, p RepeatParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1330,12 +1199,9 @@ var opReplicationPad1d = Operator{
 	Slots: "iho",
 }
 
-// ReplicationPad1d pads the last dimension with its border elements.
-//
-// It launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/pad_v3/docs
+// ReplicationPad1d pads the last dimension with its border elements. C: aclnnReplicationPad1d, CANN
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 complex64 complex128.
 func ReplicationPad1d(st *acl.Stream, p ReplicationPad1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1363,12 +1229,9 @@ var opReplicationPad1dBackward = Operator{
 	Slots: "iiho",
 }
 
-// ReplicationPad1dBackward computes the gradient of ReplicationPad1d.
-//
-// It launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
+// ReplicationPad1dBackward computes the gradient of ReplicationPad1d. C:
+// aclnnReplicationPad1dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16 float64 complex64 complex128.
 func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1396,12 +1259,9 @@ var opReplicationPad2d = Operator{
 	Slots: "iho",
 }
 
-// ReplicationPad2d pads the last two dimensions with their border elements.
-//
-// It launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/pad_v3/docs
+// ReplicationPad2d pads the last two dimensions with their border elements. C:
+// aclnnReplicationPad2d, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128.
 func ReplicationPad2d(st *acl.Stream, p ReplicationPad2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1429,12 +1289,9 @@ var opReplicationPad2dBackward = Operator{
 	Slots: "iiho",
 }
 
-// ReplicationPad2dBackward computes the gradient of ReplicationPad2d.
-//
-// It launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
+// ReplicationPad2dBackward computes the gradient of ReplicationPad2d. C:
+// aclnnReplicationPad2dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16 float64 complex64 complex128.
 func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1462,12 +1319,9 @@ var opReplicationPad3d = Operator{
 	Slots: "iho",
 }
 
-// ReplicationPad3d pads the last three dimensions with their border elements.
-//
-// It launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/pad_v3/docs
+// ReplicationPad3d pads the last three dimensions with their border elements. C:
+// aclnnReplicationPad3d, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128.
 func ReplicationPad3d(st *acl.Stream, p ReplicationPad3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1495,12 +1349,9 @@ var opReplicationPad3dBackward = Operator{
 	Slots: "iiho",
 }
 
-// ReplicationPad3dBackward computes the gradient of ReplicationPad3d.
-//
-// It launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs
+// ReplicationPad3dBackward computes the gradient of ReplicationPad3d. C:
+// aclnnReplicationPad3dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16 float64 complex64 complex128.
 func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1529,12 +1380,9 @@ var opRoll = Operator{
 	Slots: "ihho",
 }
 
-// Roll moves elements along dimensions; those that leave at one end come in at the other.
-//
-// It launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 uint32 bool.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/roll/docs
+// Roll moves elements along dimensions; those that leave at one end come in at the other. C:
+// aclnnRoll, CANN since 8.1.RC1. The emulator computes: X, Out float32 float16 bfloat16 int8 int16
+// int32 int64 uint8 uint32 bool.
 func Roll(st *acl.Stream, p RollParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1562,12 +1410,8 @@ var opSignBitsPack = Operator{
 	Slots: "i-o",
 }
 
-// SignBitsPack packs the signs of floats into bits, eight to a byte.
-//
-// It launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16; Out uint8. Its checks follow CANN's source, 1 of
-// them in part.
-// Vendor's page: hicann/ops-math, math/sign_bits_pack/docs
+// SignBitsPack packs the signs of floats into bits, eight to a byte. C: aclnnSignBitsPack, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16; Out uint8.
 func SignBitsPack(st *acl.Stream, p SignBitsPackParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1595,11 +1439,8 @@ var opSignBitsUnpack = Operator{
 	Slots: "i--o",
 }
 
-// SignBitsUnpack turns the bits of bytes into floats 1 and −1.
-//
-// It launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self uint8; Out float32 float16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sign_bits_unpack/docs
+// SignBitsUnpack turns the bits of bytes into floats 1 and −1. C: aclnnSignBitsUnpack, CANN since
+// 8.1.RC1. The emulator computes: Self uint8; Out float32 float16.
 func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1630,12 +1471,8 @@ var opSlice = Operator{
 	Slots: "i----o",
 }
 
-// Slice takes every Step-th slice from Start to End along Dim.
-//
-// It launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
-// follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/slice/docs
+// Slice takes every Step-th slice from Start to End along Dim. C: aclnnSlice, CANN since 8.1.RC1.
+// The emulator computes: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool.
 func Slice(st *acl.Stream, p SliceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1667,10 +1504,9 @@ var opSliceNz = Operator{
 	Slots: "i---o",
 }
 
-// SliceNz takes the slices from Start to End along Dim and writes them in the format FRACTAL_NZ.
-//
-// It launches aclnnSliceNz (libcust_opapi, custom operator package) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8 uint32.
+// SliceNz takes the slices from Start to End along Dim and writes them in the format FRACTAL_NZ. C:
+// aclnnSliceNz, custom operator package. The emulator computes: Self, Out float32 float16 bfloat16
+// int8 int32 uint8 uint32.
 func SliceNz(st *acl.Stream, p SliceNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1702,12 +1538,9 @@ var opSliceV2 = Operator{
 	Slots: "ihhhho",
 }
 
-// SliceV2 takes slices along several axes, each with start, end and step.
-//
-// It launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
-// follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, conversion/strided_slice_v3/docs
+// SliceV2 takes slices along several axes, each with start, end and step. C: aclnnSliceV2, CANN
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8
+// bool.
 func SliceV2(st *acl.Stream, p SliceV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1738,12 +1571,9 @@ var opSplitTensor = Operator{
 	Slots: "i--o",
 }
 
-// SplitTensor cuts a tensor along Dim into pieces of one size, of which the last may be smaller.
-//
-// It launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/split_v/docs
+// SplitTensor cuts a tensor along Dim into pieces of one size, of which the last may be smaller. C:
+// aclnnSplitTensor, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func SplitTensor(st *acl.Stream, p SplitTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1772,12 +1602,9 @@ var opSplitWithSize = Operator{
 	Slots: "ih-o",
 }
 
-// SplitWithSize cuts a tensor along Dim into pieces of the sizes given.
-//
-// It launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/split_v/docs
+// SplitWithSize cuts a tensor along Dim into pieces of the sizes given. C: aclnnSplitWithSize, CANN
+// since 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func SplitWithSize(st *acl.Stream, p SplitWithSizeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1805,12 +1632,9 @@ var opStack = Operator{
 	Slots: "i-o",
 }
 
-// Stack joins tensors of one shape along a new dimension.
-//
-// It launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pack/docs
+// Stack joins tensors of one shape along a new dimension. C: aclnnStack, CANN since 8.1.RC1. The
+// emulator computes: Tensors, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128.
 func Stack(st *acl.Stream, p StackParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1845,12 +1669,9 @@ var opStridedSlice = Operator{
 }
 
 // StridedSlice takes slices with begin, end and stride for each dimension; bits of masks mean open
-// ends, new dimensions or dropped ones.
-//
-// It launches aclnnStridedSlice (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 integers bool complex32 complex64
-// hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, conversion/strided_slice/docs
+// ends, new dimensions or dropped ones. C: aclnnStridedSlice, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16
+// integers bool complex32 complex64 hifloat8 float8_e5m2 float8_e4m3fn.
 func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1874,12 +1695,12 @@ func (p *StridedSliceParams) Encode(c *Call) {
 
 // StridedSliceAssignV2Params are the arguments, in C order.
 type StridedSliceAssignV2Params struct {
-	VarRef       *Tensor // read and written, 1 to 8 dimensions
-	InputValue   *Tensor
-	Begin        []int64
-	End          []int64
-	Strides      []int64
-	AxesOptional []int64 // optional
+	Var        *Tensor // read and written, 1 to 8 dimensions
+	InputValue *Tensor
+	Begin      []int64
+	End        []int64
+	Strides    []int64
+	Axes       []int64 // optional
 }
 
 var opStridedSliceAssignV2 = Operator{
@@ -1887,13 +1708,10 @@ var opStridedSliceAssignV2 = Operator{
 	Slots: "iihhhh",
 }
 
-// StridedSliceAssignV2 replaces the elements of strided slices by InputValue.
-//
-// It launches aclnnStridedSliceAssignV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: VarRef, InputValue float32 float16 bfloat16 float64 integers bool
-// complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-math, conversion/strided_slice_assign_v2/docs
+// StridedSliceAssignV2 replaces the elements of strided slices by InputValue. C:
+// aclnnStridedSliceAssignV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: Var, InputValue float32 float16 bfloat16 float64 integers bool complex32 complex64
+// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1903,17 +1721,17 @@ func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
 func (p *StridedSliceAssignV2Params) Operator() *Operator { return &opStridedSliceAssignV2 }
 
 func (p *StridedSliceAssignV2Params) Encode(c *Call) {
-	c.Tensor(p.VarRef)
+	c.Tensor(p.Var)
 	c.Tensor(p.InputValue)
 	c.Ints(p.Begin)
 	c.Ints(p.End)
 	c.Ints(p.Strides)
-	c.Ints(p.AxesOptional)
+	c.Ints(p.Axes)
 }
 
 // TransMatmulWeightParams are the arguments, in C order.
 type TransMatmulWeightParams struct {
-	MmWeightRef *Tensor // read and written, 2 to 6 dimensions
+	MmWeight *Tensor // read and written, 2 to 6 dimensions
 }
 
 var opTransMatmulWeight = Operator{
@@ -1921,12 +1739,9 @@ var opTransMatmulWeight = Operator{
 	Slots: "i",
 }
 
-// TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest.
-//
-// It launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: MmWeightRef float16 bfloat16 int8. Its checks follow CANN's source, 2 of
-// them in part.
-// Vendor's page: hicann/ops-math, conversion/trans_data/docs
+// TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest. C:
+// aclnnTransMatmulWeight, CANN since 8.1.RC1. The emulator computes: MmWeight float16 bfloat16
+// int8.
 func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1936,7 +1751,7 @@ func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
 func (p *TransMatmulWeightParams) Operator() *Operator { return &opTransMatmulWeight }
 
 func (p *TransMatmulWeightParams) Encode(c *Call) {
-	c.Tensor(p.MmWeightRef)
+	c.Tensor(p.MmWeight)
 }
 
 // TrilParams are the arguments, in C order.
@@ -1951,12 +1766,8 @@ var opTril = Operator{
 	Slots: "i-o",
 }
 
-// Tril sets the elements above a diagonal of matrices to zero.
-//
-// It launches aclnnTril (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
+// Tril sets the elements above a diagonal of matrices to zero. C: aclnnTril, CANN since 8.1.RC1.
+// The emulator computes: Self, Out float32 float16 bfloat16 float64 integers bool.
 func Tril(st *acl.Stream, p TrilParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1983,12 +1794,8 @@ var opTriu = Operator{
 	Slots: "i-o",
 }
 
-// Triu sets the elements below a diagonal of matrices to zero.
-//
-// It launches aclnnTriu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
+// Triu sets the elements below a diagonal of matrices to zero. C: aclnnTriu, CANN since 8.1.RC1.
+// The emulator computes: Self, Out float32 float16 bfloat16 float64 integers bool.
 func Triu(st *acl.Stream, p TriuParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2018,12 +1825,9 @@ var opUnfoldGrad = Operator{
 	Slots: "ih---o",
 }
 
-// UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient.
-//
-// It launches aclnnUnfoldGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOut, GradIn float32 float16 bfloat16. Its checks follow CANN's source,
-// 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/unfold_grad/docs
+// UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient. C:
+// aclnnUnfoldGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// GradOut, GradIn float32 float16 bfloat16.
 func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2060,13 +1864,9 @@ var opViewCopy = Operator{
 }
 
 // ViewCopy copies a view of one tensor to a view of another, each given by sizes, strides and an
-// offset.
-//
-// It launches aclnnViewCopy (libopapi, CANN 2026-08) on st.
-// The emulator verified: Dst, Src, DstOut float32 float16 bfloat16 int8 int16 int32 int64 uint8
-// uint16 uint32 bool; DstSize, DstStride, DstStorageOffset, SrcSize, SrcStride, SrcStorageOffset
-// int32 int64. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/conversion/view_copy/docs
+// offset. C: aclnnViewCopy, CANN since 2026-08. The emulator computes: Dst, Src, DstOut float32
+// float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 bool; DstSize, DstStride,
+// DstStorageOffset, SrcSize, SrcStride, SrcStorageOffset int32 int64.
 func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

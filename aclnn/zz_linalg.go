@@ -21,11 +21,7 @@ var opCdist = Operator{
 }
 
 // Cdist computes the distances, in the norm of order P, between each row of X1 and each row of X2.
-//
-// It launches aclnnCdist (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
-// them in part.
-// Vendor's page: hicann/ops-math, math/cdist/docs
+// C: aclnnCdist, CANN since 2026-08. The emulator computes: X1, Out float32 float16 bfloat16.
 func Cdist(st *acl.Stream, p CdistParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -57,11 +53,8 @@ var opCdistBackward = Operator{
 	Slots: "iiii-o",
 }
 
-// CdistBackward computes the gradient of Cdist for X1.
-//
-// It launches aclnnCdistBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cdist_grad/docs
+// CdistBackward computes the gradient of Cdist for X1. C: aclnnCdistBackward, CANN since 2026-08.
+// Not on Ascend910, Ascend310P. The emulator computes: Out float32 float16 bfloat16.
 func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -97,12 +90,9 @@ var opChamferDistanceBackward = Operator{
 }
 
 // ChamferDistanceBackward computes the gradients of the squared distances between points and their
-// nearest points of another set.
-//
-// It launches aclnnChamferDistanceBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Xyz1, Xyz2, GradDist1, GradDist2, GradXyz1, GradXyz2 float32 float16;
-// Idx1, Idx2 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/chamfer_distance_grad/docs
+// nearest points of another set. C: aclnnChamferDistanceBackward, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P. The emulator computes: Xyz1, Xyz2, GradDist1, GradDist2, GradXyz1,
+// GradXyz2 float32 float16; Idx1, Idx2 int32.
 func ChamferDistanceBackward(st *acl.Stream, p ChamferDistanceBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -133,11 +123,8 @@ var opInverse = Operator{
 	Slots: "io",
 }
 
-// Inverse computes the inverse of square matrices.
-//
-// It launches aclnnInverse (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/matrix_inverse/docs
+// Inverse computes the inverse of square matrices. C: aclnnInverse, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P. The emulator computes: Self, Out float32 float16 float64.
 func Inverse(st *acl.Stream, p InverseParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -163,11 +150,9 @@ var opLinalgCholesky = Operator{
 	Slots: "i-o",
 }
 
-// LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices.
-//
-// It launches aclnnLinalgCholesky (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cholesky/docs
+// LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices. C:
+// aclnnLinalgCholesky, CANN since 2026-08. The emulator computes: Self, Out float32 float16
+// bfloat16.
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -195,12 +180,9 @@ var opLinalgCross = Operator{
 	Slots: "ii-o",
 }
 
-// LinalgCross computes the cross products of vectors of three elements along Dim.
-//
-// It launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/cross/docs
+// LinalgCross computes the cross products of vectors of three elements along Dim. C:
+// aclnnLinalgCross, CANN since 8.1.RC1. The emulator computes: Self, Other, Out float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128.
 func LinalgCross(st *acl.Stream, p LinalgCrossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -219,7 +201,7 @@ func (p *LinalgCrossParams) Encode(c *Call) {
 // LinalgQrParams are the arguments, in C order.
 type LinalgQrParams struct {
 	Self *Tensor // 2 to 8 dimensions
-	Mode int64   // QrReduced, QrComplete or QrOnlyR
+	Mode QrMode
 	Q    *Tensor // output
 	R    *Tensor // output
 }
@@ -229,12 +211,9 @@ var opLinalgQr = Operator{
 	Slots: "i-oo",
 }
 
-// LinalgQr computes the QR decomposition of matrices.
-//
-// It launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/qr/docs
+// LinalgQr computes the QR decomposition of matrices. C: aclnnLinalgQr, CANN since 8.1.RC1. Not on
+// Ascend310P, Ascend950. The emulator computes: Self, Q, R float32 float16 float64 complex64
+// complex128.
 func LinalgQr(st *acl.Stream, p LinalgQrParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -245,7 +224,7 @@ func (p *LinalgQrParams) Operator() *Operator { return &opLinalgQr }
 
 func (p *LinalgQrParams) Encode(c *Call) {
 	c.Tensor(p.Self)
-	c.Int64(p.Mode)
+	c.Int64(int64(p.Mode))
 	c.Tensor(p.Q)
 	c.Tensor(p.R)
 }
@@ -261,12 +240,9 @@ var opLogdet = Operator{
 	Slots: "io",
 }
 
-// Logdet computes the natural logarithm of the determinant of square matrices.
-//
-// It launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float64 complex64 complex128. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/logdet/docs
+// Logdet computes the natural logarithm of the determinant of square matrices. C: aclnnLogdet, CANN
+// since 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Out float32 float64 complex64
+// complex128.
 func Logdet(st *acl.Stream, p LogdetParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -292,11 +268,8 @@ var opPdist = Operator{
 	Slots: "i-o",
 }
 
-// Pdist computes the distances, in the norm of order P, between each two rows.
-//
-// It launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/pdist/docs
+// Pdist computes the distances, in the norm of order P, between each two rows. C: aclnnPdist, CANN
+// since 8.1.RC1. Not on Ascend310P, Ascend950. The emulator computes: Self, Out float32 float16.
 func Pdist(st *acl.Stream, p PdistParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -323,11 +296,9 @@ var opPdistForward = Operator{
 	Slots: "iho",
 }
 
-// PdistForward computes the distances, in the norm of order PScalar, between each two rows.
-//
-// It launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/pdist/docs
+// PdistForward computes the distances, in the norm of order PScalar, between each two rows. C:
+// aclnnPdistForward, CANN since 8.1.RC1. Not on Ascend310P, Ascend950. The emulator computes: Self,
+// Out float32 float16.
 func PdistForward(st *acl.Stream, p PdistForwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -355,12 +326,9 @@ var opQr = Operator{
 	Slots: "i-oo",
 }
 
-// Qr computes the QR decomposition of matrices, reduced when Some is true.
-//
-// It launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, math/qr/docs
+// Qr computes the QR decomposition of matrices, reduced when Some is true. C: aclnnQr, CANN since
+// 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Q, R float32 float16 float64 complex64
+// complex128.
 func Qr(st *acl.Stream, p QrParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -391,11 +359,8 @@ var opRfft1D = Operator{
 }
 
 // Rfft1D computes the discrete Fourier transform of real numbers along Dim, for the frequencies
-// that are not negative.
-//
-// It launches aclRfft1D (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32. Its checks follow the document.
-// Vendor's page: hicann/ops-math, math/rfft1_d/docs
+// that are not negative. C: aclRfft1D, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// emulator computes: Self, Out float32.
 func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -425,12 +390,8 @@ var opSlogdet = Operator{
 }
 
 // Slogdet computes the sign of the determinant of square matrices, and the logarithm of its
-// absolute value.
-//
-// It launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, SignOut, LogOut float32 float64 complex64 complex128. Its checks
-// follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/slogdet/docs
+// absolute value. C: aclnnSlogdet, CANN since 8.1.RC1. The emulator computes: Self, SignOut, LogOut
+// float32 float64 complex64 complex128.
 func Slogdet(st *acl.Stream, p SlogdetParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -447,15 +408,15 @@ func (p *SlogdetParams) Encode(c *Call) {
 
 // StftParams are the arguments, in C order.
 type StftParams struct {
-	Self           *Tensor // 1 to 2 dimensions
-	WindowOptional *Tensor // optional, 1 dimension
-	Out            *Tensor // output, 3 to 4 dimensions
-	NFft           int64
-	HopLength      int64
-	WinLength      int64
-	Normalized     bool
-	Onesided       bool
-	ReturnComplex  bool
+	Self          *Tensor // 1 to 2 dimensions
+	Window        *Tensor // optional, 1 dimension
+	Out           *Tensor // output, 3 to 4 dimensions
+	NFft          int64
+	HopLength     int64
+	WinLength     int64
+	Normalized    bool
+	Onesided      bool
+	ReturnComplex bool
 }
 
 var opStft = Operator{
@@ -463,12 +424,9 @@ var opStft = Operator{
 	Slots: "iio------",
 }
 
-// Stft computes the Fourier transforms of a signal within a sliding window.
-//
-// It launches aclStft (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, WindowOptional, Out float32 float64 complex64 complex128. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-math, math/stft/docs
+// Stft computes the Fourier transforms of a signal within a sliding window. C: aclStft, CANN
+// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: Self, Window, Out float32
+// float64 complex64 complex128.
 func Stft(st *acl.Stream, p StftParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -479,7 +437,7 @@ func (p *StftParams) Operator() *Operator { return &opStft }
 
 func (p *StftParams) Encode(c *Call) {
 	c.Tensor(p.Self)
-	c.Tensor(p.WindowOptional)
+	c.Tensor(p.Window)
 	c.Tensor(p.Out)
 	c.Int64(p.NFft)
 	c.Int64(p.HopLength)
@@ -504,12 +462,9 @@ var opSvd = Operator{
 	Slots: "i--ooo",
 }
 
-// Svd computes the singular value decomposition of matrices.
-//
-// It launches aclnnSvd (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Sigma, U, V float32 float64 complex64 complex128. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/svd/docs
+// Svd computes the singular value decomposition of matrices. C: aclnnSvd, CANN since 2026-08. Not
+// on Ascend910, Ascend310P. The emulator computes: Input, Sigma, U, V float32 float64 complex64
+// complex128.
 func Svd(st *acl.Stream, p SvdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -538,13 +493,9 @@ var opTrace = Operator{
 	Slots: "io",
 }
 
-// Trace sums up the diagonal of a matrix.
-//
-// It launches aclnnTrace (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 int64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/trace/docs
+// Trace sums up the diagonal of a matrix. C: aclnnTrace, CANN since 8.1.RC1. The emulator computes:
+// Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128; Out
+// float32 float16 bfloat16 float64 int64 complex64 complex128.
 func Trace(st *acl.Stream, p TraceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -574,12 +525,9 @@ var opTriangularSolve = Operator{
 	Slots: "ii---oo",
 }
 
-// TriangularSolve solves A · x = Self for a triangular A.
-//
-// It launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, A, XOut, MOut float32 float64 complex64 complex128. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/triangular_solve/docs
+// TriangularSolve solves A · x = Self for a triangular A. C: aclnnTriangularSolve, CANN since
+// 8.1.RC1. Not on Ascend310P. The emulator computes: Self, A, XOut, MOut float32 float64 complex64
+// complex128.
 func TriangularSolve(st *acl.Stream, p TriangularSolveParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

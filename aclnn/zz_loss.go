@@ -11,8 +11,8 @@ type BinaryCrossEntropyParams struct {
 	Self      *Tensor
 	Target    *Tensor
 	Weight    *Tensor
-	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
-	Out       *Tensor // output
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor   // output
 }
 
 var opBinaryCrossEntropy = Operator{
@@ -20,12 +20,9 @@ var opBinaryCrossEntropy = Operator{
 	Slots: "iii-o",
 }
 
-// BinaryCrossEntropy computes the cross-entropy of probabilities and targets for two classes.
-//
-// It launches aclnnBinaryCrossEntropy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Target, Weight, Out float32 float16 bfloat16. Its checks follow
-// CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/binary_cross_entropy/docs
+// BinaryCrossEntropy computes the cross-entropy of probabilities and targets for two classes. C:
+// aclnnBinaryCrossEntropy, CANN since 8.1.RC1. The emulator computes: Self, Target, Weight, Out
+// float32 float16 bfloat16.
 func BinaryCrossEntropy(st *acl.Stream, p BinaryCrossEntropyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -38,18 +35,18 @@ func (p *BinaryCrossEntropyParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
 	c.Tensor(p.Weight)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // BinaryCrossEntropyBackwardParams are the arguments, in C order.
 type BinaryCrossEntropyBackwardParams struct {
-	GradOutput     *Tensor // 0 to 8 dimensions
-	Self           *Tensor // 0 to 8 dimensions
-	Target         *Tensor // 0 to 8 dimensions
-	WeightOptional *Tensor // optional, 0 to 8 dimensions
-	Reduction      int64   // ReductionNone, ReductionMean or ReductionSum
-	Out            *Tensor // output, 0 to 8 dimensions
+	GradOutput *Tensor   // 0 to 8 dimensions
+	Self       *Tensor   // 0 to 8 dimensions
+	Target     *Tensor   // 0 to 8 dimensions
+	Weight     *Tensor   // optional, 0 to 8 dimensions
+	Reduction  Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out        *Tensor   // output, 0 to 8 dimensions
 }
 
 var opBinaryCrossEntropyBackward = Operator{
@@ -57,12 +54,9 @@ var opBinaryCrossEntropyBackward = Operator{
 	Slots: "iiii-o",
 }
 
-// BinaryCrossEntropyBackward computes the gradient of BinaryCrossEntropy.
-//
-// It launches aclnnBinaryCrossEntropyBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, Target, WeightOptional, Out float32 float16 bfloat16.
-// Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/binary_cross_entropy_grad/docs
+// BinaryCrossEntropyBackward computes the gradient of BinaryCrossEntropy. C:
+// aclnnBinaryCrossEntropyBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, Self,
+// Target, Weight, Out float32 float16 bfloat16.
 func BinaryCrossEntropyBackward(st *acl.Stream, p BinaryCrossEntropyBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -75,19 +69,19 @@ func (p *BinaryCrossEntropyBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Tensor(p.WeightOptional)
-	c.Int64(p.Reduction)
+	c.Tensor(p.Weight)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // BinaryCrossEntropyWithLogitsParams are the arguments, in C order.
 type BinaryCrossEntropyWithLogitsParams struct {
-	Self              *Tensor // 1 to 8 dimensions
-	Target            *Tensor // dimensions as Self
-	WeightOptional    *Tensor // optional, 1 to 8 dimensions
-	PosWeightOptional *Tensor // optional, 1 to 8 dimensions
-	Reduction         int64   // ReductionNone, ReductionMean or ReductionSum
-	Out               *Tensor // output, dimensions as Self
+	Self      *Tensor   // 1 to 8 dimensions
+	Target    *Tensor   // dimensions as Self
+	Weight    *Tensor   // optional, 1 to 8 dimensions
+	PosWeight *Tensor   // optional, 1 to 8 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor   // output, dimensions as Self
 }
 
 var opBinaryCrossEntropyWithLogits = Operator{
@@ -95,12 +89,9 @@ var opBinaryCrossEntropyWithLogits = Operator{
 	Slots: "iiii-o",
 }
 
-// BinaryCrossEntropyWithLogits computes the cross-entropy of logits and targets for two classes.
-//
-// It launches aclnnBinaryCrossEntropyWithLogits (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Target, WeightOptional, PosWeightOptional, Out float32 float16
-// bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2/docs
+// BinaryCrossEntropyWithLogits computes the cross-entropy of logits and targets for two classes. C:
+// aclnnBinaryCrossEntropyWithLogits, CANN since 8.1.RC1. The emulator computes: Self, Target,
+// Weight, PosWeight, Out float32 float16 bfloat16.
 func BinaryCrossEntropyWithLogits(st *acl.Stream, p BinaryCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -114,21 +105,21 @@ func (p *BinaryCrossEntropyWithLogitsParams) Operator() *Operator {
 func (p *BinaryCrossEntropyWithLogitsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.PosWeightOptional)
-	c.Int64(p.Reduction)
+	c.Tensor(p.Weight)
+	c.Tensor(p.PosWeight)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // BinaryCrossEntropyWithLogitsBackwardParams are the arguments, in C order.
 type BinaryCrossEntropyWithLogitsBackwardParams struct {
-	GradOutput        *Tensor
-	Self              *Tensor // 1 to 8 dimensions
-	Target            *Tensor // dimensions as Self
-	WeightOptional    *Tensor // optional
-	PosWeightOptional *Tensor // optional
-	Reduction         int64   // ReductionNone, ReductionMean or ReductionSum
-	Out               *Tensor // output, dimensions as Self
+	GradOutput *Tensor
+	Self       *Tensor   // 1 to 8 dimensions
+	Target     *Tensor   // dimensions as Self
+	Weight     *Tensor   // optional
+	PosWeight  *Tensor   // optional
+	Reduction  Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out        *Tensor   // output, dimensions as Self
 }
 
 var opBinaryCrossEntropyWithLogitsBackward = Operator{
@@ -136,12 +127,9 @@ var opBinaryCrossEntropyWithLogitsBackward = Operator{
 	Slots: "iiiii-o",
 }
 
-// BinaryCrossEntropyWithLogitsBackward computes the gradient of BinaryCrossEntropyWithLogits.
-//
-// It launches aclnnBinaryCrossEntropyWithLogitsBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, Target, WeightOptional, PosWeightOptional, Out float32
-// float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_grad_v2/docs
+// BinaryCrossEntropyWithLogitsBackward computes the gradient of BinaryCrossEntropyWithLogits. C:
+// aclnnBinaryCrossEntropyWithLogitsBackward, CANN since 8.1.RC1. The emulator computes: GradOutput,
+// Self, Target, Weight, PosWeight, Out float32 float16 bfloat16.
 func BinaryCrossEntropyWithLogitsBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -156,21 +144,21 @@ func (p *BinaryCrossEntropyWithLogitsBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.PosWeightOptional)
-	c.Int64(p.Reduction)
+	c.Tensor(p.Weight)
+	c.Tensor(p.PosWeight)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // BinaryCrossEntropyWithLogitsTargetBackwardParams are the arguments, in C order.
 type BinaryCrossEntropyWithLogitsTargetBackwardParams struct {
-	GradOutput        *Tensor // 1 to 8 dimensions
-	Self              *Tensor // 1 to 8 dimensions
-	Target            *Tensor // dimensions as Self
-	WeightOptional    *Tensor // optional, 1 to 8 dimensions
-	PosWeightOptional *Tensor // optional, 1 to 8 dimensions
-	Reduction         int64   // ReductionNone, ReductionMean or ReductionSum
-	GradTarget        *Tensor // output, dimensions as Self
+	GradOutput *Tensor   // 1 to 8 dimensions
+	Self       *Tensor   // 1 to 8 dimensions
+	Target     *Tensor   // dimensions as Self
+	Weight     *Tensor   // optional, 1 to 8 dimensions
+	PosWeight  *Tensor   // optional, 1 to 8 dimensions
+	Reduction  Reduction // ReductionNone, ReductionMean or ReductionSum
+	GradTarget *Tensor   // output, dimensions as Self
 }
 
 var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
@@ -179,13 +167,9 @@ var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
 }
 
 // BinaryCrossEntropyWithLogitsTargetBackward computes the gradient of BinaryCrossEntropyWithLogits
-// for its target.
-//
-// It launches aclnnBinaryCrossEntropyWithLogitsTargetBackward (libopapi, CANN 8.1.RC1 and 2026-08)
-// on st.
-// The emulator verified: GradOutput, Self, WeightOptional, PosWeightOptional, GradTarget float32
-// float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
+// for its target. C: aclnnBinaryCrossEntropyWithLogitsTargetBackward, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P. The emulator computes: GradOutput, Self, Weight, PosWeight, GradTarget
+// float32 float16 bfloat16.
 func BinaryCrossEntropyWithLogitsTargetBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsTargetBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -200,9 +184,9 @@ func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.PosWeightOptional)
-	c.Int64(p.Reduction)
+	c.Tensor(p.Weight)
+	c.Tensor(p.PosWeight)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.GradTarget)
 }
 
@@ -210,9 +194,9 @@ func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) Encode(c *Call) {
 type CrossEntropyLossParams struct {
 	Input                  *Tensor
 	Target                 *Tensor
-	WeightOptional         *Tensor // optional, (C)
-	ReductionOptional      string  // optional, "none", "mean" or "sum"
-	IgnoreIndex            int64   // the label that counts for nothing
+	Weight                 *Tensor       // optional, (C)
+	Reduction              ReductionName // optional
+	IgnoreIndex            int64         // the label that counts for nothing
 	LabelSmoothing         float64
 	LseSquareScaleForZloss float64
 	ReturnZloss            bool
@@ -228,13 +212,9 @@ var opCrossEntropyLoss = Operator{
 }
 
 // CrossEntropyLoss computes the cross-entropy of logits and class labels, and the logarithms of the
-// probabilities.
-//
-// It launches aclnnCrossEntropyLoss (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Input, LogProbOut float32 float16 bfloat16; Target int32 int64;
-// WeightOptional float32; LossOut float32 float16 bfloat16 float64 integers bool. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, loss/cross_entropy_loss/docs
+// probabilities. C: aclnnCrossEntropyLoss, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// emulator computes: Input, LogProbOut float32 float16 bfloat16; Target int32 int64; Weight
+// float32; LossOut float32 float16 bfloat16 float64 integers bool.
 func CrossEntropyLoss(st *acl.Stream, p CrossEntropyLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -246,8 +226,8 @@ func (p *CrossEntropyLossParams) Operator() *Operator { return &opCrossEntropyLo
 func (p *CrossEntropyLossParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Target)
-	c.Tensor(p.WeightOptional)
-	c.OptStr(p.ReductionOptional)
+	c.Tensor(p.Weight)
+	c.OptStr(string(p.Reduction))
 	c.Int64(p.IgnoreIndex)
 	c.Float64(p.LabelSmoothing)
 	c.Float64(p.LseSquareScaleForZloss)
@@ -262,12 +242,12 @@ func (p *CrossEntropyLossParams) Encode(c *Call) {
 type CrossEntropyLossGradParams struct {
 	GradLoss               *Tensor
 	LogProb                *Tensor
-	Target                 *Tensor // (N)
-	WeightOptional         *Tensor // optional, (C)
-	GradZlossOptional      *Tensor // optional, (N)
-	LseForZlossOptional    *Tensor // optional, (N)
-	ReductionOptional      string  // optional, "none", "mean" or "sum"
-	IgnoreIndex            int64   // the label that counts for nothing
+	Target                 *Tensor       // (N)
+	Weight                 *Tensor       // optional, (C)
+	GradZloss              *Tensor       // optional, (N)
+	LseForZloss            *Tensor       // optional, (N)
+	Reduction              ReductionName // optional
+	IgnoreIndex            int64         // the label that counts for nothing
 	LabelSmoothing         float64
 	LseSquareScaleForZloss float64
 	Out                    *Tensor // output, (N,C)
@@ -278,13 +258,10 @@ var opCrossEntropyLossGrad = Operator{
 	Slots: "iiiiii----o",
 }
 
-// CrossEntropyLossGrad computes the gradient of CrossEntropyLoss.
-//
-// It launches aclnnCrossEntropyLossGrad (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradLoss float32 float16 bfloat16 float64 integers bool; LogProb, Out
-// float32 float16 bfloat16; Target int32 int64; WeightOptional float32. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-nn, loss/cross_entropy_loss_grad/docs
+// CrossEntropyLossGrad computes the gradient of CrossEntropyLoss. C: aclnnCrossEntropyLossGrad,
+// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: GradLoss float32 float16
+// bfloat16 float64 integers bool; LogProb, Out float32 float16 bfloat16; Target int32 int64; Weight
+// float32.
 func CrossEntropyLossGrad(st *acl.Stream, p CrossEntropyLossGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -297,10 +274,10 @@ func (p *CrossEntropyLossGradParams) Encode(c *Call) {
 	c.Tensor(p.GradLoss)
 	c.Tensor(p.LogProb)
 	c.Tensor(p.Target)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.GradZlossOptional)
-	c.Tensor(p.LseForZlossOptional)
-	c.OptStr(p.ReductionOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.GradZloss)
+	c.Tensor(p.LseForZloss)
+	c.OptStr(string(p.Reduction))
 	c.Int64(p.IgnoreIndex)
 	c.Float64(p.LabelSmoothing)
 	c.Float64(p.LseSquareScaleForZloss)
@@ -325,13 +302,9 @@ var opCtcLoss = Operator{
 }
 
 // CtcLoss computes the loss of connectionist temporal classification: the negative log likelihood
-// of all alignments.
-//
-// It launches aclnnCtcLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: LogProbs, NegLogLikelihoodOut, LogAlphaOut float32 float16 bfloat16
-// float64; Targets float32 float16 int32 int64 bool. Its checks follow CANN's source, 5 of them in
-// part.
-// Vendor's page: hicann/ops-nn, loss/ctc_loss_v2/docs
+// of all alignments. C: aclnnCtcLoss, CANN since 8.1.RC1. The emulator computes: LogProbs,
+// NegLogLikelihoodOut, LogAlphaOut float32 float16 bfloat16 float64; Targets float32 float16 int32
+// int64 bool.
 func CtcLoss(st *acl.Stream, p CtcLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -370,13 +343,9 @@ var opCtcLossBackward = Operator{
 	Slots: "iiihhii--o",
 }
 
-// CtcLossBackward computes the gradient of CtcLoss.
-//
-// It launches aclnnCtcLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOut, LogProbs, NegLogLikelihood, LogAlpha, Out float32 float16
-// bfloat16 float64; Targets float32 float16 int32 int64 bool. Its checks follow CANN's source, 5 of
-// them in part.
-// Vendor's page: hicann/ops-nn, loss/ctc_loss_v2_grad/docs
+// CtcLossBackward computes the gradient of CtcLoss. C: aclnnCtcLossBackward, CANN since 8.1.RC1.
+// The emulator computes: GradOut, LogProbs, NegLogLikelihood, LogAlpha, Out float32 float16
+// bfloat16 float64; Targets float32 float16 int32 int64 bool.
 func CtcLossBackward(st *acl.Stream, p CtcLossBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -400,15 +369,15 @@ func (p *CtcLossBackwardParams) Encode(c *Call) {
 
 // FusedCrossEntropyLossWithMaxSumParams are the arguments, in C order.
 type FusedCrossEntropyLossWithMaxSumParams struct {
-	LogitsMax                   *Tensor // 1 dimension
-	SumExpLogits                *Tensor // 1 dimension
-	PredictedLogits             *Tensor // 1 dimension
-	LabelSmoothing              float32
-	InputOptional               *Tensor // optional
-	WeightOptional              *Tensor // optional
-	VocabParallelLogitsOptional *Tensor // optional, 2 dimensions
-	LossOut                     *Tensor // output, 1 dimension
-	SoftMaxOutOptional          *Tensor // optional output, 2 dimensions
+	LogitsMax           *Tensor // 1 dimension
+	SumExpLogits        *Tensor // 1 dimension
+	PredictedLogits     *Tensor // 1 dimension
+	LabelSmoothing      float32
+	Input               *Tensor // optional
+	Weight              *Tensor // optional
+	VocabParallelLogits *Tensor // optional, 2 dimensions
+	LossOut             *Tensor // output, 1 dimension
+	SoftMaxOut          *Tensor // optional output, 2 dimensions
 }
 
 var opFusedCrossEntropyLossWithMaxSum = Operator{
@@ -417,12 +386,9 @@ var opFusedCrossEntropyLossWithMaxSum = Operator{
 }
 
 // FusedCrossEntropyLossWithMaxSum computes the cross-entropy from maxima and sums that the shards
-// of a vocabulary gave.
-//
-// It launches aclnnFusedCrossEntropyLossWithMaxSum (libopapi, CANN 2026-08) on st.
-// The emulator verified: LogitsMax, SumExpLogits, PredictedLogits, LossOut, SoftMaxOutOptional
-// float32; VocabParallelLogitsOptional float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/fused_cross_entropy_loss_with_max_sum/docs
+// of a vocabulary gave. C: aclnnFusedCrossEntropyLossWithMaxSum, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: LogitsMax, SumExpLogits, PredictedLogits, LossOut,
+// SoftMaxOut float32; VocabParallelLogits float32 float16 bfloat16.
 func FusedCrossEntropyLossWithMaxSum(st *acl.Stream, p FusedCrossEntropyLossWithMaxSumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -438,26 +404,26 @@ func (p *FusedCrossEntropyLossWithMaxSumParams) Encode(c *Call) {
 	c.Tensor(p.SumExpLogits)
 	c.Tensor(p.PredictedLogits)
 	c.Float32(p.LabelSmoothing)
-	c.Tensor(p.InputOptional)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.VocabParallelLogitsOptional)
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.VocabParallelLogits)
 	c.Tensor(p.LossOut)
-	c.Tensor(p.SoftMaxOutOptional)
+	c.Tensor(p.SoftMaxOut)
 }
 
 // FusedLinearCrossEntropyLossGradParams are the arguments, in C order.
 type FusedLinearCrossEntropyLossGradParams struct {
-	Grad                 *Tensor // 1 dimension
-	Input                *Tensor // 2 dimensions
-	Weight               *Tensor // 2 dimensions
-	TargetMask           *Tensor // 1 dimension
-	MaskedTarget         *Tensor // 1 dimension
-	LabelSmoothing       float32
-	LogitsMaxOptional    *Tensor // optional, 1 dimension
-	SumExpLogitsOptional *Tensor // optional, 1 dimension
-	SoftmaxOptional      *Tensor // optional, 2 dimensions
-	InputGradOut         *Tensor // output, 2 dimensions
-	WeightGradOut        *Tensor // output, 2 dimensions
+	Grad           *Tensor // 1 dimension
+	Input          *Tensor // 2 dimensions
+	Weight         *Tensor // 2 dimensions
+	TargetMask     *Tensor // 1 dimension
+	MaskedTarget   *Tensor // 1 dimension
+	LabelSmoothing float32
+	LogitsMax      *Tensor // optional, 1 dimension
+	SumExpLogits   *Tensor // optional, 1 dimension
+	Softmax        *Tensor // optional, 2 dimensions
+	InputGradOut   *Tensor // output, 2 dimensions
+	WeightGradOut  *Tensor // output, 2 dimensions
 }
 
 var opFusedLinearCrossEntropyLossGrad = Operator{
@@ -466,13 +432,10 @@ var opFusedLinearCrossEntropyLossGrad = Operator{
 }
 
 // FusedLinearCrossEntropyLossGrad computes the gradients of a shard's input and weight for the
-// cross-entropy of a sharded vocabulary.
-//
-// It launches aclnnFusedLinearCrossEntropyLossGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: Grad, LogitsMaxOptional, SumExpLogitsOptional, SoftmaxOptional float32;
-// Input, Weight, InputGradOut, WeightGradOut float16 bfloat16; TargetMask uint8; MaskedTarget int32
-// int64. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/fused_linear_cross_entropy_loss_grad/docs
+// cross-entropy of a sharded vocabulary. C: aclnnFusedLinearCrossEntropyLossGrad, CANN since
+// 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Grad, LogitsMax,
+// SumExpLogits, Softmax float32; Input, Weight, InputGradOut, WeightGradOut float16 bfloat16;
+// TargetMask uint8; MaskedTarget int32 int64.
 func FusedLinearCrossEntropyLossGrad(st *acl.Stream, p FusedLinearCrossEntropyLossGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -490,26 +453,26 @@ func (p *FusedLinearCrossEntropyLossGradParams) Encode(c *Call) {
 	c.Tensor(p.TargetMask)
 	c.Tensor(p.MaskedTarget)
 	c.Float32(p.LabelSmoothing)
-	c.Tensor(p.LogitsMaxOptional)
-	c.Tensor(p.SumExpLogitsOptional)
-	c.Tensor(p.SoftmaxOptional)
+	c.Tensor(p.LogitsMax)
+	c.Tensor(p.SumExpLogits)
+	c.Tensor(p.Softmax)
 	c.Tensor(p.InputGradOut)
 	c.Tensor(p.WeightGradOut)
 }
 
 // FusedLinearOnlineMaxSumParams are the arguments, in C order.
 type FusedLinearOnlineMaxSumParams struct {
-	Input                          *Tensor // 2 dimensions
-	Weight                         *Tensor // 2 dimensions
-	Target                         *Tensor // 1 dimension
-	VocabStartIndex                int64
-	VocabEndIndex                  int64
-	LogitsMaxLocalOut              *Tensor // output, 1 dimension
-	SumExpLogitsLocalOut           *Tensor // output, 1 dimension
-	PredictedLogitsLocalOut        *Tensor // output, 1 dimension
-	TargetMaskOut                  *Tensor // output, 1 dimension
-	MaskedTargetOut                *Tensor // output, 1 dimension
-	VocabParallelLogitsOutOptional *Tensor // optional output, 2 dimensions
+	Input                   *Tensor // 2 dimensions
+	Weight                  *Tensor // 2 dimensions
+	Target                  *Tensor // 1 dimension
+	VocabStartIndex         int64
+	VocabEndIndex           int64
+	LogitsMaxLocalOut       *Tensor // output, 1 dimension
+	SumExpLogitsLocalOut    *Tensor // output, 1 dimension
+	PredictedLogitsLocalOut *Tensor // output, 1 dimension
+	TargetMaskOut           *Tensor // output, 1 dimension
+	MaskedTargetOut         *Tensor // output, 1 dimension
+	VocabParallelLogitsOut  *Tensor // optional output, 2 dimensions
 }
 
 var opFusedLinearOnlineMaxSum = Operator{
@@ -518,13 +481,10 @@ var opFusedLinearOnlineMaxSum = Operator{
 }
 
 // FusedLinearOnlineMaxSum computes the logits of a shard of the vocabulary, their maxima and sums
-// of exponentials, and the logit of the target.
-//
-// It launches aclnnFusedLinearOnlineMaxSum (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Weight, VocabParallelLogitsOutOptional float16 bfloat16; Target,
-// MaskedTargetOut int32 int64; LogitsMaxLocalOut, SumExpLogitsLocalOut, PredictedLogitsLocalOut
-// float32; TargetMaskOut uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, matmul/fused_linear_online_max_sum/docs
+// of exponentials, and the logit of the target. C: aclnnFusedLinearOnlineMaxSum, CANN since
+// 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Input, Weight,
+// VocabParallelLogitsOut float16 bfloat16; Target, MaskedTargetOut int32 int64; LogitsMaxLocalOut,
+// SumExpLogitsLocalOut, PredictedLogitsLocalOut float32; TargetMaskOut uint8.
 func FusedLinearOnlineMaxSum(st *acl.Stream, p FusedLinearOnlineMaxSumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -544,14 +504,14 @@ func (p *FusedLinearOnlineMaxSumParams) Encode(c *Call) {
 	c.Tensor(p.PredictedLogitsLocalOut)
 	c.Tensor(p.TargetMaskOut)
 	c.Tensor(p.MaskedTargetOut)
-	c.Tensor(p.VocabParallelLogitsOutOptional)
+	c.Tensor(p.VocabParallelLogitsOut)
 }
 
 // KlDivParams are the arguments, in C order.
 type KlDivParams struct {
-	Self      *Tensor // 0 to 8 dimensions
-	Target    *Tensor // 0 to 8 dimensions
-	Reduction int64   // ReductionNone, ReductionMean, ReductionSum or 3, the sum over the batch size
+	Self      *Tensor   // 0 to 8 dimensions
+	Target    *Tensor   // 0 to 8 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean, ReductionSum or ReductionBatchMean
 	LogTarget bool
 	Out       *Tensor // output, 0 to 8 dimensions
 }
@@ -561,12 +521,8 @@ var opKlDiv = Operator{
 	Slots: "ii--o",
 }
 
-// KlDiv computes the Kullback–Leibler divergence of a target from log-probabilities.
-//
-// It launches aclnnKlDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
-// source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/kl_div_v2/docs
+// KlDiv computes the Kullback–Leibler divergence of a target from log-probabilities. C: aclnnKlDiv,
+// CANN since 8.1.RC1. The emulator computes: Self, Target, Out float32 float16 bfloat16.
 func KlDiv(st *acl.Stream, p KlDivParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -578,17 +534,17 @@ func (p *KlDivParams) Operator() *Operator { return &opKlDiv }
 func (p *KlDivParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Bool(p.LogTarget)
 	c.Tensor(p.Out)
 }
 
 // KlDivBackwardParams are the arguments, in C order.
 type KlDivBackwardParams struct {
-	GradOutput *Tensor // 1 to 8 dimensions
-	Self       *Tensor // 1 to 8 dimensions
-	Target     *Tensor // 1 to 8 dimensions
-	Reduction  int64   // ReductionNone, ReductionMean, ReductionSum or 3, the sum over the batch size
+	GradOutput *Tensor   // 1 to 8 dimensions
+	Self       *Tensor   // 1 to 8 dimensions
+	Target     *Tensor   // 1 to 8 dimensions
+	Reduction  Reduction // ReductionNone, ReductionMean, ReductionSum or ReductionBatchMean
 	LogTarget  bool
 	Out        *Tensor // output, 1 to 8 dimensions
 }
@@ -598,12 +554,8 @@ var opKlDivBackward = Operator{
 	Slots: "iii--o",
 }
 
-// KlDivBackward computes the gradient of KlDiv.
-//
-// It launches aclnnKlDivBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Target, Out float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, loss/kl_div_loss_grad/docs
+// KlDivBackward computes the gradient of KlDiv. C: aclnnKlDivBackward, CANN since 8.1.RC1. The
+// emulator computes: GradOutput, Target, Out float32 float16 bfloat16.
 func KlDivBackward(st *acl.Stream, p KlDivBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -616,17 +568,17 @@ func (p *KlDivBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Bool(p.LogTarget)
 	c.Tensor(p.Out)
 }
 
 // KlDivTargetBackwardParams are the arguments, in C order.
 type KlDivTargetBackwardParams struct {
-	GradOutput *Tensor // 1 to 8 dimensions
-	Self       *Tensor // 1 to 8 dimensions
-	Target     *Tensor // 1 to 8 dimensions
-	Reduction  int64   // ReductionNone, ReductionMean, ReductionSum or 3, the sum over the batch size
+	GradOutput *Tensor   // 1 to 8 dimensions
+	Self       *Tensor   // 1 to 8 dimensions
+	Target     *Tensor   // 1 to 8 dimensions
+	Reduction  Reduction // ReductionNone, ReductionMean, ReductionSum or ReductionBatchMean
 	LogTarget  bool
 	GradTarget *Tensor // output, 1 to 8 dimensions
 }
@@ -636,12 +588,9 @@ var opKlDivTargetBackward = Operator{
 	Slots: "iii--o",
 }
 
-// KlDivTargetBackward computes the gradient of KlDiv for its target.
-//
-// It launches aclnnKlDivTargetBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOutput, Self, Target, GradTarget float32 float16 bfloat16. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/kl_div_target_loss_grad/docs
+// KlDivTargetBackward computes the gradient of KlDiv for its target. C: aclnnKlDivTargetBackward,
+// CANN since 2026-08. The emulator computes: GradOutput, Self, Target, GradTarget float32 float16
+// bfloat16.
 func KlDivTargetBackward(st *acl.Stream, p KlDivTargetBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -654,17 +603,17 @@ func (p *KlDivTargetBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Bool(p.LogTarget)
 	c.Tensor(p.GradTarget)
 }
 
 // L1LossParams are the arguments, in C order.
 type L1LossParams struct {
-	Self      *Tensor // 1 to 8 dimensions
-	Target    *Tensor // 1 to 8 dimensions
-	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
-	Out       *Tensor // output, 0 to 8 dimensions
+	Self      *Tensor   // 1 to 8 dimensions
+	Target    *Tensor   // 1 to 8 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor   // output, 0 to 8 dimensions
 }
 
 var opL1Loss = Operator{
@@ -672,12 +621,8 @@ var opL1Loss = Operator{
 	Slots: "ii-o",
 }
 
-// L1Loss computes the absolute difference of input and target.
-//
-// It launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16 int64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, loss/lp_loss/docs
+// L1Loss computes the absolute difference of input and target. C: aclnnL1Loss, CANN since 8.1.RC1.
+// The emulator computes: Self, Target, Out float32 float16 bfloat16 int64.
 func L1Loss(st *acl.Stream, p L1LossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -689,17 +634,17 @@ func (p *L1LossParams) Operator() *Operator { return &opL1Loss }
 func (p *L1LossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // L1LossBackwardParams are the arguments, in C order.
 type L1LossBackwardParams struct {
-	GradOutput *Tensor // 1 to 8 dimensions
-	Self       *Tensor // 1 to 8 dimensions
-	Target     *Tensor // 1 to 8 dimensions
-	Reduction  int64   // ReductionNone, ReductionMean or ReductionSum
-	GradInput  *Tensor // output, 1 to 8 dimensions
+	GradOutput *Tensor   // 1 to 8 dimensions
+	Self       *Tensor   // 1 to 8 dimensions
+	Target     *Tensor   // 1 to 8 dimensions
+	Reduction  Reduction // ReductionNone, ReductionMean or ReductionSum
+	GradInput  *Tensor   // output, 1 to 8 dimensions
 }
 
 var opL1LossBackward = Operator{
@@ -707,12 +652,8 @@ var opL1LossBackward = Operator{
 	Slots: "iii-o",
 }
 
-// L1LossBackward computes the gradient of L1Loss.
-//
-// It launches aclnnL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, Target, GradInput float32 float16 bfloat16. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/l1_loss_grad/docs
+// L1LossBackward computes the gradient of L1Loss. C: aclnnL1LossBackward, CANN since 8.1.RC1. The
+// emulator computes: GradOutput, Self, Target, GradInput float32 float16 bfloat16.
 func L1LossBackward(st *acl.Stream, p L1LossBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -725,16 +666,16 @@ func (p *L1LossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.GradInput)
 }
 
 // MseLossParams are the arguments, in C order.
 type MseLossParams struct {
-	Self      *Tensor // 1 to 8 dimensions
-	Target    *Tensor // 1 to 8 dimensions
-	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
-	Out       *Tensor // output, 1 to 8 dimensions
+	Self      *Tensor   // 1 to 8 dimensions
+	Target    *Tensor   // 1 to 8 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor   // output, 1 to 8 dimensions
 }
 
 var opMseLoss = Operator{
@@ -742,12 +683,8 @@ var opMseLoss = Operator{
 	Slots: "ii-o",
 }
 
-// MseLoss computes the squared difference of input and target.
-//
-// It launches aclnnMseLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, loss/mse_loss/docs
+// MseLoss computes the squared difference of input and target. C: aclnnMseLoss, CANN since 8.1.RC1.
+// The emulator computes: Self, Target, Out float32 float16 bfloat16.
 func MseLoss(st *acl.Stream, p MseLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -759,17 +696,17 @@ func (p *MseLossParams) Operator() *Operator { return &opMseLoss }
 func (p *MseLossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // MseLossBackwardParams are the arguments, in C order.
 type MseLossBackwardParams struct {
-	GradOutput *Tensor // 1 to 8 dimensions
-	Self       *Tensor // 1 to 8 dimensions
-	Target     *Tensor // 1 to 8 dimensions
-	Reduction  int64   // ReductionNone, ReductionMean or ReductionSum
-	Out        *Tensor // output, 1 to 8 dimensions
+	GradOutput *Tensor   // 1 to 8 dimensions
+	Self       *Tensor   // 1 to 8 dimensions
+	Target     *Tensor   // 1 to 8 dimensions
+	Reduction  Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out        *Tensor   // output, 1 to 8 dimensions
 }
 
 var opMseLossBackward = Operator{
@@ -777,12 +714,8 @@ var opMseLossBackward = Operator{
 	Slots: "iii-o",
 }
 
-// MseLossBackward computes the gradient of MseLoss.
-//
-// It launches aclnnMseLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, loss/mse_loss_grad_v2/docs
+// MseLossBackward computes the gradient of MseLoss. C: aclnnMseLossBackward, CANN since 8.1.RC1.
+// The emulator computes: GradOutput, Self, Target, Out float32 float16 bfloat16.
 func MseLossBackward(st *acl.Stream, p MseLossBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -795,16 +728,16 @@ func (p *MseLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // MseLossOutParams are the arguments, in C order.
 type MseLossOutParams struct {
-	Self      *Tensor // 1 to 8 dimensions
-	Target    *Tensor // 1 to 8 dimensions
-	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
-	Out       *Tensor // output, 1 to 8 dimensions
+	Self      *Tensor   // 1 to 8 dimensions
+	Target    *Tensor   // 1 to 8 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor   // output, 1 to 8 dimensions
 }
 
 var opMseLossOut = Operator{
@@ -812,12 +745,8 @@ var opMseLossOut = Operator{
 	Slots: "ii-o",
 }
 
-// MseLossOut computes the squared difference of input and target.
-//
-// It launches aclnnMseLossOut (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/mse_loss/docs
+// MseLossOut computes the squared difference of input and target. C: aclnnMseLossOut, CANN since
+// 8.1.RC1. The emulator computes: Self, Target, Out float32 float16 bfloat16.
 func MseLossOut(st *acl.Stream, p MseLossOutParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -829,17 +758,17 @@ func (p *MseLossOutParams) Operator() *Operator { return &opMseLossOut }
 func (p *MseLossOutParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // MultilabelMarginLossParams are the arguments, in C order.
 type MultilabelMarginLossParams struct {
-	Self      *Tensor // 1 or 2 dimensions
-	Target    *Tensor // 1 or 2 dimensions
-	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
-	Out       *Tensor // output, 0 or 1 dimensions
-	IsTarget  *Tensor // output, 1 or 2 dimensions
+	Self      *Tensor   // 1 or 2 dimensions
+	Target    *Tensor   // 1 or 2 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor   // output, 0 or 1 dimensions
+	IsTarget  *Tensor   // output, 1 or 2 dimensions
 }
 
 var opMultilabelMarginLoss = Operator{
@@ -848,12 +777,8 @@ var opMultilabelMarginLoss = Operator{
 }
 
 // MultilabelMarginLoss computes the hinge loss between the labels of each sample, which end with
-// −1, and the other classes.
-//
-// It launches aclnnMultilabelMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out, IsTarget float32 float16 bfloat16; Target int32 int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/multilabel_margin_loss/docs
+// −1, and the other classes. C: aclnnMultilabelMarginLoss, CANN since 8.1.RC1. The emulator
+// computes: Self, Out, IsTarget float32 float16 bfloat16; Target int32 int64.
 func MultilabelMarginLoss(st *acl.Stream, p MultilabelMarginLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -865,7 +790,7 @@ func (p *MultilabelMarginLossParams) Operator() *Operator { return &opMultilabel
 func (p *MultilabelMarginLossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 	c.Tensor(p.IsTarget)
 }
@@ -874,11 +799,11 @@ func (p *MultilabelMarginLossParams) Encode(c *Call) {
 type NLLLossParams struct {
 	Self           *Tensor
 	Target         *Tensor
-	Weight         *Tensor // (C)
-	Reduction      int64   // ReductionNone, ReductionMean or ReductionSum
-	IgnoreIndex    int64   // the label that counts for nothing
-	Out            *Tensor // output
-	TotalWeightOut *Tensor // output
+	Weight         *Tensor   // (C)
+	Reduction      Reduction // ReductionNone, ReductionMean or ReductionSum
+	IgnoreIndex    int64     // the label that counts for nothing
+	Out            *Tensor   // output
+	TotalWeightOut *Tensor   // output
 }
 
 var opNLLLoss = Operator{
@@ -887,11 +812,8 @@ var opNLLLoss = Operator{
 }
 
 // NLLLoss computes the negative log likelihood: minus the weighted log-probability of each target.
-//
-// It launches aclnnNLLLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16; Target int32
-// int64 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/nll_loss/docs
+// C: aclnnNLLLoss, CANN since 8.1.RC1. The emulator computes: Self, Weight, Out, TotalWeightOut
+// float32 float16 bfloat16; Target int32 int64 uint8.
 func NLLLoss(st *acl.Stream, p NLLLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -904,7 +826,7 @@ func (p *NLLLossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
 	c.Tensor(p.Weight)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Int64(p.IgnoreIndex)
 	c.Tensor(p.Out)
 	c.Tensor(p.TotalWeightOut)
@@ -912,13 +834,13 @@ func (p *NLLLossParams) Encode(c *Call) {
 
 // NLLLoss2dParams are the arguments, in C order.
 type NLLLoss2dParams struct {
-	Self           *Tensor // 4 dimensions
-	Target         *Tensor // 3 dimensions
-	Weight         *Tensor // (C)
-	Reduction      int64   // ReductionNone, ReductionMean or ReductionSum
-	IgnoreIndex    int64   // the label that counts for nothing
-	Out            *Tensor // output
-	TotalWeightOut *Tensor // output
+	Self           *Tensor   // 4 dimensions
+	Target         *Tensor   // 3 dimensions
+	Weight         *Tensor   // (C)
+	Reduction      Reduction // ReductionNone, ReductionMean or ReductionSum
+	IgnoreIndex    int64     // the label that counts for nothing
+	Out            *Tensor   // output
+	TotalWeightOut *Tensor   // output
 }
 
 var opNLLLoss2d = Operator{
@@ -926,12 +848,9 @@ var opNLLLoss2d = Operator{
 	Slots: "iii--oo",
 }
 
-// NLLLoss2d computes the negative log likelihood of each pixel's target.
-//
-// It launches aclnnNLLLoss2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16; Target int32
-// int64 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/nll_loss/docs
+// NLLLoss2d computes the negative log likelihood of each pixel's target. C: aclnnNLLLoss2d, CANN
+// since 8.1.RC1. The emulator computes: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16;
+// Target int32 int64 uint8.
 func NLLLoss2d(st *acl.Stream, p NLLLoss2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -944,7 +863,7 @@ func (p *NLLLoss2dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
 	c.Tensor(p.Weight)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Int64(p.IgnoreIndex)
 	c.Tensor(p.Out)
 	c.Tensor(p.TotalWeightOut)
@@ -955,11 +874,11 @@ type NLLLoss2dBackwardParams struct {
 	GradOutput  *Tensor
 	Self        *Tensor
 	Target      *Tensor
-	Weight      *Tensor // (C)
-	Reduction   int64   // ReductionNone, ReductionMean or ReductionSum
-	IgnoreIndex int64   // the label that counts for nothing
-	TotalWeight *Tensor // (1)
-	Out         *Tensor // output
+	Weight      *Tensor   // (C)
+	Reduction   Reduction // ReductionNone, ReductionMean or ReductionSum
+	IgnoreIndex int64     // the label that counts for nothing
+	TotalWeight *Tensor   // (1)
+	Out         *Tensor   // output
 }
 
 var opNLLLoss2dBackward = Operator{
@@ -967,12 +886,9 @@ var opNLLLoss2dBackward = Operator{
 	Slots: "iiii--io",
 }
 
-// NLLLoss2dBackward computes the gradient of NLLLoss2d.
-//
-// It launches aclnnNLLLoss2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
-// uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs
+// NLLLoss2dBackward computes the gradient of NLLLoss2d. C: aclnnNLLLoss2dBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput, Weight, Out float32 float16 bfloat16; Target int32
+// int64 uint8.
 func NLLLoss2dBackward(st *acl.Stream, p NLLLoss2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -986,7 +902,7 @@ func (p *NLLLoss2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
 	c.Tensor(p.Weight)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Int64(p.IgnoreIndex)
 	c.Tensor(p.TotalWeight)
 	c.Tensor(p.Out)
@@ -997,11 +913,11 @@ type NLLLossBackwardParams struct {
 	GradOutput  *Tensor
 	Self        *Tensor
 	Target      *Tensor
-	Weight      *Tensor // (C)
-	Reduction   int64   // ReductionNone, ReductionMean or ReductionSum
-	IgnoreIndex int64   // the label that counts for nothing
-	TotalWeight *Tensor // (1)
-	Out         *Tensor // output
+	Weight      *Tensor   // (C)
+	Reduction   Reduction // ReductionNone, ReductionMean or ReductionSum
+	IgnoreIndex int64     // the label that counts for nothing
+	TotalWeight *Tensor   // (1)
+	Out         *Tensor   // output
 }
 
 var opNLLLossBackward = Operator{
@@ -1009,12 +925,9 @@ var opNLLLossBackward = Operator{
 	Slots: "iiii--io",
 }
 
-// NLLLossBackward computes the gradient of NLLLoss.
-//
-// It launches aclnnNLLLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
-// uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs
+// NLLLossBackward computes the gradient of NLLLoss. C: aclnnNLLLossBackward, CANN since 8.1.RC1.
+// The emulator computes: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
+// uint8.
 func NLLLossBackward(st *acl.Stream, p NLLLossBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1028,7 +941,7 @@ func (p *NLLLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
 	c.Tensor(p.Weight)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Int64(p.IgnoreIndex)
 	c.Tensor(p.TotalWeight)
 	c.Tensor(p.Out)
@@ -1036,9 +949,9 @@ func (p *NLLLossBackwardParams) Encode(c *Call) {
 
 // SmoothL1LossParams are the arguments, in C order.
 type SmoothL1LossParams struct {
-	Self      *Tensor // 1 to 8 dimensions
-	Target    *Tensor // 1 to 8 dimensions
-	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
+	Self      *Tensor   // 1 to 8 dimensions
+	Target    *Tensor   // 1 to 8 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
 	Beta      float32
 	Result    *Tensor // output, 1 to 8 dimensions
 }
@@ -1049,12 +962,8 @@ var opSmoothL1Loss = Operator{
 }
 
 // SmoothL1Loss computes half the squared difference over Beta where the difference is below Beta,
-// the absolute one less Beta / 2 elsewhere.
-//
-// It launches aclnnSmoothL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Target, Result float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_v2/docs
+// the absolute one less Beta / 2 elsewhere. C: aclnnSmoothL1Loss, CANN since 8.1.RC1. The emulator
+// computes: Self, Target, Result float32 float16 bfloat16.
 func SmoothL1Loss(st *acl.Stream, p SmoothL1LossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1066,17 +975,17 @@ func (p *SmoothL1LossParams) Operator() *Operator { return &opSmoothL1Loss }
 func (p *SmoothL1LossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Float32(p.Beta)
 	c.Tensor(p.Result)
 }
 
 // SmoothL1LossBackwardParams are the arguments, in C order.
 type SmoothL1LossBackwardParams struct {
-	GradOut   *Tensor // 1 to 8 dimensions
-	Self      *Tensor // 1 to 8 dimensions
-	Target    *Tensor // 1 to 8 dimensions
-	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
+	GradOut   *Tensor   // 1 to 8 dimensions
+	Self      *Tensor   // 1 to 8 dimensions
+	Target    *Tensor   // 1 to 8 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
 	Beta      float32
 	GradInput *Tensor // output, 1 to 8 dimensions
 }
@@ -1086,12 +995,8 @@ var opSmoothL1LossBackward = Operator{
 	Slots: "iii--o",
 }
 
-// SmoothL1LossBackward computes the gradient of SmoothL1Loss.
-//
-// It launches aclnnSmoothL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOut, Self, Target, GradInput float32 float16 bfloat16. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_grad_v2/docs
+// SmoothL1LossBackward computes the gradient of SmoothL1Loss. C: aclnnSmoothL1LossBackward, CANN
+// since 8.1.RC1. The emulator computes: GradOut, Self, Target, GradInput float32 float16 bfloat16.
 func SmoothL1LossBackward(st *acl.Stream, p SmoothL1LossBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1104,17 +1009,17 @@ func (p *SmoothL1LossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Float32(p.Beta)
 	c.Tensor(p.GradInput)
 }
 
 // SoftMarginLossParams are the arguments, in C order.
 type SoftMarginLossParams struct {
-	Self      *Tensor // 1 to 8 dimensions
-	Target    *Tensor // 1 to 8 dimensions
-	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
-	Out       *Tensor // output, 1 to 8 dimensions
+	Self      *Tensor   // 1 to 8 dimensions
+	Target    *Tensor   // 1 to 8 dimensions
+	Reduction Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor   // output, 1 to 8 dimensions
 }
 
 var opSoftMarginLoss = Operator{
@@ -1122,12 +1027,9 @@ var opSoftMarginLoss = Operator{
 	Slots: "ii-o",
 }
 
-// SoftMarginLoss computes ln(1 + e^(−Target · Self)), the targets being 1 and −1.
-//
-// It launches aclnnSoftMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, loss/soft_margin_loss/docs
+// SoftMarginLoss computes ln(1 + e^(−Target · Self)), the targets being 1 and −1. C:
+// aclnnSoftMarginLoss, CANN since 8.1.RC1. The emulator computes: Self, Target, Out float32 float16
+// bfloat16.
 func SoftMarginLoss(st *acl.Stream, p SoftMarginLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1139,17 +1041,17 @@ func (p *SoftMarginLossParams) Operator() *Operator { return &opSoftMarginLoss }
 func (p *SoftMarginLossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
 // SoftMarginLossBackwardParams are the arguments, in C order.
 type SoftMarginLossBackwardParams struct {
-	GradOutput *Tensor // 1 to 8 dimensions
-	Self       *Tensor // 1 to 8 dimensions
-	Target     *Tensor // 1 to 8 dimensions
-	Reduction  int64   // ReductionNone, ReductionMean or ReductionSum
-	Out        *Tensor // output, 1 to 8 dimensions
+	GradOutput *Tensor   // 1 to 8 dimensions
+	Self       *Tensor   // 1 to 8 dimensions
+	Target     *Tensor   // 1 to 8 dimensions
+	Reduction  Reduction // ReductionNone, ReductionMean or ReductionSum
+	Out        *Tensor   // output, 1 to 8 dimensions
 }
 
 var opSoftMarginLossBackward = Operator{
@@ -1157,12 +1059,9 @@ var opSoftMarginLossBackward = Operator{
 	Slots: "iii-o",
 }
 
-// SoftMarginLossBackward computes the gradient of SoftMarginLoss.
-//
-// It launches aclnnSoftMarginLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, loss/soft_margin_loss_grad/docs
+// SoftMarginLossBackward computes the gradient of SoftMarginLoss. C: aclnnSoftMarginLossBackward,
+// CANN since 8.1.RC1. The emulator computes: GradOutput, Self, Target, Out float32 float16
+// bfloat16.
 func SoftMarginLossBackward(st *acl.Stream, p SoftMarginLossBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1175,7 +1074,7 @@ func (p *SoftMarginLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
-	c.Int64(p.Reduction)
+	c.Int64(int64(p.Reduction))
 	c.Tensor(p.Out)
 }
 
@@ -1193,12 +1092,8 @@ var opSoftmaxCrossEntropyWithLogits = Operator{
 }
 
 // SoftmaxCrossEntropyWithLogits computes the cross-entropy of logits and probabilities of classes,
-// and its gradient.
-//
-// It launches aclnnSoftmaxCrossEntropyWithLogits (libopapi, CANN 2026-08) on st.
-// The emulator verified: Features, Labels, Loss, Backprop float32 float16 bfloat16. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softmax_cross_entropy_with_logits/docs
+// and its gradient. C: aclnnSoftmaxCrossEntropyWithLogits, CANN since 2026-08. The emulator
+// computes: Features, Labels, Loss, Backprop float32 float16 bfloat16.
 func SoftmaxCrossEntropyWithLogits(st *acl.Stream, p SoftmaxCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -8,16 +8,16 @@ import (
 
 // AddLoraParams are the arguments, in C order.
 type AddLoraParams struct {
-	Y               *Tensor // 2 dimensions
-	X               *Tensor // 2 dimensions
-	WeightB         *Tensor // 4 dimensions
-	Indices         *Tensor // 1 dimension
-	WeightAOptional *Tensor // optional
-	LayerIdx        int64
-	Scale           float64
-	YOffset         int64
-	YSliceSize      int64
-	Out             *Tensor // output, 2 dimensions
+	Y          *Tensor // 2 dimensions
+	X          *Tensor // 2 dimensions
+	WeightB    *Tensor // 4 dimensions
+	Indices    *Tensor // 1 dimension
+	WeightA    *Tensor // optional
+	LayerIdx   int64
+	Scale      float64
+	YOffset    int64
+	YSliceSize int64
+	Out        *Tensor // output, 2 dimensions
 }
 
 var opAddLora = Operator{
@@ -26,12 +26,8 @@ var opAddLora = Operator{
 }
 
 // AddLora adds low-rank adapters to Y: each row of X times the adapter's weights that Indices
-// names.
-//
-// It launches aclnnAddLora (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Y, X, WeightB, WeightAOptional, Out float16; Indices int32. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-math, math/add_lora/docs
+// names. C: aclnnAddLora, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93, Ascend950. The
+// emulator computes: Y, X, WeightB, WeightA, Out float16; Indices int32.
 func AddLora(st *acl.Stream, p AddLoraParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -45,7 +41,7 @@ func (p *AddLoraParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WeightB)
 	c.Tensor(p.Indices)
-	c.Tensor(p.WeightAOptional)
+	c.Tensor(p.WeightA)
 	c.Int64(p.LayerIdx)
 	c.Float64(p.Scale)
 	c.Int64(p.YOffset)
@@ -68,11 +64,9 @@ var opAddMatMatElements = Operator{
 	Slots: "iiihho",
 }
 
-// AddMatMatElements computes Beta · C + Alpha · A · B, element by element.
-//
-// It launches aclnnAddMatMatElements (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/add_mat_mat_elements/README.md
+// AddMatMatElements computes Beta · C + Alpha · A · B, element by element. C:
+// aclnnAddMatMatElements, CANN since 2026-08. The emulator does not implement it: experimental, in
+// no release of CANN.
 func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -105,10 +99,9 @@ var opAddMatMatElementsPlus = Operator{
 	Slots: "iiiiio",
 }
 
-// AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element.
-//
-// It launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
+// AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element. C:
+// aclnnAddMatMatElementsPlus, CANN since 2026-08. The emulator does not implement it: experimental,
+// in no release of CANN.
 func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -133,8 +126,8 @@ type AddbmmParams struct {
 	Batch2       *Tensor // 3 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor // output, 2 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Out          *Tensor      // output, 2 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opAddbmm = Operator{
@@ -143,12 +136,8 @@ var opAddbmm = Operator{
 }
 
 // Addbmm computes Beta · Self + Alpha · the sum of the products of Batch1 and Batch2 over the
-// batch.
-//
-// It launches aclnnAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
+// batch. C: aclnnAddbmm, CANN since 8.1.RC1. The emulator computes: Self, Batch1, Batch2, Out
+// float32 float16 bfloat16.
 func Addbmm(st *acl.Stream, p AddbmmParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -174,8 +163,8 @@ type AddmmParams struct {
 	Mat2         *Tensor // 2 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor // output, 2 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	Out          *Tensor      // output, 2 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opAddmm = Operator{
@@ -183,12 +172,8 @@ var opAddmm = Operator{
 	Slots: "iiihho-",
 }
 
-// Addmm computes Beta · Self + Alpha · Mat1 · Mat2.
-//
-// It launches aclnnAddmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Mat1, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's
-// source, 17 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
+// Addmm computes Beta · Self + Alpha · Mat1 · Mat2. C: aclnnAddmm, CANN since 8.1.RC1. The emulator
+// computes: Self, Mat1, Mat2, Out float32 float16 bfloat16.
 func Addmm(st *acl.Stream, p AddmmParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -214,8 +199,8 @@ type AddmmWeightNzParams struct {
 	Mat2         *Tensor // 4 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor // output
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	Out          *Tensor      // output
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opAddmmWeightNz = Operator{
@@ -223,12 +208,9 @@ var opAddmmWeightNz = Operator{
 	Slots: "iiihho-",
 }
 
-// AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
-//
-// It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Mat1, Mat2 float16 bfloat16. Its
-// checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
+// AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ. C:
+// aclnnAddmmWeightNz, CANN since 2026-08. The emulator computes: Self, Out float32 float16
+// bfloat16; Mat1, Mat2 float16 bfloat16.
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -254,8 +236,8 @@ type AddmvParams struct {
 	Vec          *Tensor // 1 dimension
 	Alpha        Scalar
 	Beta         Scalar
-	Out          *Tensor // output, 1 dimension
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Out          *Tensor      // output, 1 dimension
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opAddmv = Operator{
@@ -263,13 +245,9 @@ var opAddmv = Operator{
 	Slots: "iiihho-",
 }
 
-// Addmv computes Beta · Self + Alpha · Mat · Vec.
-//
-// It launches aclnnAddmv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Mat, Vec float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow
-// CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/addmv/docs
+// Addmv computes Beta · Self + Alpha · Mat · Vec. C: aclnnAddmv, CANN since 8.1.RC1. The emulator
+// computes: Self, Mat, Vec float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 func Addmv(st *acl.Stream, p AddmvParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -290,12 +268,12 @@ func (p *AddmvParams) Encode(c *Call) {
 
 // AddrParams are the arguments, in C order.
 type AddrParams struct {
-	Self          *Tensor
-	Vec1          *Tensor
-	Vec2          *Tensor
-	BetaOptional  Scalar  // optional
-	AlphaOptional Scalar  // optional
-	Out           *Tensor // output
+	Self  *Tensor
+	Vec1  *Tensor
+	Vec2  *Tensor
+	Beta  Scalar  // optional
+	Alpha Scalar  // optional
+	Out   *Tensor // output
 }
 
 var opAddr = Operator{
@@ -303,12 +281,9 @@ var opAddr = Operator{
 	Slots: "iiihho",
 }
 
-// Addr computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
-//
-// It launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Vec1, Vec2, Out float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
+// Addr computes BetaOptional · Self + AlphaOptional · the outer product of two vectors. C:
+// aclnnAddr, CANN since 8.1.RC1. The emulator computes: Self, Vec1, Vec2, Out float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func Addr(st *acl.Stream, p AddrParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -321,19 +296,19 @@ func (p *AddrParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Vec1)
 	c.Tensor(p.Vec2)
-	c.Scalar(p.BetaOptional)
-	c.Scalar(p.AlphaOptional)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
 	c.Tensor(p.Out)
 }
 
 // AddrV2Params are the arguments, in C order.
 type AddrV2Params struct {
-	Self          *Tensor
-	Vec1          *Tensor
-	Vec2          *Tensor
-	BetaOptional  Scalar  // optional
-	AlphaOptional Scalar  // optional
-	Out           *Tensor // output
+	Self  *Tensor
+	Vec1  *Tensor
+	Vec2  *Tensor
+	Beta  Scalar  // optional
+	Alpha Scalar  // optional
+	Out   *Tensor // output
 }
 
 var opAddrV2 = Operator{
@@ -341,13 +316,11 @@ var opAddrV2 = Operator{
 	Slots: "iiihho",
 }
 
-// AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
-//
-// It launches aclnnAddrV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Vec1, Vec2 float32 float16 bfloat16 float64 integers bool complex64
+// AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors. C:
+// aclnnAddrV2, CANN since 2026-08. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The
+// emulator computes: Self, Vec1, Vec2 float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
-// complex128. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
+// complex128.
 func AddrV2(st *acl.Stream, p AddrV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -360,8 +333,8 @@ func (p *AddrV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Vec1)
 	c.Tensor(p.Vec2)
-	c.Scalar(p.BetaOptional)
-	c.Scalar(p.AlphaOptional)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
 	c.Tensor(p.Out)
 }
 
@@ -372,8 +345,8 @@ type BaddbmmParams struct {
 	Batch2       *Tensor // 3 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor // output, 3 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	Out          *Tensor      // output, 3 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opBaddbmm = Operator{
@@ -381,12 +354,8 @@ var opBaddbmm = Operator{
 	Slots: "iiihho-",
 }
 
-// Baddbmm computes Beta · Self + Alpha · Batch1 · Batch2 for each batch.
-//
-// It launches aclnnBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16. Its checks follow
-// CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
+// Baddbmm computes Beta · Self + Alpha · Batch1 · Batch2 for each batch. C: aclnnBaddbmm, CANN
+// since 8.1.RC1. The emulator computes: Self, Batch1, Batch2, Out float32 float16 bfloat16.
 func Baddbmm(st *acl.Stream, p BaddbmmParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -407,10 +376,10 @@ func (p *BaddbmmParams) Encode(c *Call) {
 
 // BatchMatMulParams are the arguments, in C order.
 type BatchMatMulParams struct {
-	Self         *Tensor // 3 dimensions
-	Mat2         *Tensor // 3 dimensions
-	Out          *Tensor // output, 3 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Self         *Tensor      // 3 dimensions
+	Mat2         *Tensor      // 3 dimensions
+	Out          *Tensor      // output, 3 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opBatchMatMul = Operator{
@@ -418,12 +387,8 @@ var opBatchMatMul = Operator{
 	Slots: "iio-",
 }
 
-// BatchMatMul multiplies the matrices of two batches.
-//
-// It launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 2 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
+// BatchMatMul multiplies the matrices of two batches. C: aclnnBatchMatMul, CANN since 8.1.RC1. The
+// emulator computes: Self, Mat2, Out float32 float16 bfloat16.
 func BatchMatMul(st *acl.Stream, p BatchMatMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -441,10 +406,10 @@ func (p *BatchMatMulParams) Encode(c *Call) {
 
 // BatchMatMulWeightNzParams are the arguments, in C order.
 type BatchMatMulWeightNzParams struct {
-	Self         *Tensor // 3 dimensions
-	Mat2         *Tensor // 5 dimensions
-	Out          *Tensor // output, 3 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Self         *Tensor      // 3 dimensions
+	Mat2         *Tensor      // 5 dimensions
+	Out          *Tensor      // output, 3 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opBatchMatMulWeightNz = Operator{
@@ -452,12 +417,9 @@ var opBatchMatMulWeightNz = Operator{
 	Slots: "iio-",
 }
 
-// BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
-//
-// It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Mat2 float16 bfloat16; Out float32 float16 bfloat16. Its checks
-// follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
+// BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ. C:
+// aclnnBatchMatMulWeightNz, CANN since 2026-08. The emulator computes: Self, Mat2 float16 bfloat16;
+// Out float32 float16 bfloat16.
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -489,12 +451,9 @@ var opBatchMatmulQuant = Operator{
 	Slots: "iiii--o",
 }
 
-// BatchMatmulQuant multiplies float16 matrices and quantises the product to int8.
-//
-// It launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Bias float16; QuantParam uint64; Out int8. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, matmul/batch_matmul_quant/docs
+// BatchMatmulQuant multiplies float16 matrices and quantises the product to int8. C:
+// aclnnBatchMatmulQuant, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: X1, X2, Bias float16; QuantParam uint64; Out int8.
 func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -525,12 +484,8 @@ var opDot = Operator{
 	Slots: "iio",
 }
 
-// Dot computes the scalar product of two vectors.
-//
-// It launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Tensor, Out float32 float16 bfloat16 int8 int32 uint8. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/dot/docs
+// Dot computes the scalar product of two vectors. C: aclnnDot, CANN since 8.1.RC1. The emulator
+// computes: Self, Tensor, Out float32 float16 bfloat16 int8 int32 uint8.
 func Dot(st *acl.Stream, p DotParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -553,7 +508,7 @@ type DualLevelQuantMatmulWeightNzParams struct {
 	X2Level0Scale   *Tensor // 2 dimensions
 	X1Level1Scale   *Tensor // 3 dimensions
 	X2Level1Scale   *Tensor // 3 dimensions
-	OptionalBias    *Tensor // optional, 1 dimension
+	Bias            *Tensor // optional, 1 dimension
 	TransposeX1     bool
 	TransposeX2     bool
 	Level0GroupSize int64
@@ -567,11 +522,9 @@ var opDualLevelQuantMatmulWeightNz = Operator{
 }
 
 // DualLevelQuantMatmulWeightNz multiplies 4-bit floats with scales of two levels, the weight stored
-// as FRACTAL_NZ.
-//
-// It launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-nn, matmul/dual_level_quant_batch_matmul/docs
+// as FRACTAL_NZ. C: aclnnDualLevelQuantMatmulWeightNz, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
+// it, and not written yet.
 func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -589,7 +542,7 @@ func (p *DualLevelQuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X2Level0Scale)
 	c.Tensor(p.X1Level1Scale)
 	c.Tensor(p.X2Level1Scale)
-	c.Tensor(p.OptionalBias)
+	c.Tensor(p.Bias)
 	c.Bool(p.TransposeX1)
 	c.Bool(p.TransposeX2)
 	c.Int64(p.Level0GroupSize)
@@ -609,12 +562,9 @@ var opEinsum = Operator{
 	Slots: "i-o",
 }
 
-// Einsum computes the sum of products that an equation in Einstein's notation names.
-//
-// It launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Tensors, Output float32 float16 int16 int32 int64 uint16 uint32 uint64.
-// Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
+// Einsum computes the sum of products that an equation in Einstein's notation names. C:
+// aclnnEinsum, CANN since 8.1.RC1. The emulator computes: Tensors, Output float32 float16 int16
+// int32 int64 uint16 uint32 uint64.
 func Einsum(st *acl.Stream, p EinsumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -645,9 +595,9 @@ type FFNParams struct {
 	AntiquantScale2  *Tensor
 	AntiquantOffset1 *Tensor
 	AntiquantOffset2 *Tensor
-	Activation       string  // "fastgelu", "gelu", "relu", "silu", "geglu", "swiglu" or "reglu"
-	InnerPrecise     int64   // InnerHighPrecision or InnerHighPerformance
-	Y                *Tensor // output
+	Activation       Activation
+	InnerPrecise     InnerPrecise // InnerHighPrecision or InnerHighPerformance
+	Y                *Tensor      // output
 }
 
 var opFFN = Operator{
@@ -656,14 +606,10 @@ var opFFN = Operator{
 }
 
 // FFN computes a feed-forward network of two products with an activation between, for tokens
-// grouped by expert or not.
-//
-// It launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
-// Bias1, Bias2 float32 float16 int32; Scale, Offset float32; DeqScale1, DeqScale2 float32 bfloat16
-// int64 uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1, AntiquantOffset2, Y float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
+// grouped by expert or not. C: aclnnFFN, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The
+// emulator computes: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4; Bias1,
+// Bias2 float32 float16 int32; Scale, Offset float32; DeqScale1, DeqScale2 float32 bfloat16 int64
+// uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1, AntiquantOffset2, Y float16 bfloat16.
 func FFN(st *acl.Stream, p FFNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -687,8 +633,8 @@ func (p *FFNParams) Encode(c *Call) {
 	c.Tensor(p.AntiquantScale2)
 	c.Tensor(p.AntiquantOffset1)
 	c.Tensor(p.AntiquantOffset2)
-	c.Str(p.Activation)
-	c.Int64(p.InnerPrecise)
+	c.Str(string(p.Activation))
+	c.Int64(int64(p.InnerPrecise))
 	c.Tensor(p.Y)
 }
 
@@ -708,8 +654,8 @@ type FFNV2Params struct {
 	AntiquantScale2  *Tensor
 	AntiquantOffset1 *Tensor
 	AntiquantOffset2 *Tensor
-	Activation       string // "fastgelu", "gelu", "relu", "silu", "geglu", "swiglu" or "reglu"
-	InnerPrecise     int64  // InnerHighPrecision or InnerHighPerformance
+	Activation       Activation
+	InnerPrecise     InnerPrecise // InnerHighPrecision or InnerHighPerformance
 	TokensIndexFlag  bool
 	Y                *Tensor // output, dimensions as X
 }
@@ -719,14 +665,11 @@ var opFFNV2 = Operator{
 	Slots: "iiihiiiiiiiiii---o",
 }
 
-// FFNV2 is FFN that can take the groups as indices as well as counts.
-//
-// It launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
-// Bias1, Bias2 float32 float16 int32; Scale, Offset float32; DeqScale1, DeqScale2 float32 bfloat16
-// int64 uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1, AntiquantOffset2, Y float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
+// FFNV2 is FFN that can take the groups as indices as well as counts. C: aclnnFFNV2, CANN since
+// 8.1.RC1. Not on Ascend910, Ascend950. The emulator computes: X float16 bfloat16 int8; Weight1,
+// Weight2 float16 bfloat16 int8 int4; Bias1, Bias2 float32 float16 int32; Scale, Offset float32;
+// DeqScale1, DeqScale2 float32 bfloat16 int64 uint64; AntiquantScale1, AntiquantScale2,
+// AntiquantOffset1, AntiquantOffset2, Y float16 bfloat16.
 func FFNV2(st *acl.Stream, p FFNV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -750,32 +693,32 @@ func (p *FFNV2Params) Encode(c *Call) {
 	c.Tensor(p.AntiquantScale2)
 	c.Tensor(p.AntiquantOffset1)
 	c.Tensor(p.AntiquantOffset2)
-	c.Str(p.Activation)
-	c.Int64(p.InnerPrecise)
+	c.Str(string(p.Activation))
+	c.Int64(int64(p.InnerPrecise))
 	c.Bool(p.TokensIndexFlag)
 	c.Tensor(p.Y)
 }
 
 // FFNV3Params are the arguments, in C order.
 type FFNV3Params struct {
-	X                        *Tensor
-	Weight1                  *Tensor
-	Weight2                  *Tensor
-	ExpertTokensOptional     *Tensor // optional
-	Bias1Optional            *Tensor // optional
-	Bias2Optional            *Tensor // optional
-	ScaleOptional            *Tensor // optional
-	OffsetOptional           *Tensor // optional
-	DeqScale1Optional        *Tensor // optional
-	DeqScale2Optional        *Tensor // optional
-	AntiquantScale1Optional  *Tensor // optional
-	AntiquantScale2Optional  *Tensor // optional
-	AntiquantOffset1Optional *Tensor // optional
-	AntiquantOffset2Optional *Tensor // optional
-	Activation               string  // "fastgelu", "gelu", "relu", "silu", "geglu", "swiglu" or "reglu"
-	InnerPrecise             int64   // InnerHighPrecision or InnerHighPerformance
-	TokensIndexFlag          bool
-	Y                        *Tensor // output, dimensions as X
+	X                *Tensor
+	Weight1          *Tensor
+	Weight2          *Tensor
+	ExpertTokens     *Tensor // optional
+	Bias1            *Tensor // optional
+	Bias2            *Tensor // optional
+	Scale            *Tensor // optional
+	Offset           *Tensor // optional
+	DeqScale1        *Tensor // optional
+	DeqScale2        *Tensor // optional
+	AntiquantScale1  *Tensor // optional
+	AntiquantScale2  *Tensor // optional
+	AntiquantOffset1 *Tensor // optional
+	AntiquantOffset2 *Tensor // optional
+	Activation       Activation
+	InnerPrecise     InnerPrecise // InnerHighPrecision or InnerHighPerformance
+	TokensIndexFlag  bool
+	Y                *Tensor // output, dimensions as X
 }
 
 var opFFNV3 = Operator{
@@ -783,15 +726,11 @@ var opFFNV3 = Operator{
 	Slots: "iiiiiiiiiiiiii---o",
 }
 
-// FFNV3 is FFN that takes the groups in a tensor, as indices or counts.
-//
-// It launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
-// ExpertTokensOptional int64; Bias1Optional, Bias2Optional float32 float16 int32; ScaleOptional,
-// OffsetOptional float32; DeqScale1Optional, DeqScale2Optional float32 bfloat16 int64 uint64;
-// AntiquantScale1Optional, AntiquantScale2Optional, AntiquantOffset1Optional,
-// AntiquantOffset2Optional, Y float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
+// FFNV3 is FFN that takes the groups in a tensor, as indices or counts. C: aclnnFFNV3, CANN since
+// 8.1.RC1. Not on Ascend910, Ascend950. The emulator computes: X float16 bfloat16 int8; Weight1,
+// Weight2 float16 bfloat16 int8 int4; ExpertTokens int64; Bias1, Bias2 float32 float16 int32;
+// Scale, Offset float32; DeqScale1, DeqScale2 float32 bfloat16 int64 uint64; AntiquantScale1,
+// AntiquantScale2, AntiquantOffset1, AntiquantOffset2, Y float16 bfloat16.
 func FFNV3(st *acl.Stream, p FFNV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -804,19 +743,19 @@ func (p *FFNV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight1)
 	c.Tensor(p.Weight2)
-	c.Tensor(p.ExpertTokensOptional)
-	c.Tensor(p.Bias1Optional)
-	c.Tensor(p.Bias2Optional)
-	c.Tensor(p.ScaleOptional)
-	c.Tensor(p.OffsetOptional)
-	c.Tensor(p.DeqScale1Optional)
-	c.Tensor(p.DeqScale2Optional)
-	c.Tensor(p.AntiquantScale1Optional)
-	c.Tensor(p.AntiquantScale2Optional)
-	c.Tensor(p.AntiquantOffset1Optional)
-	c.Tensor(p.AntiquantOffset2Optional)
-	c.Str(p.Activation)
-	c.Int64(p.InnerPrecise)
+	c.Tensor(p.ExpertTokens)
+	c.Tensor(p.Bias1)
+	c.Tensor(p.Bias2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.AntiquantScale1)
+	c.Tensor(p.AntiquantScale2)
+	c.Tensor(p.AntiquantOffset1)
+	c.Tensor(p.AntiquantOffset2)
+	c.Str(string(p.Activation))
+	c.Int64(int64(p.InnerPrecise))
 	c.Bool(p.TokensIndexFlag)
 	c.Tensor(p.Y)
 }
@@ -827,9 +766,9 @@ type FusedMatmulParams struct {
 	X2           *Tensor
 	Bias         *Tensor // 1 to 2 dimensions
 	X3           *Tensor // 2 to 3 dimensions
-	FusedOpType  string  // "", "16cast32", "add", "mul", "gelu_erf", "gelu_tanh" or "relu"
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
-	Y            *Tensor // output
+	FusedOpType  FusedOp
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	Y            *Tensor      // output
 }
 
 var opFusedMatmul = Operator{
@@ -837,12 +776,9 @@ var opFusedMatmul = Operator{
 	Slots: "iiii--o",
 }
 
-// FusedMatmul multiplies matrices and applies what FusedOpType names to the product.
-//
-// It launches aclnnFusedMatmul (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2, Bias, X3, Y float32 float16 bfloat16. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/fused_mat_mul/docs
+// FusedMatmul multiplies matrices and applies what FusedOpType names to the product. C:
+// aclnnFusedMatmul, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// emulator computes: X1, X2, Bias, X3, Y float32 float16 bfloat16.
 func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -856,7 +792,7 @@ func (p *FusedMatmulParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Bias)
 	c.Tensor(p.X3)
-	c.Str(p.FusedOpType)
+	c.Str(string(p.FusedOpType))
 	c.Int64(int64(p.CubeMathType))
 	c.Tensor(p.Y)
 }
@@ -866,7 +802,7 @@ type FusedMatmulGeluParams struct {
 	X           *Tensor
 	Weight      *Tensor
 	Bias        *Tensor
-	Approximate int64
+	Approximate GeluApproximation
 	Y           *Tensor // output
 }
 
@@ -875,11 +811,8 @@ var opFusedMatmulGelu = Operator{
 	Slots: "iii-o",
 }
 
-// FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias.
-//
-// It launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Weight, Bias, Y float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/matmul/fused_matmul_gelu/docs
+// FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias. C: aclnnFusedMatmulGelu, CANN since 2026-08.
+// The emulator computes: X, Weight, Bias, Y float16 bfloat16.
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -892,25 +825,25 @@ func (p *FusedMatmulGeluParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
 	c.Tensor(p.Bias)
-	c.Int64(p.Approximate)
+	c.Int64(int64(p.Approximate))
 	c.Tensor(p.Y)
 }
 
 // FusedQuantMatmulParams are the arguments, in C order.
 type FusedQuantMatmulParams struct {
-	X1                *Tensor // 2 to 6 dimensions
-	X2                *Tensor // 2 to 6 dimensions
-	X1Scale           *Tensor // 1 dimension
-	X2Scale           *Tensor // 1 dimension
-	YScaleOptional    *Tensor // optional
-	X1OffsetOptional  *Tensor // optional
-	X2OffsetOptional  *Tensor // optional
-	YOffsetOptional   *Tensor // optional
-	BiasOptional      *Tensor // optional, 1 or 3 dimensions
-	X3Optional        *Tensor // optional
-	FusedOpType       string  // "gelu_erf" or "gelu_tanh"
-	GroupSizeOptional int64   // optional
-	Out               *Tensor // output, 2 to 6 dimensions
+	X1          *Tensor // 2 to 6 dimensions
+	X2          *Tensor // 2 to 6 dimensions
+	X1Scale     *Tensor // 1 dimension
+	X2Scale     *Tensor // 1 dimension
+	YScale      *Tensor // optional
+	X1Offset    *Tensor // optional
+	X2Offset    *Tensor // optional
+	YOffset     *Tensor // optional
+	Bias        *Tensor // optional, 1 or 3 dimensions
+	X3          *Tensor // optional
+	FusedOpType FusedOp // FusedOpGeluErf or FusedOpGeluTanh
+	GroupSize   int64   // optional
+	Out         *Tensor // output, 2 to 6 dimensions
 }
 
 var opFusedQuantMatmul = Operator{
@@ -918,13 +851,10 @@ var opFusedQuantMatmul = Operator{
 	Slots: "iiiiiiiiii--o",
 }
 
-// FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu.
-//
-// It launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16;
-// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
-// source, 12 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs
+// FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu. C:
+// aclnnFusedQuantMatmul, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16; Bias float32 float16
+// bfloat16 int32; Out float16 bfloat16.
 func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -938,32 +868,32 @@ func (p *FusedQuantMatmulParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.X1Scale)
 	c.Tensor(p.X2Scale)
-	c.Tensor(p.YScaleOptional)
-	c.Tensor(p.X1OffsetOptional)
-	c.Tensor(p.X2OffsetOptional)
-	c.Tensor(p.YOffsetOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.X3Optional)
-	c.Str(p.FusedOpType)
-	c.Int64(p.GroupSizeOptional)
+	c.Tensor(p.YScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Tensor(p.YOffset)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
+	c.Str(string(p.FusedOpType))
+	c.Int64(p.GroupSize)
 	c.Tensor(p.Out)
 }
 
 // FusedQuantMatmulWeightNzParams are the arguments, in C order.
 type FusedQuantMatmulWeightNzParams struct {
-	X1                *Tensor // 2 to 6 dimensions
-	X2                *Tensor // 2 to 6 dimensions
-	X1Scale           *Tensor // 1 dimension
-	X2Scale           *Tensor // 1 dimension
-	YScaleOptional    *Tensor // optional
-	X1OffsetOptional  *Tensor // optional
-	X2OffsetOptional  *Tensor // optional
-	YOffsetOptional   *Tensor // optional
-	BiasOptional      *Tensor // optional, 1 or 3 dimensions
-	X3Optional        *Tensor // optional
-	FusedOpType       string  // "gelu_erf" or "gelu_tanh"
-	GroupSizeOptional int64   // optional
-	Out               *Tensor // output, 2 to 6 dimensions
+	X1          *Tensor // 2 to 6 dimensions
+	X2          *Tensor // 2 to 6 dimensions
+	X1Scale     *Tensor // 1 dimension
+	X2Scale     *Tensor // 1 dimension
+	YScale      *Tensor // optional
+	X1Offset    *Tensor // optional
+	X2Offset    *Tensor // optional
+	YOffset     *Tensor // optional
+	Bias        *Tensor // optional, 1 or 3 dimensions
+	X3          *Tensor // optional
+	FusedOpType FusedOp // FusedOpGeluErf or FusedOpGeluTanh
+	GroupSize   int64   // optional
+	Out         *Tensor // output, 2 to 6 dimensions
 }
 
 var opFusedQuantMatmulWeightNz = Operator{
@@ -971,13 +901,10 @@ var opFusedQuantMatmulWeightNz = Operator{
 	Slots: "iiiiiiiiii--o",
 }
 
-// FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ.
-//
-// It launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16;
-// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
-// source, 13 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs
+// FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ. C:
+// aclnnFusedQuantMatmulWeightNz, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16; Bias
+// float32 float16 bfloat16 int32; Out float16 bfloat16.
 func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -991,14 +918,14 @@ func (p *FusedQuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.X1Scale)
 	c.Tensor(p.X2Scale)
-	c.Tensor(p.YScaleOptional)
-	c.Tensor(p.X1OffsetOptional)
-	c.Tensor(p.X2OffsetOptional)
-	c.Tensor(p.YOffsetOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.X3Optional)
-	c.Str(p.FusedOpType)
-	c.Int64(p.GroupSizeOptional)
+	c.Tensor(p.YScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Tensor(p.YOffset)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
+	c.Str(string(p.FusedOpType))
+	c.Int64(p.GroupSize)
 	c.Tensor(p.Out)
 }
 
@@ -1009,10 +936,10 @@ type GemmParams struct {
 	C            *Tensor // 2 dimensions
 	Alpha        float32
 	Beta         float32
-	TransA       int64   // 0 as it is, other values transposed
-	TransB       int64   // 0 as it is, other values transposed
-	Out          *Tensor // output, 2 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	TransA       int64        // 0 as it is, other values transposed
+	TransB       int64        // 0 as it is, other values transposed
+	Out          *Tensor      // output, 2 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opGemm = Operator{
@@ -1020,12 +947,8 @@ var opGemm = Operator{
 	Slots: "iii----o-",
 }
 
-// Gemm computes Alpha · A · B + Beta · C, with A or B transposed when asked for.
-//
-// It launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: A, B, C, Out float32 float16 bfloat16. Its checks follow CANN's source, 18
-// of them in part.
-// Vendor's page: hicann/ops-nn, matmul/gemm/docs
+// Gemm computes Alpha · A · B + Beta · C, with A or B transposed when asked for. C: aclnnGemm, CANN
+// since 8.1.RC1. The emulator computes: A, B, C, Out float32 float16 bfloat16.
 func Gemm(st *acl.Stream, p GemmParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1058,12 +981,9 @@ var opGer = Operator{
 	Slots: "iio",
 }
 
-// Ger computes the outer product of two vectors.
-//
-// It launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Vec2, Out float32 float16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/ger/docs
+// Ger computes the outer product of two vectors. C: aclnnGer, CANN since 8.1.RC1. Not on
+// Ascend310P. The emulator computes: Self, Vec2, Out float32 float16 float64 int8 int16 int32 int64
+// uint8 bool complex64 complex128.
 func Ger(st *acl.Stream, p GerParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1080,9 +1000,9 @@ func (p *GerParams) Encode(c *Call) {
 
 // GroupedBiasAddGradParams are the arguments, in C order.
 type GroupedBiasAddGradParams struct {
-	GradY            *Tensor // 2 to 3 dimensions
-	GroupIdxOptional *Tensor // optional, 1 dimension
-	Out              *Tensor // output, 2 dimensions
+	GradY    *Tensor // 2 to 3 dimensions
+	GroupIdx *Tensor // optional, 1 dimension
+	Out      *Tensor // output, 2 dimensions
 }
 
 var opGroupedBiasAddGrad = Operator{
@@ -1091,12 +1011,8 @@ var opGroupedBiasAddGrad = Operator{
 }
 
 // GroupedBiasAddGrad sums the rows of GradY by group: the gradient of a bias that each group of
-// rows shares.
-//
-// It launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs
+// rows shares. C: aclnnGroupedBiasAddGrad, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
+// emulator computes: GradY, Out float32 float16 bfloat16; GroupIdx int32 int64.
 func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1107,16 +1023,16 @@ func (p *GroupedBiasAddGradParams) Operator() *Operator { return &opGroupedBiasA
 
 func (p *GroupedBiasAddGradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
-	c.Tensor(p.GroupIdxOptional)
+	c.Tensor(p.GroupIdx)
 	c.Tensor(p.Out)
 }
 
 // GroupedBiasAddGradV2Params are the arguments, in C order.
 type GroupedBiasAddGradV2Params struct {
-	GradY            *Tensor // 2 to 3 dimensions
-	GroupIdxOptional *Tensor // optional, 1 dimension
-	GroupIdxType     int64
-	Out              *Tensor // output, 2 dimensions
+	GradY        *Tensor // 2 to 3 dimensions
+	GroupIdx     *Tensor // optional, 1 dimension
+	GroupIdxType int64
+	Out          *Tensor // output, 2 dimensions
 }
 
 var opGroupedBiasAddGradV2 = Operator{
@@ -1125,12 +1041,9 @@ var opGroupedBiasAddGradV2 = Operator{
 }
 
 // GroupedBiasAddGradV2 sums the rows of GradY by group: the gradient of a bias that each group of
-// rows shares, with group ends or sizes as GroupIdxType says.
-//
-// It launches aclnnGroupedBiasAddGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs
+// rows shares, with group ends or sizes as GroupIdxType says. C: aclnnGroupedBiasAddGradV2, CANN
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: GradY, Out float32 float16
+// bfloat16; GroupIdx int32 int64.
 func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1141,23 +1054,23 @@ func (p *GroupedBiasAddGradV2Params) Operator() *Operator { return &opGroupedBia
 
 func (p *GroupedBiasAddGradV2Params) Encode(c *Call) {
 	c.Tensor(p.GradY)
-	c.Tensor(p.GroupIdxOptional)
+	c.Tensor(p.GroupIdx)
 	c.Int64(p.GroupIdxType)
 	c.Tensor(p.Out)
 }
 
 // GroupedMatmulParams are the arguments, in C order.
 type GroupedMatmulParams struct {
-	X                       []*Tensor
-	Weight                  []*Tensor
-	BiasOptional            []*Tensor // optional
-	ScaleOptional           []*Tensor // optional
-	OffsetOptional          []*Tensor // optional
-	AntiquantScaleOptional  []*Tensor // optional
-	AntiquantOffsetOptional []*Tensor // optional
-	GroupListOptional       []int64   // optional
-	SplitItem               int64     // SplitOutputs or OneOutput
-	Y                       []*Tensor // output
+	X               []*Tensor
+	Weight          []*Tensor
+	Bias            []*Tensor // optional
+	Scale           []*Tensor // optional
+	Offset          []*Tensor // optional
+	AntiquantScale  []*Tensor // optional
+	AntiquantOffset []*Tensor // optional
+	GroupList       []int64   // optional
+	SplitItem       SplitItem
+	Y               []*Tensor // output
 }
 
 var opGroupedMatmul = Operator{
@@ -1165,12 +1078,9 @@ var opGroupedMatmul = Operator{
 	Slots: "iiiiiiih-o",
 }
 
-// GroupedMatmul multiplies the matrices of each group by its weight.
-//
-// It launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Weight, Y float16 bfloat16 int8; BiasOptional float32 float16 bfloat16
-// int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
+// GroupedMatmul multiplies the matrices of each group by its weight. C: aclnnGroupedMatmul, CANN
+// since 8.1.RC1. Not on Ascend910. The emulator computes: X, Weight, Y float16 bfloat16 int8; Bias
+// float32 float16 bfloat16 int32; Scale float32 bfloat16 int64 uint64.
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1182,13 +1092,13 @@ func (p *GroupedMatmulParams) Operator() *Operator { return &opGroupedMatmul }
 func (p *GroupedMatmulParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
-	c.Tensors(p.BiasOptional)
-	c.Tensors(p.ScaleOptional)
-	c.Tensors(p.OffsetOptional)
-	c.Tensors(p.AntiquantScaleOptional)
-	c.Tensors(p.AntiquantOffsetOptional)
-	c.Ints(p.GroupListOptional)
-	c.Int64(p.SplitItem)
+	c.Tensors(p.Bias)
+	c.Tensors(p.Scale)
+	c.Tensors(p.Offset)
+	c.Tensors(p.AntiquantScale)
+	c.Tensors(p.AntiquantOffset)
+	c.Ints(p.GroupList)
+	c.Int64(int64(p.SplitItem))
 	c.Tensors(p.Y)
 }
 
@@ -1197,10 +1107,10 @@ type GroupedMatmulAddParams struct {
 	X               *Tensor // 2 dimensions
 	Weight          *Tensor // 2 dimensions
 	GroupList       *Tensor
-	YRef            *Tensor // read and written, 2 or 3 dimensions
+	Y               *Tensor // read and written, 2 or 3 dimensions
 	TransposeX      bool
 	TransposeWeight bool
-	GroupType       int64 // GroupK
+	GroupType       GroupType // GroupK
 }
 
 var opGroupedMatmulAdd = Operator{
@@ -1209,12 +1119,8 @@ var opGroupedMatmulAdd = Operator{
 }
 
 // GroupedMatmulAdd adds to YRef, for each group, the product of its columns of X and its rows of
-// Weight: a gradient of weights.
-//
-// It launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32. Its checks
-// follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs
+// Weight: a gradient of weights. C: aclnnGroupedMatmulAdd, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend310P. The emulator computes: X, Weight float16 bfloat16; GroupList int64; Y float32.
 func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1227,10 +1133,10 @@ func (p *GroupedMatmulAddParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
 	c.Tensor(p.GroupList)
-	c.Tensor(p.YRef)
+	c.Tensor(p.Y)
 	c.Bool(p.TransposeX)
 	c.Bool(p.TransposeWeight)
-	c.Int64(p.GroupType)
+	c.Int64(int64(p.GroupType))
 }
 
 // GroupedMatmulAddV2Params are the arguments, in C order.
@@ -1238,11 +1144,11 @@ type GroupedMatmulAddV2Params struct {
 	X               *Tensor // 2 dimensions
 	Weight          *Tensor // 2 dimensions
 	GroupList       *Tensor
-	YRef            *Tensor // read and written, 3 dimensions
+	Y               *Tensor // read and written, 3 dimensions
 	TransposeX      bool
 	TransposeWeight bool
-	GroupType       int64 // GroupK
-	GroupListType   int64 // GroupListCumsum or GroupListCount
+	GroupType       GroupType     // GroupK
+	GroupListType   GroupListType // GroupListCumsum or GroupListCount
 }
 
 var opGroupedMatmulAddV2 = Operator{
@@ -1250,12 +1156,9 @@ var opGroupedMatmulAddV2 = Operator{
 	Slots: "iiii----",
 }
 
-// GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes.
-//
-// It launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32. Its checks
-// follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs
+// GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes. C:
+// aclnnGroupedMatmulAddV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Weight float16 bfloat16; GroupList int64; Y float32.
 func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1268,31 +1171,31 @@ func (p *GroupedMatmulAddV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
 	c.Tensor(p.GroupList)
-	c.Tensor(p.YRef)
+	c.Tensor(p.Y)
 	c.Bool(p.TransposeX)
 	c.Bool(p.TransposeWeight)
-	c.Int64(p.GroupType)
-	c.Int64(p.GroupListType)
+	c.Int64(int64(p.GroupType))
+	c.Int64(int64(p.GroupListType))
 }
 
 // GroupedMatmulFinalizeRoutingParams are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingParams struct {
-	X                     *Tensor
-	W                     *Tensor
-	ScaleOptional         *Tensor // optional
-	BiasOptional          *Tensor // optional
-	PertokenScaleOptional *Tensor // optional
-	GroupListOptional     *Tensor // optional
-	SharedInputOptional   *Tensor // optional
-	LogitOptional         *Tensor // optional
-	RowIndexOptional      *Tensor // optional
-	Dtype                 int64   // 0 float32
-	SharedInputWeight     float32
-	SharedInputOffset     int64
-	TransposeX            bool
-	TransposeW            bool
-	GroupListType         int64   // GroupListCumsum or GroupListCount
-	Y                     *Tensor // output, 0 to 8 dimensions
+	X                 *Tensor
+	W                 *Tensor
+	Scale             *Tensor // optional
+	Bias              *Tensor // optional
+	PertokenScale     *Tensor // optional
+	GroupList         *Tensor // optional
+	SharedInput       *Tensor // optional
+	Logit             *Tensor // optional
+	RowIndex          *Tensor // optional
+	Dtype             DType   // Float32
+	SharedInputWeight float32
+	SharedInputOffset int64
+	TransposeX        bool
+	TransposeW        bool
+	GroupListType     GroupListType // GroupListCumsum or GroupListCount
+	Y                 *Tensor       // output, 0 to 8 dimensions
 }
 
 var opGroupedMatmulFinalizeRouting = Operator{
@@ -1301,13 +1204,10 @@ var opGroupedMatmulFinalizeRouting = Operator{
 }
 
 // GroupedMatmulFinalizeRouting multiplies the tokens of each expert by its quantised weight and
-// adds them up, weighted, at the places of their tokens.
-//
-// It launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) on st.
-// The emulator verified: X int8; W int32; ScaleOptional, GroupListOptional int64; BiasOptional,
-// PertokenScaleOptional, LogitOptional, Y float32; SharedInputOptional bfloat16; RowIndexOptional
-// int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
+// adds them up, weighted, at the places of their tokens. C: aclnnGroupedMatmulFinalizeRouting, CANN
+// since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X int8; W int32; Scale,
+// GroupList int64; Bias, PertokenScale, Logit, Y float32; SharedInput bfloat16; RowIndex int32
+// int64.
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1321,43 +1221,43 @@ func (p *GroupedMatmulFinalizeRoutingParams) Operator() *Operator {
 func (p *GroupedMatmulFinalizeRoutingParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.W)
-	c.Tensor(p.ScaleOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.PertokenScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensor(p.SharedInputOptional)
-	c.Tensor(p.LogitOptional)
-	c.Tensor(p.RowIndexOptional)
-	c.Int64(p.Dtype)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Bias)
+	c.Tensor(p.PertokenScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.SharedInput)
+	c.Tensor(p.Logit)
+	c.Tensor(p.RowIndex)
+	c.Int64(int64(p.Dtype))
 	c.Float32(p.SharedInputWeight)
 	c.Int64(p.SharedInputOffset)
 	c.Bool(p.TransposeX)
 	c.Bool(p.TransposeW)
-	c.Int64(p.GroupListType)
+	c.Int64(int64(p.GroupListType))
 	c.Tensor(p.Y)
 }
 
 // GroupedMatmulFinalizeRoutingV2Params are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingV2Params struct {
-	X1                      *Tensor
-	X2                      *Tensor
-	ScaleOptional           *Tensor // optional
-	BiasOptional            *Tensor // optional
-	OffsetOptional          *Tensor // optional
-	AntiquantScaleOptional  *Tensor // optional
-	AntiquantOffsetOptional *Tensor // optional
-	PertokenScaleOptional   *Tensor // optional
-	GroupListOptional       *Tensor // optional
-	SharedInputOptional     *Tensor // optional
-	LogitOptional           *Tensor // optional
-	RowIndexOptional        *Tensor // optional
-	Dtype                   int64   // 0 float32
-	SharedInputWeight       float32
-	SharedInputOffset       int64
-	TransposeX1             bool
-	TransposeX2             bool
-	GroupListType           int64   // GroupListCumsum or GroupListCount
-	Out                     *Tensor // output, 0 to 8 dimensions
+	X1                *Tensor
+	X2                *Tensor
+	Scale             *Tensor // optional
+	Bias              *Tensor // optional
+	Offset            *Tensor // optional
+	AntiquantScale    *Tensor // optional
+	AntiquantOffset   *Tensor // optional
+	PertokenScale     *Tensor // optional
+	GroupList         *Tensor // optional
+	SharedInput       *Tensor // optional
+	Logit             *Tensor // optional
+	RowIndex          *Tensor // optional
+	Dtype             DType   // Float32
+	SharedInputWeight float32
+	SharedInputOffset int64
+	TransposeX1       bool
+	TransposeX2       bool
+	GroupListType     GroupListType // GroupListCumsum or GroupListCount
+	Out               *Tensor       // output, 0 to 8 dimensions
 }
 
 var opGroupedMatmulFinalizeRoutingV2 = Operator{
@@ -1366,13 +1266,9 @@ var opGroupedMatmulFinalizeRoutingV2 = Operator{
 }
 
 // GroupedMatmulFinalizeRoutingV2 is GroupedMatmulFinalizeRouting with an offset for asymmetric
-// quantisation.
-//
-// It launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1 int8; X2 int32; ScaleOptional, GroupListOptional int64; BiasOptional,
-// PertokenScaleOptional, LogitOptional, Out float32; SharedInputOptional bfloat16; RowIndexOptional
-// int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
+// quantisation. C: aclnnGroupedMatmulFinalizeRoutingV2, CANN since 2026-08. Not on Ascend910,
+// Ascend310P. The emulator computes: X1 int8; X2 int32; Scale, GroupList int64; Bias,
+// PertokenScale, Logit, Out float32; SharedInput bfloat16; RowIndex int32 int64.
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1386,47 +1282,47 @@ func (p *GroupedMatmulFinalizeRoutingV2Params) Operator() *Operator {
 func (p *GroupedMatmulFinalizeRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
-	c.Tensor(p.ScaleOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.OffsetOptional)
-	c.Tensor(p.AntiquantScaleOptional)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.PertokenScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensor(p.SharedInputOptional)
-	c.Tensor(p.LogitOptional)
-	c.Tensor(p.RowIndexOptional)
-	c.Int64(p.Dtype)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Offset)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.PertokenScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.SharedInput)
+	c.Tensor(p.Logit)
+	c.Tensor(p.RowIndex)
+	c.Int64(int64(p.Dtype))
 	c.Float32(p.SharedInputWeight)
 	c.Int64(p.SharedInputOffset)
 	c.Bool(p.TransposeX1)
 	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupListType)
+	c.Int64(int64(p.GroupListType))
 	c.Tensor(p.Out)
 }
 
 // GroupedMatmulFinalizeRoutingV3Params are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingV3Params struct {
-	X1                      *Tensor // (m,k)
-	X2                      *Tensor
-	ScaleOptional           *Tensor // optional
-	BiasOptional            *Tensor // optional
-	OffsetOptional          *Tensor // optional
-	AntiquantScaleOptional  *Tensor // optional
-	AntiquantOffsetOptional *Tensor // optional
-	PertokenScaleOptional   *Tensor // optional
-	GroupListOptional       *Tensor // optional
-	SharedInputOptional     *Tensor // optional
-	LogitOptional           *Tensor // optional
-	RowIndexOptional        *Tensor // optional
-	Dtype                   int64   // 0 float32
-	SharedInputWeight       float32
-	SharedInputOffset       int64
-	TransposeX1             bool
-	TransposeX2             bool
-	GroupListType           int64   // GroupListCumsum or GroupListCount
-	TuningConfigOptional    []int64 // optional
-	Out                     *Tensor // output, (batch,n)
+	X1                *Tensor // (m,k)
+	X2                *Tensor
+	Scale             *Tensor // optional
+	Bias              *Tensor // optional
+	Offset            *Tensor // optional
+	AntiquantScale    *Tensor // optional
+	AntiquantOffset   *Tensor // optional
+	PertokenScale     *Tensor // optional
+	GroupList         *Tensor // optional
+	SharedInput       *Tensor // optional
+	Logit             *Tensor // optional
+	RowIndex          *Tensor // optional
+	Dtype             DType   // Float32
+	SharedInputWeight float32
+	SharedInputOffset int64
+	TransposeX1       bool
+	TransposeX2       bool
+	GroupListType     GroupListType // GroupListCumsum or GroupListCount
+	TuningConfig      []int64       // optional
+	Out               *Tensor       // output, (batch,n)
 }
 
 var opGroupedMatmulFinalizeRoutingV3 = Operator{
@@ -1434,13 +1330,10 @@ var opGroupedMatmulFinalizeRoutingV3 = Operator{
 	Slots: "iiiiiiiiiiii------ho",
 }
 
-// GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning.
-//
-// It launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1 int8; X2 int32; ScaleOptional, GroupListOptional int64; BiasOptional,
-// OffsetOptional, PertokenScaleOptional, LogitOptional, Out float32; SharedInputOptional bfloat16;
-// RowIndexOptional int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
+// GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning. C:
+// aclnnGroupedMatmulFinalizeRoutingV3, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: X1 int8; X2 int32; Scale, GroupList int64; Bias, Offset, PertokenScale, Logit,
+// Out float32; SharedInput bfloat16; RowIndex int32 int64.
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1454,44 +1347,44 @@ func (p *GroupedMatmulFinalizeRoutingV3Params) Operator() *Operator {
 func (p *GroupedMatmulFinalizeRoutingV3Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
-	c.Tensor(p.ScaleOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.OffsetOptional)
-	c.Tensor(p.AntiquantScaleOptional)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.PertokenScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensor(p.SharedInputOptional)
-	c.Tensor(p.LogitOptional)
-	c.Tensor(p.RowIndexOptional)
-	c.Int64(p.Dtype)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Offset)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.PertokenScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.SharedInput)
+	c.Tensor(p.Logit)
+	c.Tensor(p.RowIndex)
+	c.Int64(int64(p.Dtype))
 	c.Float32(p.SharedInputWeight)
 	c.Int64(p.SharedInputOffset)
 	c.Bool(p.TransposeX1)
 	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupListType)
-	c.Ints(p.TuningConfigOptional)
+	c.Int64(int64(p.GroupListType))
+	c.Ints(p.TuningConfig)
 	c.Tensor(p.Out)
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzParams are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingWeightNzParams struct {
-	X1                    *Tensor
-	X2                    *Tensor
-	Scale                 *Tensor
-	Bias                  *Tensor
-	PertokenScaleOptional *Tensor // optional
-	GroupList             *Tensor
-	SharedInput           *Tensor
-	Logit                 *Tensor
-	RowIndex              *Tensor
-	Dtype                 int64 // 0 float32
-	SharedInputWeight     float32
-	SharedInputOffset     int64
-	TransposeX1           bool
-	TransposeX2           bool
-	GroupListType         int64   // GroupListCumsum or GroupListCount
-	Out                   *Tensor // output, 0 to 8 dimensions
+	X1                *Tensor
+	X2                *Tensor
+	Scale             *Tensor
+	Bias              *Tensor
+	PertokenScale     *Tensor // optional
+	GroupList         *Tensor
+	SharedInput       *Tensor
+	Logit             *Tensor
+	RowIndex          *Tensor
+	Dtype             DType // Float32
+	SharedInputWeight float32
+	SharedInputOffset int64
+	TransposeX1       bool
+	TransposeX2       bool
+	GroupListType     GroupListType // GroupListCumsum or GroupListCount
+	Out               *Tensor       // output, 0 to 8 dimensions
 }
 
 var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
@@ -1500,13 +1393,9 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 }
 
 // GroupedMatmulFinalizeRoutingWeightNz is GroupedMatmulFinalizeRouting with weights stored as
-// FRACTAL_NZ.
-//
-// It launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1 int8; X2 int8 int4; Scale float32 bfloat16 int64; Bias,
-// PertokenScaleOptional, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex int32
-// int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
+// FRACTAL_NZ. C: aclnnGroupedMatmulFinalizeRoutingWeightNz, CANN since 8.1.RC1. Not on Ascend910,
+// Ascend310P. The emulator computes: X1 int8; X2 int8 int4; Scale float32 bfloat16 int64; Bias,
+// PertokenScale, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64.
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1522,42 +1411,42 @@ func (p *GroupedMatmulFinalizeRoutingWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Scale)
 	c.Tensor(p.Bias)
-	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.PertokenScale)
 	c.Tensor(p.GroupList)
 	c.Tensor(p.SharedInput)
 	c.Tensor(p.Logit)
 	c.Tensor(p.RowIndex)
-	c.Int64(p.Dtype)
+	c.Int64(int64(p.Dtype))
 	c.Float32(p.SharedInputWeight)
 	c.Int64(p.SharedInputOffset)
 	c.Bool(p.TransposeX1)
 	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupListType)
+	c.Int64(int64(p.GroupListType))
 	c.Tensor(p.Out)
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzV2Params are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
-	X1                      *Tensor // (m,k)
-	X2                      *Tensor
-	Scale                   *Tensor
-	Bias                    *Tensor
-	OffsetOptional          *Tensor // optional
-	AntiquantScaleOptional  *Tensor // optional
-	AntiquantOffsetOptional *Tensor // optional
-	PertokenScaleOptional   *Tensor // optional
-	GroupList               *Tensor
-	SharedInput             *Tensor
-	Logit                   *Tensor
-	RowIndex                *Tensor
-	Dtype                   int64 // 0 float32
-	SharedInputWeight       float32
-	SharedInputOffset       int64
-	TransposeX1             bool
-	TransposeX2             bool
-	GroupListType           int64   // GroupListCumsum or GroupListCount
-	TuningConfigOptional    []int64 // optional
-	Out                     *Tensor // output, (batch,n)
+	X1                *Tensor // (m,k)
+	X2                *Tensor
+	Scale             *Tensor
+	Bias              *Tensor
+	Offset            *Tensor // optional
+	AntiquantScale    *Tensor // optional
+	AntiquantOffset   *Tensor // optional
+	PertokenScale     *Tensor // optional
+	GroupList         *Tensor
+	SharedInput       *Tensor
+	Logit             *Tensor
+	RowIndex          *Tensor
+	Dtype             DType // Float32
+	SharedInputWeight float32
+	SharedInputOffset int64
+	TransposeX1       bool
+	TransposeX2       bool
+	GroupListType     GroupListType // GroupListCumsum or GroupListCount
+	TuningConfig      []int64       // optional
+	Out               *Tensor       // output, (batch,n)
 }
 
 var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
@@ -1566,13 +1455,10 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzV2 is GroupedMatmulFinalizeRoutingV3 with weights stored as
-// FRACTAL_NZ.
-//
-// It launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1 int8; X2 int8 int32 int4; Scale float32 bfloat16 int64; Bias,
-// OffsetOptional, PertokenScaleOptional, Logit, Out float32; GroupList int64; SharedInput bfloat16;
-// RowIndex int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
+// FRACTAL_NZ. C: aclnnGroupedMatmulFinalizeRoutingWeightNzV2, CANN since 2026-08. Not on Ascend910,
+// Ascend310P. The emulator computes: X1 int8; X2 int8 int32 int4; Scale float32 bfloat16 int64;
+// Bias, Offset, PertokenScale, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex
+// int32 int64.
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1588,21 +1474,21 @@ func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Scale)
 	c.Tensor(p.Bias)
-	c.Tensor(p.OffsetOptional)
-	c.Tensor(p.AntiquantScaleOptional)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.Offset)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.PertokenScale)
 	c.Tensor(p.GroupList)
 	c.Tensor(p.SharedInput)
 	c.Tensor(p.Logit)
 	c.Tensor(p.RowIndex)
-	c.Int64(p.Dtype)
+	c.Int64(int64(p.Dtype))
 	c.Float32(p.SharedInputWeight)
 	c.Int64(p.SharedInputOffset)
 	c.Bool(p.TransposeX1)
 	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupListType)
-	c.Ints(p.TuningConfigOptional)
+	c.Int64(int64(p.GroupListType))
+	c.Ints(p.TuningConfig)
 	c.Tensor(p.Out)
 }
 
@@ -1626,13 +1512,10 @@ var opGroupedMatmulSwigluQuant = Operator{
 }
 
 // GroupedMatmulSwigluQuant multiplies int8 rows of each group by its weight, dequantises, computes
-// SwiGlu, and quantises each row.
-//
-// It launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Output int8; Weight int8 int32 int4; Bias, XScale, OutputScale float32;
-// WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs
+// SwiGlu, and quantises each row. C: aclnnGroupedMatmulSwigluQuant, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P, Ascend950. The emulator computes: X, Output int8; Weight int8 int32 int4;
+// Bias, XScale, OutputScale float32; WeightScale float32 float16 bfloat16 int64 uint64; GroupList
+// int64.
 func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1674,12 +1557,9 @@ var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 }
 
 // GroupedMatmulSwigluQuantWeightNZ is GroupedMatmulSwigluQuant with weights stored as FRACTAL_NZ.
-//
-// It launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Output int8; Weight int8 int32 int4; Bias, XScale, OutputScale float32;
-// WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs
+// C: aclnnGroupedMatmulSwigluQuantWeightNZ, CANN since 2026-08. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: X, Output int8; Weight int8 int32 int4; Bias, XScale,
+// OutputScale float32; WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64.
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1705,17 +1585,17 @@ func (p *GroupedMatmulSwigluQuantWeightNZParams) Encode(c *Call) {
 
 // GroupedMatmulV2Params are the arguments, in C order.
 type GroupedMatmulV2Params struct {
-	X                       []*Tensor
-	Weight                  []*Tensor
-	BiasOptional            []*Tensor // optional
-	ScaleOptional           []*Tensor // optional
-	OffsetOptional          []*Tensor // optional
-	AntiquantScaleOptional  []*Tensor // optional
-	AntiquantOffsetOptional []*Tensor // optional
-	GroupListOptional       []int64   // optional
-	SplitItem               int64     // SplitOutputs or OneOutput
-	GroupType               int64     // GroupNone, GroupM or GroupK
-	Y                       []*Tensor // output
+	X               []*Tensor
+	Weight          []*Tensor
+	Bias            []*Tensor // optional
+	Scale           []*Tensor // optional
+	Offset          []*Tensor // optional
+	AntiquantScale  []*Tensor // optional
+	AntiquantOffset []*Tensor // optional
+	GroupList       []int64   // optional
+	SplitItem       SplitItem
+	GroupType       GroupType
+	Y               []*Tensor // output
 }
 
 var opGroupedMatmulV2 = Operator{
@@ -1723,12 +1603,10 @@ var opGroupedMatmulV2 = Operator{
 	Slots: "iiiiiiih--o",
 }
 
-// GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over.
-//
-// It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
-// bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
+// GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over. C:
+// aclnnGroupedMatmulV2, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X, Weight, Y
+// float32 float16 bfloat16 int8; Bias float32 float16 bfloat16 int32; Scale float32 bfloat16 int64
+// uint64.
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1740,30 +1618,30 @@ func (p *GroupedMatmulV2Params) Operator() *Operator { return &opGroupedMatmulV2
 func (p *GroupedMatmulV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
-	c.Tensors(p.BiasOptional)
-	c.Tensors(p.ScaleOptional)
-	c.Tensors(p.OffsetOptional)
-	c.Tensors(p.AntiquantScaleOptional)
-	c.Tensors(p.AntiquantOffsetOptional)
-	c.Ints(p.GroupListOptional)
-	c.Int64(p.SplitItem)
-	c.Int64(p.GroupType)
+	c.Tensors(p.Bias)
+	c.Tensors(p.Scale)
+	c.Tensors(p.Offset)
+	c.Tensors(p.AntiquantScale)
+	c.Tensors(p.AntiquantOffset)
+	c.Ints(p.GroupList)
+	c.Int64(int64(p.SplitItem))
+	c.Int64(int64(p.GroupType))
 	c.Tensors(p.Y)
 }
 
 // GroupedMatmulV3Params are the arguments, in C order.
 type GroupedMatmulV3Params struct {
-	X                       []*Tensor
-	Weight                  []*Tensor
-	BiasOptional            []*Tensor // optional
-	ScaleOptional           []*Tensor // optional
-	OffsetOptional          []*Tensor // optional
-	AntiquantScaleOptional  []*Tensor // optional
-	AntiquantOffsetOptional []*Tensor // optional
-	GroupListOptional       *Tensor   // optional
-	SplitItem               int64     // SplitOutputs or OneOutput
-	GroupType               int64     // GroupNone, GroupM or GroupK
-	Y                       []*Tensor // output
+	X               []*Tensor
+	Weight          []*Tensor
+	Bias            []*Tensor // optional
+	Scale           []*Tensor // optional
+	Offset          []*Tensor // optional
+	AntiquantScale  []*Tensor // optional
+	AntiquantOffset []*Tensor // optional
+	GroupList       *Tensor   // optional
+	SplitItem       SplitItem
+	GroupType       GroupType
+	Y               []*Tensor // output
 }
 
 var opGroupedMatmulV3 = Operator{
@@ -1771,12 +1649,9 @@ var opGroupedMatmulV3 = Operator{
 	Slots: "iiiiiiii--o",
 }
 
-// GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor.
-//
-// It launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
-// int32; ScaleOptional int64 uint64; GroupListOptional int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
+// GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor. C: aclnnGroupedMatmulV3,
+// CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X, Weight, Y float32 float16
+// bfloat16 int8; Bias float32 float16 int32; Scale int64 uint64; GroupList int64.
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1788,38 +1663,38 @@ func (p *GroupedMatmulV3Params) Operator() *Operator { return &opGroupedMatmulV3
 func (p *GroupedMatmulV3Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
-	c.Tensors(p.BiasOptional)
-	c.Tensors(p.ScaleOptional)
-	c.Tensors(p.OffsetOptional)
-	c.Tensors(p.AntiquantScaleOptional)
-	c.Tensors(p.AntiquantOffsetOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Int64(p.SplitItem)
-	c.Int64(p.GroupType)
+	c.Tensors(p.Bias)
+	c.Tensors(p.Scale)
+	c.Tensors(p.Offset)
+	c.Tensors(p.AntiquantScale)
+	c.Tensors(p.AntiquantOffset)
+	c.Tensor(p.GroupList)
+	c.Int64(int64(p.SplitItem))
+	c.Int64(int64(p.GroupType))
 	c.Tensors(p.Y)
 }
 
 // GroupedMatmulV4Params are the arguments, in C order.
 type GroupedMatmulV4Params struct {
-	X                             []*Tensor
-	Weight                        []*Tensor
-	BiasOptional                  []*Tensor // optional
-	ScaleOptional                 []*Tensor // optional
-	OffsetOptional                []*Tensor // optional
-	AntiquantScaleOptional        []*Tensor // optional
-	AntiquantOffsetOptional       []*Tensor // optional
-	PerTokenScaleOptional         []*Tensor // optional
-	GroupListOptional             *Tensor   // optional
-	ActivationInputOptional       []*Tensor // optional
-	ActivationQuantScaleOptional  []*Tensor // optional
-	ActivationQuantOffsetOptional []*Tensor // optional
-	SplitItem                     int64     // SplitOutputs or OneOutput
-	GroupType                     int64     // GroupNone, GroupM or GroupK
-	GroupListType                 int64     // GroupListCumsum, GroupListCount or GroupListSparse
-	ActType                       int64     // ActNone to ActSilu, but not ActGeluErrFunc
-	Out                           []*Tensor // output
-	ActivationFeatureOutOptional  []*Tensor // optional output
-	DynQuantScaleOutOptional      []*Tensor // optional output
+	X                     []*Tensor
+	Weight                []*Tensor
+	Bias                  []*Tensor // optional
+	Scale                 []*Tensor // optional
+	Offset                []*Tensor // optional
+	AntiquantScale        []*Tensor // optional
+	AntiquantOffset       []*Tensor // optional
+	PerTokenScale         []*Tensor // optional
+	GroupList             *Tensor   // optional
+	ActivationInput       []*Tensor // optional
+	ActivationQuantScale  []*Tensor // optional
+	ActivationQuantOffset []*Tensor // optional
+	SplitItem             SplitItem
+	GroupType             GroupType
+	GroupListType         GroupListType // GroupListCumsum, GroupListCount or GroupListSparse
+	ActType               ActType       // ActNone to ActSilu, except ActGeluErrFunc
+	Out                   []*Tensor     // output
+	ActivationFeatureOut  []*Tensor     // optional output
+	DynQuantScaleOut      []*Tensor     // optional output
 }
 
 var opGroupedMatmulV4 = Operator{
@@ -1828,14 +1703,10 @@ var opGroupedMatmulV4 = Operator{
 }
 
 // GroupedMatmulV4 is GroupedMatmulV3 with scales for each token, an activation, and groups as ends
-// or sizes.
-//
-// It launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Weight float32 float16 bfloat16 int8 int32 int4; BiasOptional float32
-// float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; AntiquantScaleOptional,
-// AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64;
-// Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
+// or sizes. C: aclnnGroupedMatmulV4, CANN since 8.1.RC1. Not on Ascend910. The emulator computes:
+// X, Weight float32 float16 bfloat16 int8 int32 int4; Bias float32 float16 bfloat16 int32; Scale
+// float32 bfloat16 int64 uint64; AntiquantScale, AntiquantOffset float16 bfloat16; PerTokenScale
+// float32; GroupList int64; Out float32 float16 bfloat16 int8 int32.
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1847,47 +1718,47 @@ func (p *GroupedMatmulV4Params) Operator() *Operator { return &opGroupedMatmulV4
 func (p *GroupedMatmulV4Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
-	c.Tensors(p.BiasOptional)
-	c.Tensors(p.ScaleOptional)
-	c.Tensors(p.OffsetOptional)
-	c.Tensors(p.AntiquantScaleOptional)
-	c.Tensors(p.AntiquantOffsetOptional)
-	c.Tensors(p.PerTokenScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensors(p.ActivationInputOptional)
-	c.Tensors(p.ActivationQuantScaleOptional)
-	c.Tensors(p.ActivationQuantOffsetOptional)
-	c.Int64(p.SplitItem)
-	c.Int64(p.GroupType)
-	c.Int64(p.GroupListType)
-	c.Int64(p.ActType)
+	c.Tensors(p.Bias)
+	c.Tensors(p.Scale)
+	c.Tensors(p.Offset)
+	c.Tensors(p.AntiquantScale)
+	c.Tensors(p.AntiquantOffset)
+	c.Tensors(p.PerTokenScale)
+	c.Tensor(p.GroupList)
+	c.Tensors(p.ActivationInput)
+	c.Tensors(p.ActivationQuantScale)
+	c.Tensors(p.ActivationQuantOffset)
+	c.Int64(int64(p.SplitItem))
+	c.Int64(int64(p.GroupType))
+	c.Int64(int64(p.GroupListType))
+	c.Int64(int64(p.ActType))
 	c.Tensors(p.Out)
-	c.Tensors(p.ActivationFeatureOutOptional)
-	c.Tensors(p.DynQuantScaleOutOptional)
+	c.Tensors(p.ActivationFeatureOut)
+	c.Tensors(p.DynQuantScaleOut)
 }
 
 // GroupedMatmulV5Params are the arguments, in C order.
 type GroupedMatmulV5Params struct {
-	X                             []*Tensor // 2 to 6 dimensions
-	Weight                        []*Tensor // 2 to 3 dimensions
-	BiasOptional                  []*Tensor // optional, 1 to 2 dimensions
-	ScaleOptional                 []*Tensor // optional, 1 to 4 dimensions
-	OffsetOptional                []*Tensor // optional, 3 dimensions
-	AntiquantScaleOptional        []*Tensor // optional, 1 to 3 dimensions
-	AntiquantOffsetOptional       []*Tensor // optional, 1 to 3 dimensions
-	PerTokenScaleOptional         []*Tensor // optional, 1 to 3 dimensions
-	GroupListOptional             *Tensor   // optional, 1 to 2 dimensions
-	ActivationInputOptional       []*Tensor // optional
-	ActivationQuantScaleOptional  []*Tensor // optional
-	ActivationQuantOffsetOptional []*Tensor // optional
-	SplitItem                     int64     // SplitOutputs or OneOutput
-	GroupType                     int64     // GroupNone, GroupM or GroupK
-	GroupListType                 int64     // GroupListCumsum, GroupListCount or GroupListSparse
-	ActType                       int64     // ActNone to ActSilu, but not ActGeluErrFunc
-	TuningConfigOptional          []int64   // optional
-	Out                           []*Tensor // output, 2 to 3 dimensions
-	ActivationFeatureOutOptional  []*Tensor // optional output
-	DynQuantScaleOutOptional      []*Tensor // optional output
+	X                     []*Tensor // 2 to 6 dimensions
+	Weight                []*Tensor // 2 to 3 dimensions
+	Bias                  []*Tensor // optional, 1 to 2 dimensions
+	Scale                 []*Tensor // optional, 1 to 4 dimensions
+	Offset                []*Tensor // optional, 3 dimensions
+	AntiquantScale        []*Tensor // optional, 1 to 3 dimensions
+	AntiquantOffset       []*Tensor // optional, 1 to 3 dimensions
+	PerTokenScale         []*Tensor // optional, 1 to 3 dimensions
+	GroupList             *Tensor   // optional, 1 to 2 dimensions
+	ActivationInput       []*Tensor // optional
+	ActivationQuantScale  []*Tensor // optional
+	ActivationQuantOffset []*Tensor // optional
+	SplitItem             SplitItem
+	GroupType             GroupType
+	GroupListType         GroupListType // GroupListCumsum, GroupListCount or GroupListSparse
+	ActType               ActType       // ActNone to ActSilu, except ActGeluErrFunc
+	TuningConfig          []int64       // optional
+	Out                   []*Tensor     // output, 2 to 3 dimensions
+	ActivationFeatureOut  []*Tensor     // optional output
+	DynQuantScaleOut      []*Tensor     // optional output
 }
 
 var opGroupedMatmulV5 = Operator{
@@ -1895,14 +1766,11 @@ var opGroupedMatmulV5 = Operator{
 	Slots: "iiiiiiiiiiii----hooo",
 }
 
-// GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning.
-//
-// It launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Weight float32 float16 bfloat16 int8 int32 int4; BiasOptional float32
-// float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; OffsetOptional,
-// PerTokenScaleOptional float32; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16;
-// GroupListOptional int64; Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
+// GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning. C: aclnnGroupedMatmulV5, CANN since
+// 2026-08. Not on Ascend910. The emulator computes: X, Weight float32 float16 bfloat16 int8 int32
+// int4; Bias float32 float16 bfloat16 int32; Scale float32 bfloat16 int64 uint64; Offset,
+// PerTokenScale float32; AntiquantScale, AntiquantOffset float16 bfloat16; GroupList int64; Out
+// float32 float16 bfloat16 int8 int32.
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1914,49 +1782,49 @@ func (p *GroupedMatmulV5Params) Operator() *Operator { return &opGroupedMatmulV5
 func (p *GroupedMatmulV5Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
-	c.Tensors(p.BiasOptional)
-	c.Tensors(p.ScaleOptional)
-	c.Tensors(p.OffsetOptional)
-	c.Tensors(p.AntiquantScaleOptional)
-	c.Tensors(p.AntiquantOffsetOptional)
-	c.Tensors(p.PerTokenScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensors(p.ActivationInputOptional)
-	c.Tensors(p.ActivationQuantScaleOptional)
-	c.Tensors(p.ActivationQuantOffsetOptional)
-	c.Int64(p.SplitItem)
-	c.Int64(p.GroupType)
-	c.Int64(p.GroupListType)
-	c.Int64(p.ActType)
-	c.Ints(p.TuningConfigOptional)
+	c.Tensors(p.Bias)
+	c.Tensors(p.Scale)
+	c.Tensors(p.Offset)
+	c.Tensors(p.AntiquantScale)
+	c.Tensors(p.AntiquantOffset)
+	c.Tensors(p.PerTokenScale)
+	c.Tensor(p.GroupList)
+	c.Tensors(p.ActivationInput)
+	c.Tensors(p.ActivationQuantScale)
+	c.Tensors(p.ActivationQuantOffset)
+	c.Int64(int64(p.SplitItem))
+	c.Int64(int64(p.GroupType))
+	c.Int64(int64(p.GroupListType))
+	c.Int64(int64(p.ActType))
+	c.Ints(p.TuningConfig)
 	c.Tensors(p.Out)
-	c.Tensors(p.ActivationFeatureOutOptional)
-	c.Tensors(p.DynQuantScaleOutOptional)
+	c.Tensors(p.ActivationFeatureOut)
+	c.Tensors(p.DynQuantScaleOut)
 }
 
 // GroupedMatmulWeightNzParams are the arguments, in C order.
 type GroupedMatmulWeightNzParams struct {
-	X                             []*Tensor
-	Weight                        []*Tensor
-	BiasOptional                  []*Tensor // optional
-	ScaleOptional                 []*Tensor // optional
-	OffsetOptional                []*Tensor // optional
-	AntiquantScaleOptional        []*Tensor // optional
-	AntiquantOffsetOptional       []*Tensor // optional
-	PerTokenScaleOptional         []*Tensor // optional
-	GroupListOptional             *Tensor   // optional
-	ActivationInputOptional       []*Tensor // optional
-	ActivationQuantScaleOptional  []*Tensor // optional
-	ActivationQuantOffsetOptional []*Tensor // optional
-	SplitItem                     int64     // SplitOutputs or OneOutput
-	GroupType                     int64     // GroupNone, GroupM or GroupK
-	GroupListType                 int64     // GroupListCumsum, GroupListCount or GroupListSparse
-	ActType                       int64     // ActNone to ActSilu, but not ActGeluErrFunc
-	TuningConfigOptional          []int64   // optional
-	QuantGroupSize                int64
-	Out                           []*Tensor // output
-	ActivationFeatureOutOptional  []*Tensor // optional output
-	DynQuantScaleOutOptional      []*Tensor // optional output
+	X                     []*Tensor
+	Weight                []*Tensor
+	Bias                  []*Tensor // optional
+	Scale                 []*Tensor // optional
+	Offset                []*Tensor // optional
+	AntiquantScale        []*Tensor // optional
+	AntiquantOffset       []*Tensor // optional
+	PerTokenScale         []*Tensor // optional
+	GroupList             *Tensor   // optional
+	ActivationInput       []*Tensor // optional
+	ActivationQuantScale  []*Tensor // optional
+	ActivationQuantOffset []*Tensor // optional
+	SplitItem             SplitItem
+	GroupType             GroupType
+	GroupListType         GroupListType // GroupListCumsum, GroupListCount or GroupListSparse
+	ActType               ActType       // ActNone to ActSilu, except ActGeluErrFunc
+	TuningConfig          []int64       // optional
+	QuantGroupSize        int64
+	Out                   []*Tensor // output
+	ActivationFeatureOut  []*Tensor // optional output
+	DynQuantScaleOut      []*Tensor // optional output
 }
 
 var opGroupedMatmulWeightNz = Operator{
@@ -1964,13 +1832,10 @@ var opGroupedMatmulWeightNz = Operator{
 	Slots: "iiiiiiiiiiii----h-ooo",
 }
 
-// GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ.
-//
-// It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Weight float16 bfloat16 int8 int32 int4; BiasOptional float32 bfloat16
-// int32; ScaleOptional float32 bfloat16 int64 uint64; OffsetOptional, PerTokenScaleOptional
-// float32; GroupListOptional int64; Out float16 bfloat16 int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
+// GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ. C:
+// aclnnGroupedMatmulWeightNz, CANN since 2026-08. Not on Ascend910. The emulator computes: X,
+// Weight float16 bfloat16 int8 int32 int4; Bias float32 bfloat16 int32; Scale float32 bfloat16
+// int64 uint64; Offset, PerTokenScale float32; GroupList int64; Out float16 bfloat16 int32.
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1982,35 +1847,35 @@ func (p *GroupedMatmulWeightNzParams) Operator() *Operator { return &opGroupedMa
 func (p *GroupedMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
-	c.Tensors(p.BiasOptional)
-	c.Tensors(p.ScaleOptional)
-	c.Tensors(p.OffsetOptional)
-	c.Tensors(p.AntiquantScaleOptional)
-	c.Tensors(p.AntiquantOffsetOptional)
-	c.Tensors(p.PerTokenScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensors(p.ActivationInputOptional)
-	c.Tensors(p.ActivationQuantScaleOptional)
-	c.Tensors(p.ActivationQuantOffsetOptional)
-	c.Int64(p.SplitItem)
-	c.Int64(p.GroupType)
-	c.Int64(p.GroupListType)
-	c.Int64(p.ActType)
-	c.Ints(p.TuningConfigOptional)
+	c.Tensors(p.Bias)
+	c.Tensors(p.Scale)
+	c.Tensors(p.Offset)
+	c.Tensors(p.AntiquantScale)
+	c.Tensors(p.AntiquantOffset)
+	c.Tensors(p.PerTokenScale)
+	c.Tensor(p.GroupList)
+	c.Tensors(p.ActivationInput)
+	c.Tensors(p.ActivationQuantScale)
+	c.Tensors(p.ActivationQuantOffset)
+	c.Int64(int64(p.SplitItem))
+	c.Int64(int64(p.GroupType))
+	c.Int64(int64(p.GroupListType))
+	c.Int64(int64(p.ActType))
+	c.Ints(p.TuningConfig)
 	c.Int64(p.QuantGroupSize)
 	c.Tensors(p.Out)
-	c.Tensors(p.ActivationFeatureOutOptional)
-	c.Tensors(p.DynQuantScaleOutOptional)
+	c.Tensors(p.ActivationFeatureOut)
+	c.Tensors(p.DynQuantScaleOut)
 }
 
 // InplaceAddbmmParams are the arguments, in C order.
 type InplaceAddbmmParams struct {
-	SelfRef      *Tensor // read and written, 2 dimensions
+	Self         *Tensor // read and written, 2 dimensions
 	Batch1       *Tensor // 3 dimensions
 	Batch2       *Tensor // 3 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	CubeMathType int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opInplaceAddbmm = Operator{
@@ -2018,12 +1883,8 @@ var opInplaceAddbmm = Operator{
 	Slots: "iiihh-",
 }
 
-// InplaceAddbmm is Addbmm with the result in place of the first argument.
-//
-// It launches aclnnInplaceAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16. Its checks follow CANN's
-// source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
+// InplaceAddbmm is Addbmm with the result in place of the first argument. C: aclnnInplaceAddbmm,
+// CANN since 8.1.RC1. The emulator computes: Self, Batch1, Batch2 float32 float16 bfloat16.
 func InplaceAddbmm(st *acl.Stream, p InplaceAddbmmParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2033,7 +1894,7 @@ func InplaceAddbmm(st *acl.Stream, p InplaceAddbmmParams) error {
 func (p *InplaceAddbmmParams) Operator() *Operator { return &opInplaceAddbmm }
 
 func (p *InplaceAddbmmParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Batch1)
 	c.Tensor(p.Batch2)
 	c.Scalar(p.Beta)
@@ -2043,12 +1904,12 @@ func (p *InplaceAddbmmParams) Encode(c *Call) {
 
 // InplaceAddmmParams are the arguments, in C order.
 type InplaceAddmmParams struct {
-	SelfRef      *Tensor // read and written, 2 dimensions
+	Self         *Tensor // read and written, 2 dimensions
 	Mat1         *Tensor // 2 dimensions
 	Mat2         *Tensor // 2 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	CubeMathType int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opInplaceAddmm = Operator{
@@ -2056,12 +1917,8 @@ var opInplaceAddmm = Operator{
 	Slots: "iiihh-",
 }
 
-// InplaceAddmm is Addmm with the result in place of the first argument.
-//
-// It launches aclnnInplaceAddmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Mat1, Mat2 float32 float16 bfloat16. Its checks follow CANN's
-// source, 17 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
+// InplaceAddmm is Addmm with the result in place of the first argument. C: aclnnInplaceAddmm, CANN
+// since 8.1.RC1. The emulator computes: Self, Mat1, Mat2 float32 float16 bfloat16.
 func InplaceAddmm(st *acl.Stream, p InplaceAddmmParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2071,7 +1928,7 @@ func InplaceAddmm(st *acl.Stream, p InplaceAddmmParams) error {
 func (p *InplaceAddmmParams) Operator() *Operator { return &opInplaceAddmm }
 
 func (p *InplaceAddmmParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Mat1)
 	c.Tensor(p.Mat2)
 	c.Scalar(p.Beta)
@@ -2081,11 +1938,11 @@ func (p *InplaceAddmmParams) Encode(c *Call) {
 
 // InplaceAddrParams are the arguments, in C order.
 type InplaceAddrParams struct {
-	SelfRef       *Tensor // read and written
-	Vec1          *Tensor
-	Vec2          *Tensor
-	BetaOptional  Scalar // optional
-	AlphaOptional Scalar // optional
+	Self  *Tensor // read and written
+	Vec1  *Tensor
+	Vec2  *Tensor
+	Beta  Scalar // optional
+	Alpha Scalar // optional
 }
 
 var opInplaceAddr = Operator{
@@ -2093,12 +1950,9 @@ var opInplaceAddr = Operator{
 	Slots: "iiihh",
 }
 
-// InplaceAddr is Addr with the result in place of the first argument.
-//
-// It launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
+// InplaceAddr is Addr with the result in place of the first argument. C: aclnnInplaceAddr, CANN
+// since 8.1.RC1. The emulator computes: Self, Vec1, Vec2 float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool.
 func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2108,20 +1962,20 @@ func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
 func (p *InplaceAddrParams) Operator() *Operator { return &opInplaceAddr }
 
 func (p *InplaceAddrParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Vec1)
 	c.Tensor(p.Vec2)
-	c.Scalar(p.BetaOptional)
-	c.Scalar(p.AlphaOptional)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceAddrV2Params are the arguments, in C order.
 type InplaceAddrV2Params struct {
-	SelfRef       *Tensor // read and written
-	Vec1          *Tensor
-	Vec2          *Tensor
-	BetaOptional  Scalar // optional
-	AlphaOptional Scalar // optional
+	Self  *Tensor // read and written
+	Vec1  *Tensor
+	Vec2  *Tensor
+	Beta  Scalar // optional
+	Alpha Scalar // optional
 }
 
 var opInplaceAddrV2 = Operator{
@@ -2129,12 +1983,9 @@ var opInplaceAddrV2 = Operator{
 	Slots: "iiihh",
 }
 
-// InplaceAddrV2 is AddrV2 with the result in place of the first argument.
-//
-// It launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
+// InplaceAddrV2 is AddrV2 with the result in place of the first argument. C: aclnnInplaceAddrV2,
+// CANN since 2026-08. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator computes:
+// Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2144,21 +1995,21 @@ func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 func (p *InplaceAddrV2Params) Operator() *Operator { return &opInplaceAddrV2 }
 
 func (p *InplaceAddrV2Params) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Vec1)
 	c.Tensor(p.Vec2)
-	c.Scalar(p.BetaOptional)
-	c.Scalar(p.AlphaOptional)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceBaddbmmParams are the arguments, in C order.
 type InplaceBaddbmmParams struct {
-	SelfRef      *Tensor // read and written, 2 to 3 dimensions
+	Self         *Tensor // read and written, 2 to 3 dimensions
 	Batch1       *Tensor // 3 dimensions
 	Batch2       *Tensor // 3 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	CubeMathType int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opInplaceBaddbmm = Operator{
@@ -2166,12 +2017,8 @@ var opInplaceBaddbmm = Operator{
 	Slots: "iiihh-",
 }
 
-// InplaceBaddbmm is Baddbmm with the result in place of the first argument.
-//
-// It launches aclnnInplaceBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16. Its checks follow CANN's
-// source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
+// InplaceBaddbmm is Baddbmm with the result in place of the first argument. C: aclnnInplaceBaddbmm,
+// CANN since 8.1.RC1. The emulator computes: Self, Batch1, Batch2 float32 float16 bfloat16.
 func InplaceBaddbmm(st *acl.Stream, p InplaceBaddbmmParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2181,7 +2028,7 @@ func InplaceBaddbmm(st *acl.Stream, p InplaceBaddbmmParams) error {
 func (p *InplaceBaddbmmParams) Operator() *Operator { return &opInplaceBaddbmm }
 
 func (p *InplaceBaddbmmParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Batch1)
 	c.Tensor(p.Batch2)
 	c.Scalar(p.Beta)
@@ -2191,10 +2038,10 @@ func (p *InplaceBaddbmmParams) Encode(c *Call) {
 
 // MatmulParams are the arguments, in C order.
 type MatmulParams struct {
-	Self         *Tensor // 1 to 6 dimensions
-	Mat2         *Tensor // 1 to 6 dimensions
-	Out          *Tensor // output, 1 to 6 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	Self         *Tensor      // 1 to 6 dimensions
+	Mat2         *Tensor      // 1 to 6 dimensions
+	Out          *Tensor      // output, 1 to 6 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opMatmul = Operator{
@@ -2203,12 +2050,8 @@ var opMatmul = Operator{
 }
 
 // Matmul multiplies matrices, with broadcasting of batches; vectors count as matrices of one row or
-// column.
-//
-// It launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
+// column. C: aclnnMatmul, CANN since 8.1.RC1. The emulator computes: Self, Mat2, Out float32
+// float16 bfloat16.
 func Matmul(st *acl.Stream, p MatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2238,11 +2081,9 @@ var opMatmulCompress = Operator{
 	Slots: "iiiio",
 }
 
-// MatmulCompress multiplies by a weight that was compressed without loss.
-//
-// It launches aclnnMatmulCompress (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: the compressed format of weights is not public.
-// Vendor's page: hicann/ops-nn, matmul/matmul_compress/docs
+// MatmulCompress multiplies by a weight that was compressed without loss. C: aclnnMatmulCompress,
+// CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator does not
+// implement it: the compressed format of weights is not public.
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2278,11 +2119,9 @@ var opMatmulCompressDequant = Operator{
 }
 
 // MatmulCompressDequant multiplies int8 matrices, the weight compressed without loss, and
-// dequantises.
-//
-// It launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator does not implement it: the compressed format of weights is not public.
-// Vendor's page: hicann/ops-nn, matmul/matmul_v2_compress_dequant/docs
+// dequantises. C: aclnnMatmulCompressDequant, CANN since 8.1.RC1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend950. The emulator does not implement it: the compressed format of weights is
+// not public.
 func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2319,11 +2158,8 @@ var opMatmulEmuSplitWeight = Operator{
 }
 
 // MatmulEmuSplitWeight multiplies by a float32 weight that is given as the sum of two bfloat16
-// ones.
-//
-// It launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, WHigh, WLow bfloat16; Y float32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, matmul/matmul_emu_split_weight/docs
+// ones. C: aclnnMatmulEmuSplitWeight, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator computes: X, WHigh, WLow bfloat16; Y float32.
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2343,10 +2179,10 @@ func (p *MatmulEmuSplitWeightParams) Encode(c *Call) {
 
 // MatmulWeightNzParams are the arguments, in C order.
 type MatmulWeightNzParams struct {
-	Self         *Tensor // 2 dimensions
-	Mat2         *Tensor // 4 dimensions
-	Out          *Tensor // output, 2 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	Self         *Tensor      // 2 dimensions
+	Mat2         *Tensor      // 4 dimensions
+	Out          *Tensor      // output, 2 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opMatmulWeightNz = Operator{
@@ -2354,12 +2190,8 @@ var opMatmulWeightNz = Operator{
 	Slots: "iio-",
 }
 
-// MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ.
-//
-// It launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
+// MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ. C: aclnnMatmulWeightNz, CANN
+// since 2026-08. The emulator computes: Self, Mat2, Out float32 float16 bfloat16.
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2377,10 +2209,10 @@ func (p *MatmulWeightNzParams) Encode(c *Call) {
 
 // MmParams are the arguments, in C order.
 type MmParams struct {
-	Self         *Tensor // 2 dimensions
-	Mat2         *Tensor // 2 dimensions
-	Out          *Tensor // output, 2 dimensions
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
+	Self         *Tensor      // 2 dimensions
+	Mat2         *Tensor      // 2 dimensions
+	Out          *Tensor      // output, 2 dimensions
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opMm = Operator{
@@ -2388,12 +2220,8 @@ var opMm = Operator{
 	Slots: "iio-",
 }
 
-// Mm multiplies two matrices.
-//
-// It launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 2 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
+// Mm multiplies two matrices. C: aclnnMm, CANN since 8.1.RC1. The emulator computes: Self, Mat2,
+// Out float32 float16 bfloat16.
 func Mm(st *acl.Stream, p MmParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2411,10 +2239,10 @@ func (p *MmParams) Encode(c *Call) {
 
 // MvParams are the arguments, in C order.
 type MvParams struct {
-	Self         *Tensor // 2 dimensions
-	Vec          *Tensor // 1 dimension
-	Out          *Tensor // output, 1 dimension
-	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Self         *Tensor      // 2 dimensions
+	Vec          *Tensor      // 1 dimension
+	Out          *Tensor      // output, 1 dimension
+	CubeMathType CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opMv = Operator{
@@ -2422,12 +2250,8 @@ var opMv = Operator{
 	Slots: "iio-",
 }
 
-// Mv multiplies a matrix by a vector.
-//
-// It launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Vec, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mv/docs
+// Mv multiplies a matrix by a vector. C: aclnnMv, CANN since 8.1.RC1. The emulator computes: Self,
+// Vec, Out float32 float16 bfloat16.
 func Mv(st *acl.Stream, p MvParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2445,14 +2269,14 @@ func (p *MvParams) Encode(c *Call) {
 
 // QuantBatchMatmulInplaceAddParams are the arguments, in C order.
 type QuantBatchMatmulInplaceAddParams struct {
-	X1              *Tensor // 2 dimensions
-	X2              *Tensor // 2 dimensions
-	X1ScaleOptional *Tensor // optional
-	X2Scale         *Tensor // 3 or 1 dimensions
-	YRef            *Tensor // read and written, 2 dimensions
-	TransposeX1     bool
-	TransposeX2     bool
-	GroupSize       int64
+	X1          *Tensor // 2 dimensions
+	X2          *Tensor // 2 dimensions
+	X1Scale     *Tensor // optional
+	X2Scale     *Tensor // 3 or 1 dimensions
+	Y           *Tensor // read and written, 2 dimensions
+	TransposeX1 bool
+	TransposeX2 bool
+	GroupSize   int64
 }
 
 var opQuantBatchMatmulInplaceAdd = Operator{
@@ -2460,11 +2284,9 @@ var opQuantBatchMatmulInplaceAdd = Operator{
 	Slots: "iiiii---",
 }
 
-// QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef.
-//
-// It launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_inplace_add/docs
+// QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef. C:
+// aclnnQuantBatchMatmulInplaceAdd, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
 func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2476,9 +2298,9 @@ func (p *QuantBatchMatmulInplaceAddParams) Operator() *Operator { return &opQuan
 func (p *QuantBatchMatmulInplaceAddParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
-	c.Tensor(p.X1ScaleOptional)
+	c.Tensor(p.X1Scale)
 	c.Tensor(p.X2Scale)
-	c.Tensor(p.YRef)
+	c.Tensor(p.Y)
 	c.Bool(p.TransposeX1)
 	c.Bool(p.TransposeX2)
 	c.Int64(p.GroupSize)
@@ -2486,17 +2308,17 @@ func (p *QuantBatchMatmulInplaceAddParams) Encode(c *Call) {
 
 // QuantGroupedMatmulDequantParams are the arguments, in C order.
 type QuantGroupedMatmulDequantParams struct {
-	X                   *Tensor // 2 dimensions
-	Weight              *Tensor // 3 or 5 dimensions
-	WeightScale         *Tensor // 2 dimensions
-	GroupList           *Tensor // 1 dimension
-	BiasOptional        *Tensor // optional
-	XScaleOptional      *Tensor // optional, 1 dimension
-	XOffsetOptional     *Tensor // optional
-	SmoothScaleOptional *Tensor // optional, 1 dimension
-	XQuantMode          string  // "pertoken" or "pertensor"
-	TransposeWeight     bool
-	Out                 *Tensor // output, 2 dimensions
+	X               *Tensor   // 2 dimensions
+	Weight          *Tensor   // 3 or 5 dimensions
+	WeightScale     *Tensor   // 2 dimensions
+	GroupList       *Tensor   // 1 dimension
+	Bias            *Tensor   // optional
+	XScale          *Tensor   // optional, 1 dimension
+	XOffset         *Tensor   // optional
+	SmoothScale     *Tensor   // optional, 1 dimension
+	XQuantMode      QuantMode // QuantPerToken or QuantPerTensor
+	TransposeWeight bool
+	Out             *Tensor // output, 2 dimensions
 }
 
 var opQuantGroupedMatmulDequant = Operator{
@@ -2505,11 +2327,9 @@ var opQuantGroupedMatmulDequant = Operator{
 }
 
 // QuantGroupedMatmulDequant quantises rows, multiplies those of each group by its int8 weight, and
-// dequantises.
-//
-// It launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) on st.
-// The emulator does not implement it: no public source, only a document, and not written yet.
-// Vendor's page: mirror-cann/ops-transformer, gmm/quant_grouped_matmul_dequant/docs
+// dequantises. C: aclnnQuantGroupedMatmulDequant, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend950. The emulator does not implement it: no public source, only a document,
+// and not written yet.
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2523,11 +2343,11 @@ func (p *QuantGroupedMatmulDequantParams) Encode(c *Call) {
 	c.Tensor(p.Weight)
 	c.Tensor(p.WeightScale)
 	c.Tensor(p.GroupList)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.XScaleOptional)
-	c.Tensor(p.XOffsetOptional)
-	c.Tensor(p.SmoothScaleOptional)
-	c.Str(p.XQuantMode)
+	c.Tensor(p.Bias)
+	c.Tensor(p.XScale)
+	c.Tensor(p.XOffset)
+	c.Tensor(p.SmoothScale)
+	c.Str(string(p.XQuantMode))
 	c.Bool(p.TransposeWeight)
 	c.Tensor(p.Out)
 }
@@ -2546,11 +2366,9 @@ var opQuantMatmul = Operator{
 	Slots: "iii-o",
 }
 
-// QuantMatmul multiplies int8 matrices and dequantises by one scale.
-//
-// It launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2 int8; Bias int32; Out float16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs
+// QuantMatmul multiplies int8 matrices and dequantises by one scale. C: aclnnQuantMatmul, CANN
+// since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: X1, X2 int8; Bias
+// int32; Out float16.
 func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2569,21 +2387,21 @@ func (p *QuantMatmulParams) Encode(c *Call) {
 
 // QuantMatmulActivationQuantWeightNzParams are the arguments, in C order.
 type QuantMatmulActivationQuantWeightNzParams struct {
-	X1              *Tensor // 2 to 6 dimensions
-	X2              *Tensor // 4 to 8 dimensions
-	X1ScaleOptional *Tensor // optional, 1 or 3 dimensions
-	X2Scale         *Tensor // 1 or 3 dimensions
-	BiasOptional    *Tensor // optional, 1 or 3 dimensions
-	TransposeX1     bool
-	TransposeX2     bool
-	GroupSize       int64
-	ActivationType  string // "gelu_tanh" or "gelu_erf"
-	QuantMode       string
-	RoundMode       string
-	ScaleAlg        int64
-	DstTypeMax      float64
-	YOut            *Tensor // output, 2 to 6 dimensions
-	YScaleOut       *Tensor // output, 1 to 8 dimensions
+	X1             *Tensor // 2 to 6 dimensions
+	X2             *Tensor // 4 to 8 dimensions
+	X1Scale        *Tensor // optional, 1 or 3 dimensions
+	X2Scale        *Tensor // 1 or 3 dimensions
+	Bias           *Tensor // optional, 1 or 3 dimensions
+	TransposeX1    bool
+	TransposeX2    bool
+	GroupSize      int64
+	ActivationType FusedOp // FusedOpGeluErf or FusedOpGeluTanh
+	QuantMode      QuantMode
+	RoundMode      RoundMode
+	ScaleAlg       int64
+	DstTypeMax     float64
+	YOut           *Tensor // output, 2 to 6 dimensions
+	YScaleOut      *Tensor // output, 1 to 8 dimensions
 }
 
 var opQuantMatmulActivationQuantWeightNz = Operator{
@@ -2592,11 +2410,9 @@ var opQuantMatmulActivationQuantWeightNz = Operator{
 }
 
 // QuantMatmulActivationQuantWeightNz multiplies quantised matrices, the weight stored as
-// FRACTAL_NZ, applies Gelu and quantises the result.
-//
-// It launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul_activation_quant/docs
+// FRACTAL_NZ, applies Gelu and quantises the result. C: aclnnQuantMatmulActivationQuantWeightNz,
+// CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
 func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2610,15 +2426,15 @@ func (p *QuantMatmulActivationQuantWeightNzParams) Operator() *Operator {
 func (p *QuantMatmulActivationQuantWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
-	c.Tensor(p.X1ScaleOptional)
+	c.Tensor(p.X1Scale)
 	c.Tensor(p.X2Scale)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Bool(p.TransposeX1)
 	c.Bool(p.TransposeX2)
 	c.Int64(p.GroupSize)
-	c.Str(p.ActivationType)
-	c.Str(p.QuantMode)
-	c.Str(p.RoundMode)
+	c.Str(string(p.ActivationType))
+	c.Str(string(p.QuantMode))
+	c.Str(string(p.RoundMode))
 	c.Int64(p.ScaleAlg)
 	c.Float64(p.DstTypeMax)
 	c.Tensor(p.YOut)
@@ -2627,16 +2443,16 @@ func (p *QuantMatmulActivationQuantWeightNzParams) Encode(c *Call) {
 
 // QuantMatmulDequantParams are the arguments, in C order.
 type QuantMatmulDequantParams struct {
-	X                   *Tensor // 2 dimensions
-	Weight              *Tensor // 2 or 4 dimensions
-	WeightScale         *Tensor // 1 dimension
-	BiasOptional        *Tensor // optional
-	XScaleOptional      *Tensor // optional
-	XOffsetOptional     *Tensor // optional
-	SmoothScaleOptional *Tensor // optional, 1 dimension
-	XQuantMode          string  // "pertoken" or "pertensor"
-	TransposeWeight     bool
-	Out                 *Tensor // output, 2 dimensions
+	X               *Tensor   // 2 dimensions
+	Weight          *Tensor   // 2 or 4 dimensions
+	WeightScale     *Tensor   // 1 dimension
+	Bias            *Tensor   // optional
+	XScale          *Tensor   // optional
+	XOffset         *Tensor   // optional
+	SmoothScale     *Tensor   // optional, 1 dimension
+	XQuantMode      QuantMode // QuantPerToken or QuantPerTensor
+	TransposeWeight bool
+	Out             *Tensor // output, 2 dimensions
 }
 
 var opQuantMatmulDequant = Operator{
@@ -2644,12 +2460,10 @@ var opQuantMatmulDequant = Operator{
 	Slots: "iiiiiii--o",
 }
 
-// QuantMatmulDequant quantises rows, multiplies them by an int8 weight, and dequantises.
-//
-// It launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, SmoothScaleOptional, Out float16; Weight int8; WeightScale float32
-// int64; XScaleOptional float32 float16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs
+// QuantMatmulDequant quantises rows, multiplies them by an int8 weight, and dequantises. C:
+// aclnnQuantMatmulDequant, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend950. The emulator computes: X, SmoothScale, Out float16; Weight int8; WeightScale float32
+// int64; XScale float32 float16.
 func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2662,11 +2476,11 @@ func (p *QuantMatmulDequantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
 	c.Tensor(p.WeightScale)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.XScaleOptional)
-	c.Tensor(p.XOffsetOptional)
-	c.Tensor(p.SmoothScaleOptional)
-	c.Str(p.XQuantMode)
+	c.Tensor(p.Bias)
+	c.Tensor(p.XScale)
+	c.Tensor(p.XOffset)
+	c.Tensor(p.SmoothScale)
+	c.Str(string(p.XQuantMode))
 	c.Bool(p.TransposeWeight)
 	c.Tensor(p.Out)
 }
@@ -2696,12 +2510,9 @@ var opQuantMatmulReduceSumWeightNz = Operator{
 }
 
 // QuantMatmulReduceSumWeightNz multiplies the quantised matrices of a batch, the weight stored as
-// FRACTAL_NZ, dequantises and sums over the batch.
-//
-// It launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2 int8; X1Scale float32; X2Scale, Out bfloat16. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul_reduce_sum/docs
+// FRACTAL_NZ, dequantises and sums over the batch. C: aclnnQuantMatmulReduceSumWeightNz, CANN since
+// 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: X1, X2 int8; X1Scale
+// float32; X2Scale, Out bfloat16.
 func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2747,12 +2558,9 @@ var opQuantMatmulV2 = Operator{
 }
 
 // QuantMatmulV2 multiplies int8 matrices and dequantises by a scale for each column, packed into
-// 64-bit words.
-//
-// It launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2 int8 int4; DeqScale bfloat16 int64 uint64; Out float16 bfloat16
-// int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs
+// 64-bit words. C: aclnnQuantMatmulV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950.
+// The emulator computes: X1, X2 int8 int4; DeqScale bfloat16 int64 uint64; Out float16 bfloat16
+// int8.
 func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2789,12 +2597,8 @@ var opQuantMatmulV3 = Operator{
 }
 
 // QuantMatmulV3 multiplies quantised matrices and dequantises by one scale or one for each column,
-// or requantises.
-//
-// It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2 int8 int32 int4; Scale int64 uint64; Out float16 bfloat16 int8
-// int32. Its checks follow CANN's source, 48 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
+// or requantises. C: aclnnQuantMatmulV3, CANN since 8.1.RC1. The emulator computes: X1, X2 int8
+// int32 int4; Scale int64 uint64; Out float16 bfloat16 int8 int32.
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2816,15 +2620,15 @@ func (p *QuantMatmulV3Params) Encode(c *Call) {
 
 // QuantMatmulV4Params are the arguments, in C order.
 type QuantMatmulV4Params struct {
-	X1                    *Tensor // 2 to 6 dimensions
-	X2                    *Tensor
-	Scale                 *Tensor // 1 dimension
-	Offset                *Tensor // 1 dimension
-	PertokenScaleOptional *Tensor // optional, 1 dimension
-	Bias                  *Tensor // 1 or 3 dimensions
-	TransposeX1           bool
-	TransposeX2           bool
-	Out                   *Tensor // output, (batch,m,n)
+	X1            *Tensor // 2 to 6 dimensions
+	X2            *Tensor
+	Scale         *Tensor // 1 dimension
+	Offset        *Tensor // 1 dimension
+	PertokenScale *Tensor // optional, 1 dimension
+	Bias          *Tensor // 1 or 3 dimensions
+	TransposeX1   bool
+	TransposeX2   bool
+	Out           *Tensor // output, (batch,m,n)
 }
 
 var opQuantMatmulV4 = Operator{
@@ -2832,13 +2636,9 @@ var opQuantMatmulV4 = Operator{
 	Slots: "iiiiii--o",
 }
 
-// QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well.
-//
-// It launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1 int8 int32 int4; X2 int8 int4; Scale float32 int64 uint64;
-// PertokenScaleOptional float32; Bias float32 float16 int32; Out float16 bfloat16 int8. Its checks
-// follow CANN's source, 54 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
+// QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well. C: aclnnQuantMatmulV4, CANN
+// since 8.1.RC1. The emulator computes: X1 int8 int32 int4; X2 int8 int4; Scale float32 int64
+// uint64; PertokenScale float32; Bias float32 float16 int32; Out float16 bfloat16 int8.
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2852,7 +2652,7 @@ func (p *QuantMatmulV4Params) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Scale)
 	c.Tensor(p.Offset)
-	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.PertokenScale)
 	c.Tensor(p.Bias)
 	c.Bool(p.TransposeX1)
 	c.Bool(p.TransposeX2)
@@ -2881,13 +2681,10 @@ var opQuantMatmulV5 = Operator{
 	Slots: "iiiiiiiii---o",
 }
 
-// QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks.
-//
-// It launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2 int8 int32 int4; X1Scale, YOffset float32; X2Scale float32 bfloat16
-// int64 uint64; X2Offset float32 float16; Bias float32 float16 bfloat16 int32; Out float16 bfloat16
-// int8 int32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v4/docs
+// QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks. C:
+// aclnnQuantMatmulV5, CANN since 2026-08. Not on Ascend910. The emulator computes: X1, X2 int8
+// int32 int4; X1Scale, YOffset float32; X2Scale float32 bfloat16 int64 uint64; X2Offset float32
+// float16; Bias float32 float16 bfloat16 int32; Out float16 bfloat16 int8 int32.
 func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2934,13 +2731,10 @@ var opQuantMatmulWeightNz = Operator{
 	Slots: "iiiiiiiii---o",
 }
 
-// QuantMatmulWeightNz is QuantMatmulV5 with the weight stored as FRACTAL_NZ.
-//
-// It launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1 int8 int4; X2 int8 int32 int4; X1Scale, X2Offset, YOffset float32;
-// X2Scale float32 bfloat16 int64 uint64; Bias float32 float16 bfloat16 int32; Out float16 bfloat16
-// int8 int32. Its checks follow CANN's source, 59 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
+// QuantMatmulWeightNz is QuantMatmulV5 with the weight stored as FRACTAL_NZ. C:
+// aclnnQuantMatmulWeightNz, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X1 int8
+// int4; X2 int8 int32 int4; X1Scale, X2Offset, YOffset float32; X2Scale float32 bfloat16 int64
+// uint64; Bias float32 float16 bfloat16 int32; Out float16 bfloat16 int8 int32.
 func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2972,7 +2766,7 @@ type Sparse4to2QuantMatmulWeightNzParams struct {
 	Index             *Tensor // 4 dimensions
 	XScale            *Tensor // 1 dimension
 	SparseWeightScale *Tensor // 1 dimension
-	BiasOptional      *Tensor // optional, 1 dimension
+	Bias              *Tensor // optional, 1 dimension
 	Out               *Tensor // output, 2 dimensions
 }
 
@@ -2982,12 +2776,9 @@ var opSparse4to2QuantMatmulWeightNz = Operator{
 }
 
 // Sparse4to2QuantMatmulWeightNz multiplies int8 matrices, of whose weight two of each four elements
-// are zero and left out, and dequantises.
-//
-// It launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, SparseWeight int8; Index uint8; XScale, SparseWeightScale float32;
-// BiasOptional, Out bfloat16. Its checks follow CANN's source, 66 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs
+// are zero and left out, and dequantises. C: aclnnSparse4to2QuantMatmulWeightNz, CANN since
+// 2026-08. The emulator computes: X, SparseWeight int8; Index uint8; XScale, SparseWeightScale
+// float32; Bias, Out bfloat16.
 func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3004,7 +2795,7 @@ func (p *Sparse4to2QuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Index)
 	c.Tensor(p.XScale)
 	c.Tensor(p.SparseWeightScale)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Tensor(p.Out)
 }
 
@@ -3017,7 +2808,7 @@ type TransposeBatchMatMulParams struct {
 	PermX1           []int64
 	PermX2           []int64
 	PermY            []int64
-	CubeMathType     int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	CubeMathType     CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 	BatchSplitFactor int32
 	Out              *Tensor // output, 3 dimensions
 }
@@ -3028,12 +2819,9 @@ var opTransposeBatchMatMul = Operator{
 }
 
 // TransposeBatchMatMul multiplies the matrices of batches whose dimensions are permuted first, and
-// the result's afterwards.
-//
-// It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out float32 float16
-// bfloat16 int8. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs
+// the result's afterwards. C: aclnnTransposeBatchMatMul, CANN since 2026-08. Not on Ascend910,
+// Ascend310P. The emulator computes: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out
+// float32 float16 bfloat16 int8.
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3064,7 +2852,7 @@ type TransposeBatchMatMulWeightNzParams struct {
 	PermX1           []int64
 	PermX2           []int64
 	PermY            []int64
-	CubeMathType     int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	CubeMathType     CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 	BatchSplitFactor int32
 	Out              *Tensor // output, 3 dimensions
 }
@@ -3074,12 +2862,9 @@ var opTransposeBatchMatMulWeightNz = Operator{
 	Slots: "iiiihhh--o",
 }
 
-// TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
-//
-// It launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2, Out float16 bfloat16. Its checks follow CANN's source, 4 of them
-// in part.
-// Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMulWeightNZ.md
+// TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ. C:
+// aclnnTransposeBatchMatMulWeightNz, CANN since 2026-08. The emulator computes: X1, X2, Out float16
+// bfloat16.
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3110,7 +2895,7 @@ type TransposeQuantBatchMatMulParams struct {
 	Bias             *Tensor
 	X1Scale          *Tensor
 	X2Scale          *Tensor
-	Dtype            int32 // a dtype: 1 float16, 27 bfloat16
+	Dtype            DType // Float16 or BFloat16
 	GroupSize        int64
 	PermX1           []int64
 	PermX2           []int64
@@ -3125,12 +2910,9 @@ var opTransposeQuantBatchMatMul = Operator{
 }
 
 // TransposeQuantBatchMatMul multiplies the quantised matrices of batches whose dimensions are
-// permuted first, and the result's afterwards.
-//
-// It launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
-// checks follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs
+// permuted first, and the result's afterwards. C: aclnnTransposeQuantBatchMatMul, CANN since
+// 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its
+// element types were not tested: only the Ascend950 has it.
 func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3161,7 +2943,7 @@ type TransposeQuantBatchMatMulWeightNzParams struct {
 	Bias             *Tensor
 	X1Scale          *Tensor // 4 dimensions
 	X2Scale          *Tensor // 4 dimensions
-	Dtype            int32   // a dtype: 1 float16, 27 bfloat16
+	Dtype            DType   // Float16 or BFloat16
 	GroupSize        int64
 	PermX1           []int64
 	PermX2           []int64
@@ -3175,12 +2957,10 @@ var opTransposeQuantBatchMatMulWeightNz = Operator{
 	Slots: "iiiii--hhh-o",
 }
 
-// TransposeQuantBatchMatMulWeightNz is TransposeQuantBatchMatMul with X2 stored as FRACTAL_NZ.
-//
-// It launches aclnnTransposeQuantBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
-// checks follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs
+// TransposeQuantBatchMatMulWeightNz is TransposeQuantBatchMatMul with X2 stored as FRACTAL_NZ. C:
+// aclnnTransposeQuantBatchMatMulWeightNz, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator computes it; its element types were not tested: only the
+// Ascend950 has it.
 func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3228,12 +3008,9 @@ var opWeightQuantBatchMatmul = Operator{
 	Slots: "iiiiiiii----o",
 }
 
-// WeightQuantBatchMatmul multiplies float16 matrices by an int8 weight, with one scale for all.
-//
-// It launches aclnnWeightQuantBatchMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul/docs
+// WeightQuantBatchMatmul multiplies float16 matrices by an int8 weight, with one scale for all. C:
+// aclnnWeightQuantBatchMatmul, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: X1, AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16.
 func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3260,15 +3037,15 @@ func (p *WeightQuantBatchMatmulParams) Encode(c *Call) {
 
 // WeightQuantBatchMatmulNzParams are the arguments, in C order.
 type WeightQuantBatchMatmulNzParams struct {
-	X                       *Tensor // 2 dimensions
-	Weight                  *Tensor // 4 dimensions
-	AntiquantScale          *Tensor // 1 or 2 dimensions
-	AntiquantOffsetOptional *Tensor // optional, 1 or 2 dimensions
-	QuantScaleOptional      *Tensor // optional
-	QuantOffsetOptional     *Tensor // optional
-	BiasOptional            *Tensor // optional, 1 or 2 dimensions
-	AntiquantGroupSize      int32
-	Y                       *Tensor // output, 2 dimensions
+	X                  *Tensor // 2 dimensions
+	Weight             *Tensor // 4 dimensions
+	AntiquantScale     *Tensor // 1 or 2 dimensions
+	AntiquantOffset    *Tensor // optional, 1 or 2 dimensions
+	QuantScale         *Tensor // optional
+	QuantOffset        *Tensor // optional
+	Bias               *Tensor // optional, 1 or 2 dimensions
+	AntiquantGroupSize int32
+	Y                  *Tensor // output, 2 dimensions
 }
 
 var opWeightQuantBatchMatmulNz = Operator{
@@ -3276,11 +3053,9 @@ var opWeightQuantBatchMatmulNz = Operator{
 	Slots: "iiiiiii-o",
 }
 
-// WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ.
-//
-// It launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
+// WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ. C:
+// aclnnWeightQuantBatchMatmulNz, CANN since 2026-08. Not on Ascend910. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
 func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3293,25 +3068,25 @@ func (p *WeightQuantBatchMatmulNzParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
 	c.Tensor(p.AntiquantScale)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffset)
+	c.Tensor(p.Bias)
 	c.Int64(int64(p.AntiquantGroupSize))
 	c.Tensor(p.Y)
 }
 
 // WeightQuantBatchMatmulV2Params are the arguments, in C order.
 type WeightQuantBatchMatmulV2Params struct {
-	X                       *Tensor
-	Weight                  *Tensor
-	AntiquantScale          *Tensor // 1 to 2 dimensions
-	AntiquantOffsetOptional *Tensor // optional
-	QuantScaleOptional      *Tensor // optional, 1 to 2 dimensions
-	QuantOffsetOptional     *Tensor // optional
-	BiasOptional            *Tensor // optional, 1 to 2 dimensions
-	AntiquantGroupSize      int32
-	Y                       *Tensor // output, 2 dimensions
+	X                  *Tensor
+	Weight             *Tensor
+	AntiquantScale     *Tensor // 1 to 2 dimensions
+	AntiquantOffset    *Tensor // optional
+	QuantScale         *Tensor // optional, 1 to 2 dimensions
+	QuantOffset        *Tensor // optional
+	Bias               *Tensor // optional, 1 to 2 dimensions
+	AntiquantGroupSize int32
+	Y                  *Tensor // output, 2 dimensions
 }
 
 var opWeightQuantBatchMatmulV2 = Operator{
@@ -3320,13 +3095,10 @@ var opWeightQuantBatchMatmulV2 = Operator{
 }
 
 // WeightQuantBatchMatmulV2 multiplies by a quantised weight, with scales for the tensor, columns or
-// groups, and can quantise the result.
-//
-// It launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16
-// bfloat16 int64 uint64; AntiquantOffsetOptional float16 bfloat16 int32; QuantScaleOptional uint64;
-// BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
+// groups, and can quantise the result. C: aclnnWeightQuantBatchMatmulV2, CANN since 8.1.RC1. Not on
+// Ascend910. The emulator computes: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale
+// float16 bfloat16 int64 uint64; AntiquantOffset float16 bfloat16 int32; QuantScale uint64; Bias
+// float32 float16 bfloat16; Y float16 bfloat16 int8.
 func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3339,26 +3111,26 @@ func (p *WeightQuantBatchMatmulV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
 	c.Tensor(p.AntiquantScale)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffset)
+	c.Tensor(p.Bias)
 	c.Int64(int64(p.AntiquantGroupSize))
 	c.Tensor(p.Y)
 }
 
 // WeightQuantBatchMatmulV3Params are the arguments, in C order.
 type WeightQuantBatchMatmulV3Params struct {
-	X                       *Tensor
-	Weight                  *Tensor
-	AntiquantScale          *Tensor
-	AntiquantOffsetOptional *Tensor // optional
-	QuantScaleOptional      *Tensor // optional
-	QuantOffsetOptional     *Tensor // optional
-	BiasOptional            *Tensor // optional, 1 to 2 dimensions
-	AntiquantGroupSize      int32
-	InnerPrecise            int32
-	Y                       *Tensor // output, 2 dimensions
+	X                  *Tensor
+	Weight             *Tensor
+	AntiquantScale     *Tensor
+	AntiquantOffset    *Tensor // optional
+	QuantScale         *Tensor // optional
+	QuantOffset        *Tensor // optional
+	Bias               *Tensor // optional, 1 to 2 dimensions
+	AntiquantGroupSize int32
+	InnerPrecise       InnerPrecise
+	Y                  *Tensor // output, 2 dimensions
 }
 
 var opWeightQuantBatchMatmulV3 = Operator{
@@ -3366,13 +3138,11 @@ var opWeightQuantBatchMatmulV3 = Operator{
 	Slots: "iiiiiii--o",
 }
 
-// WeightQuantBatchMatmulV3 is WeightQuantBatchMatmulV2 with a choice of precision.
-//
-// It launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16
-// bfloat16 int64 uint64; AntiquantOffsetOptional float16 bfloat16 int32; QuantScaleOptional uint64;
-// BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
+// WeightQuantBatchMatmulV3 is WeightQuantBatchMatmulV2 with a choice of precision. C:
+// aclnnWeightQuantBatchMatmulV3, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X
+// float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16 bfloat16 int64 uint64;
+// AntiquantOffset float16 bfloat16 int32; QuantScale uint64; Bias float32 float16 bfloat16; Y
+// float16 bfloat16 int8.
 func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3385,10 +3155,10 @@ func (p *WeightQuantBatchMatmulV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
 	c.Tensor(p.AntiquantScale)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffset)
+	c.Tensor(p.Bias)
 	c.Int64(int64(p.AntiquantGroupSize))
 	c.Int64(int64(p.InnerPrecise))
 	c.Tensor(p.Y)

@@ -8,7 +8,7 @@ import (
 
 // DistributeBarrierParams are the arguments, in C order.
 type DistributeBarrierParams struct {
-	XRef      *Tensor // 0 to 8 dimensions
+	X         *Tensor // 0 to 8 dimensions
 	Group     string  // name of the communicator
 	WorldSize int64
 }
@@ -18,12 +18,9 @@ var opDistributeBarrier = Operator{
 	Slots: "i--",
 }
 
-// DistributeBarrier waits for all ranks of a communicator.
-//
-// It launches aclnnDistributeBarrier (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: it waits for other ranks and uses
-// no element of its tensor. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs
+// DistributeBarrier waits for all ranks of a communicator. C: aclnnDistributeBarrier, CANN since
+// 2026-08. Not on Ascend910, Ascend910B, Ascend310P. The emulator computes it; its element types
+// were not tested: it waits for other ranks and uses no element of its tensor.
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -33,14 +30,14 @@ func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 func (p *DistributeBarrierParams) Operator() *Operator { return &opDistributeBarrier }
 
 func (p *DistributeBarrierParams) Encode(c *Call) {
-	c.Tensor(p.XRef)
+	c.Tensor(p.X)
 	c.Group(p.Group)
 	c.Int64(p.WorldSize)
 }
 
 // DistributeBarrierV2Params are the arguments, in C order.
 type DistributeBarrierV2Params struct {
-	XRef        *Tensor
+	X           *Tensor
 	TimeOut     *Tensor
 	ElasticInfo *Tensor
 	Group       string // name of the communicator
@@ -53,12 +50,9 @@ var opDistributeBarrierV2 = Operator{
 }
 
 // DistributeBarrierV2 waits for all ranks of a communicator, for so long at most and without those
-// that ElasticInfo leaves out.
-//
-// It launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: it waits for other ranks and uses
-// no element of its tensor. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs
+// that ElasticInfo leaves out. C: aclnnDistributeBarrierV2, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend310P. The emulator computes it; its element types were not tested: it waits for
+// other ranks and uses no element of its tensor.
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -68,7 +62,7 @@ func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 func (p *DistributeBarrierV2Params) Operator() *Operator { return &opDistributeBarrierV2 }
 
 func (p *DistributeBarrierV2Params) Encode(c *Call) {
-	c.Tensor(p.XRef)
+	c.Tensor(p.X)
 	c.Tensor(p.TimeOut)
 	c.Tensor(p.ElasticInfo)
 	c.Group(p.Group)
@@ -88,11 +82,8 @@ var opElasticReceivableInfoCollect = Operator{
 }
 
 // ElasticReceivableInfoCollect collects which ranks received the test messages of
-// ElasticReceivableTest.
-//
-// It launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) on st.
-// The emulator verified: Y int32. Its checks follow the document.
-// Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_info_collect/docs
+// ElasticReceivableTest. C: aclnnElasticReceivableInfoCollect, CANN since 2026-08. Not on
+// Ascend910, Ascend910B, Ascend310P, Ascend950. The emulator computes: Y int32.
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -122,11 +113,9 @@ var opElasticReceivableTest = Operator{
 	Slots: "i---",
 }
 
-// ElasticReceivableTest sends test messages to all ranks of a communicator.
-//
-// It launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) on st.
-// The emulator verified: DstRank int32. Its checks follow the document.
-// Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_test/docs
+// ElasticReceivableTest sends test messages to all ranks of a communicator. C:
+// aclnnElasticReceivableTest, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend310P,
+// Ascend950. The emulator computes: DstRank int32.
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -154,11 +143,9 @@ var opMoeComputeExpertTokens = Operator{
 	Slots: "i-o",
 }
 
-// MoeComputeExpertTokens finds where the rows of each expert end among sorted experts.
-//
-// It launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: SortedExperts, Out int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_compute_expert_tokens/docs
+// MoeComputeExpertTokens finds where the rows of each expert end among sorted experts. C:
+// aclnnMoeComputeExpertTokens, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: SortedExperts, Out int32.
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -187,11 +174,9 @@ var opMoeDistributeBufferReset = Operator{
 }
 
 // MoeDistributeBufferReset clears the buffers of the expert-parallel ranks that are still in use.
-//
-// It launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: the emulator keeps no buffer
-// between calls, so that there is nothing to reset. Its checks follow the document.
-// Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs
+// C: aclnnMoeDistributeBufferReset, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend310P,
+// Ascend950. The emulator computes it; its element types were not tested: the emulator keeps no
+// buffer between calls, so that there is nothing to reset.
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -243,12 +228,9 @@ var opMoeDistributeCombine = Operator{
 }
 
 // MoeDistributeCombine returns the experts' results to the ranks of their tokens and adds them up,
-// weighted.
-//
-// It launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: ExpandX, X float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales
-// float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs
+// weighted. C: aclnnMoeDistributeCombine, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
+// emulator computes: ExpandX, X float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales
+// float32.
 func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -288,39 +270,39 @@ func (p *MoeDistributeCombineParams) Encode(c *Call) {
 
 // MoeDistributeCombineAddRmsNormParams are the arguments, in C order.
 type MoeDistributeCombineAddRmsNormParams struct {
-	ExpandX                 *Tensor // 2 dimensions
-	ExpertIds               *Tensor // 2 dimensions
-	AssistInfoForCombine    *Tensor // 1 dimension
-	EpSendCounts            *Tensor // 1 dimension
-	ExpertScales            *Tensor // 2 dimensions
-	ResidualX               *Tensor // 3 dimensions
-	Gamma                   *Tensor // 1 dimension
-	TpSendCountsOptional    *Tensor // optional
-	XActiveMaskOptional     *Tensor // optional
-	ActivationScaleOptional *Tensor // optional
-	WeightScaleOptional     *Tensor // optional
-	GroupListOptional       *Tensor // optional
-	ExpandScalesOptional    *Tensor // optional
-	SharedExpertXOptional   *Tensor // optional
-	GroupEp                 string  // name of the expert-parallel communicator
-	EpWorldSize             int64   // ranks of the expert-parallel communicator
-	EpRankId                int64   // this rank in the expert-parallel communicator
-	MoeExpertNum            int64
-	GroupTp                 string // name of the tensor-parallel communicator, "" for none
-	TpWorldSize             int64  // reserved, 0 or 1
-	TpRankId                int64  // reserved, 0
-	ExpertShardType         int64  // 0 shared experts on the first ranks
-	SharedExpertNum         int64
-	SharedExpertRankNum     int64
-	GlobalBs                int64
-	OutDtype                int64
-	CommQuantMode           int64
-	GroupListType           int64 // reserved, 0
-	CommAlg                 string
-	NormEps                 float32
-	YOut                    *Tensor // output, 3 dimensions
-	RstdOut                 *Tensor // output, 3 dimensions
-	XOut                    *Tensor // output, 3 dimensions
+	ExpandX              *Tensor // 2 dimensions
+	ExpertIds            *Tensor // 2 dimensions
+	AssistInfoForCombine *Tensor // 1 dimension
+	EpSendCounts         *Tensor // 1 dimension
+	ExpertScales         *Tensor // 2 dimensions
+	ResidualX            *Tensor // 3 dimensions
+	Gamma                *Tensor // 1 dimension
+	TpSendCounts         *Tensor // optional
+	XActiveMask          *Tensor // optional
+	ActivationScale      *Tensor // optional
+	WeightScale          *Tensor // optional
+	GroupList            *Tensor // optional
+	ExpandScales         *Tensor // optional
+	SharedExpertX        *Tensor // optional
+	GroupEp              string  // name of the expert-parallel communicator
+	EpWorldSize          int64   // ranks of the expert-parallel communicator
+	EpRankId             int64   // this rank in the expert-parallel communicator
+	MoeExpertNum         int64
+	GroupTp              string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize          int64  // reserved, 0 or 1
+	TpRankId             int64  // reserved, 0
+	ExpertShardType      int64  // 0 shared experts on the first ranks
+	SharedExpertNum      int64
+	SharedExpertRankNum  int64
+	GlobalBs             int64
+	OutDtype             int64
+	CommQuantMode        int64
+	GroupListType        int64 // reserved, 0
+	CommAlg              string
+	NormEps              float32
+	YOut                 *Tensor // output, 3 dimensions
+	RstdOut              *Tensor // output, 3 dimensions
+	XOut                 *Tensor // output, 3 dimensions
 }
 
 var opMoeDistributeCombineAddRmsNorm = Operator{
@@ -329,13 +311,10 @@ var opMoeDistributeCombineAddRmsNorm = Operator{
 }
 
 // MoeDistributeCombineAddRmsNorm is MoeDistributeCombineV2 that adds a residual and normalises by
-// the root mean square.
-//
-// It launches aclnnMoeDistributeCombineAddRmsNorm (libopapi, CANN 2026-08) on st.
-// The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
-// ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16. Its
-// checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs
+// the root mean square. C: aclnnMoeDistributeCombineAddRmsNorm, CANN since 2026-08. Not on
+// Ascend910, Ascend910B, Ascend310P. The emulator computes: ExpandX, ResidualX, SharedExpertX,
+// YOut, XOut float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma
+// float32 float16 bfloat16.
 func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -354,13 +333,13 @@ func (p *MoeDistributeCombineAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.ExpertScales)
 	c.Tensor(p.ResidualX)
 	c.Tensor(p.Gamma)
-	c.Tensor(p.TpSendCountsOptional)
-	c.Tensor(p.XActiveMaskOptional)
-	c.Tensor(p.ActivationScaleOptional)
-	c.Tensor(p.WeightScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensor(p.ExpandScalesOptional)
-	c.Tensor(p.SharedExpertXOptional)
+	c.Tensor(p.TpSendCounts)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.ExpandScales)
+	c.Tensor(p.SharedExpertX)
 	c.Group(p.GroupEp)
 	c.Int64(p.EpWorldSize)
 	c.Int64(p.EpRankId)
@@ -384,47 +363,47 @@ func (p *MoeDistributeCombineAddRmsNormParams) Encode(c *Call) {
 
 // MoeDistributeCombineAddRmsNormV2Params are the arguments, in C order.
 type MoeDistributeCombineAddRmsNormV2Params struct {
-	ExpandX                   *Tensor // 2 dimensions
-	ExpertIds                 *Tensor // 2 dimensions
-	AssistInfoForCombine      *Tensor // 1 dimension
-	EpSendCounts              *Tensor // 1 dimension
-	ExpertScales              *Tensor // 2 dimensions
-	ResidualX                 *Tensor // 3 dimensions
-	Gamma                     *Tensor // 1 dimension
-	TpSendCountsOptional      *Tensor // optional
-	XActiveMaskOptional       *Tensor // optional
-	ActivationScaleOptional   *Tensor // optional
-	WeightScaleOptional       *Tensor // optional
-	GroupListOptional         *Tensor // optional
-	ExpandScalesOptional      *Tensor // optional
-	SharedExpertXOptional     *Tensor // optional
-	ElasticInfoOptional       *Tensor // optional
-	OriXOptional              *Tensor // optional
-	ConstExpertAlpha1Optional *Tensor // optional
-	ConstExpertAlpha2Optional *Tensor // optional
-	ConstExpertVOptional      *Tensor // optional
-	GroupEp                   string  // name of the expert-parallel communicator
-	EpWorldSize               int64   // ranks of the expert-parallel communicator
-	EpRankId                  int64   // this rank in the expert-parallel communicator
-	MoeExpertNum              int64
-	GroupTp                   string // name of the tensor-parallel communicator, "" for none
-	TpWorldSize               int64  // reserved, 0 or 1
-	TpRankId                  int64  // reserved, 0
-	ExpertShardType           int64  // 0 shared experts on the first ranks
-	SharedExpertNum           int64
-	SharedExpertRankNum       int64
-	GlobalBs                  int64
-	OutDtype                  int64
-	CommQuantMode             int64
-	GroupListType             int64 // reserved, 0
-	CommAlg                   string
-	NormEps                   float32
-	ZeroExpertNum             int64
-	CopyExpertNum             int64
-	ConstExpertNum            int64
-	YOut                      *Tensor // output, 3 dimensions
-	RstdOut                   *Tensor // output, 3 dimensions
-	XOut                      *Tensor // output, 3 dimensions
+	ExpandX              *Tensor // 2 dimensions
+	ExpertIds            *Tensor // 2 dimensions
+	AssistInfoForCombine *Tensor // 1 dimension
+	EpSendCounts         *Tensor // 1 dimension
+	ExpertScales         *Tensor // 2 dimensions
+	ResidualX            *Tensor // 3 dimensions
+	Gamma                *Tensor // 1 dimension
+	TpSendCounts         *Tensor // optional
+	XActiveMask          *Tensor // optional
+	ActivationScale      *Tensor // optional
+	WeightScale          *Tensor // optional
+	GroupList            *Tensor // optional
+	ExpandScales         *Tensor // optional
+	SharedExpertX        *Tensor // optional
+	ElasticInfo          *Tensor // optional
+	OriX                 *Tensor // optional
+	ConstExpertAlpha1    *Tensor // optional
+	ConstExpertAlpha2    *Tensor // optional
+	ConstExpertV         *Tensor // optional
+	GroupEp              string  // name of the expert-parallel communicator
+	EpWorldSize          int64   // ranks of the expert-parallel communicator
+	EpRankId             int64   // this rank in the expert-parallel communicator
+	MoeExpertNum         int64
+	GroupTp              string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize          int64  // reserved, 0 or 1
+	TpRankId             int64  // reserved, 0
+	ExpertShardType      int64  // 0 shared experts on the first ranks
+	SharedExpertNum      int64
+	SharedExpertRankNum  int64
+	GlobalBs             int64
+	OutDtype             int64
+	CommQuantMode        int64
+	GroupListType        int64 // reserved, 0
+	CommAlg              string
+	NormEps              float32
+	ZeroExpertNum        int64
+	CopyExpertNum        int64
+	ConstExpertNum       int64
+	YOut                 *Tensor // output, 3 dimensions
+	RstdOut              *Tensor // output, 3 dimensions
+	XOut                 *Tensor // output, 3 dimensions
 }
 
 var opMoeDistributeCombineAddRmsNormV2 = Operator{
@@ -433,13 +412,10 @@ var opMoeDistributeCombineAddRmsNormV2 = Operator{
 }
 
 // MoeDistributeCombineAddRmsNormV2 is MoeDistributeCombineV3 that adds a residual and normalises by
-// the root mean square.
-//
-// It launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
-// ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16. Its
-// checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs
+// the root mean square. C: aclnnMoeDistributeCombineAddRmsNormV2, CANN since 2026-08. Not on
+// Ascend910, Ascend910B, Ascend310P. The emulator computes: ExpandX, ResidualX, SharedExpertX,
+// YOut, XOut float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma
+// float32 float16 bfloat16.
 func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddRmsNormV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -458,18 +434,18 @@ func (p *MoeDistributeCombineAddRmsNormV2Params) Encode(c *Call) {
 	c.Tensor(p.ExpertScales)
 	c.Tensor(p.ResidualX)
 	c.Tensor(p.Gamma)
-	c.Tensor(p.TpSendCountsOptional)
-	c.Tensor(p.XActiveMaskOptional)
-	c.Tensor(p.ActivationScaleOptional)
-	c.Tensor(p.WeightScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensor(p.ExpandScalesOptional)
-	c.Tensor(p.SharedExpertXOptional)
-	c.Tensor(p.ElasticInfoOptional)
-	c.Tensor(p.OriXOptional)
-	c.Tensor(p.ConstExpertAlpha1Optional)
-	c.Tensor(p.ConstExpertAlpha2Optional)
-	c.Tensor(p.ConstExpertVOptional)
+	c.Tensor(p.TpSendCounts)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.ExpandScales)
+	c.Tensor(p.SharedExpertX)
+	c.Tensor(p.ElasticInfo)
+	c.Tensor(p.OriX)
+	c.Tensor(p.ConstExpertAlpha1)
+	c.Tensor(p.ConstExpertAlpha2)
+	c.Tensor(p.ConstExpertV)
 	c.Group(p.GroupEp)
 	c.Int64(p.EpWorldSize)
 	c.Int64(p.EpRankId)
@@ -496,34 +472,34 @@ func (p *MoeDistributeCombineAddRmsNormV2Params) Encode(c *Call) {
 
 // MoeDistributeCombineV2Params are the arguments, in C order.
 type MoeDistributeCombineV2Params struct {
-	ExpandX                 *Tensor // (A,H)
-	ExpertIds               *Tensor // (BS,K)
-	AssistInfoForCombine    *Tensor // (A*128)
-	EpSendCounts            *Tensor
-	ExpertScales            *Tensor
-	TpSendCountsOptional    *Tensor // optional
-	XActiveMaskOptional     *Tensor // optional
-	ActivationScaleOptional *Tensor // optional
-	WeightScaleOptional     *Tensor // optional
-	GroupListOptional       *Tensor // optional
-	ExpandScalesOptional    *Tensor // optional, (A)
-	SharedExpertXOptional   *Tensor // optional, (BS,H)
-	GroupEp                 string  // name of the expert-parallel communicator
-	EpWorldSize             int64   // ranks of the expert-parallel communicator
-	EpRankId                int64   // this rank in the expert-parallel communicator
-	MoeExpertNum            int64
-	GroupTp                 string // name of the tensor-parallel communicator, "" for none
-	TpWorldSize             int64  // reserved, 0 or 1
-	TpRankId                int64  // reserved, 0
-	ExpertShardType         int64  // 0 shared experts on the first ranks
-	SharedExpertNum         int64
-	SharedExpertRankNum     int64
-	GlobalBs                int64
-	OutDtype                int64
-	CommQuantMode           int64
-	GroupListType           int64 // reserved, 0
-	CommAlg                 string
-	XOut                    *Tensor // output, (BS,H)
+	ExpandX              *Tensor // (A,H)
+	ExpertIds            *Tensor // (BS,K)
+	AssistInfoForCombine *Tensor // (A*128)
+	EpSendCounts         *Tensor
+	ExpertScales         *Tensor
+	TpSendCounts         *Tensor // optional
+	XActiveMask          *Tensor // optional
+	ActivationScale      *Tensor // optional
+	WeightScale          *Tensor // optional
+	GroupList            *Tensor // optional
+	ExpandScales         *Tensor // optional, (A)
+	SharedExpertX        *Tensor // optional, (BS,H)
+	GroupEp              string  // name of the expert-parallel communicator
+	EpWorldSize          int64   // ranks of the expert-parallel communicator
+	EpRankId             int64   // this rank in the expert-parallel communicator
+	MoeExpertNum         int64
+	GroupTp              string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize          int64  // reserved, 0 or 1
+	TpRankId             int64  // reserved, 0
+	ExpertShardType      int64  // 0 shared experts on the first ranks
+	SharedExpertNum      int64
+	SharedExpertRankNum  int64
+	GlobalBs             int64
+	OutDtype             int64
+	CommQuantMode        int64
+	GroupListType        int64 // reserved, 0
+	CommAlg              string
+	XOut                 *Tensor // output, (BS,H)
 }
 
 var opMoeDistributeCombineV2 = Operator{
@@ -532,12 +508,9 @@ var opMoeDistributeCombineV2 = Operator{
 }
 
 // MoeDistributeCombineV2 returns the experts' results to the ranks of their tokens and adds them
-// up, weighted, with shared experts' results.
-//
-// It launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: ExpandX, XOut float16 bfloat16; ExpertIds, EpSendCounts int32;
-// ExpertScales float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs
+// up, weighted, with shared experts' results. C: aclnnMoeDistributeCombineV2, CANN since 2026-08.
+// Not on Ascend910, Ascend310P. The emulator computes: ExpandX, XOut float16 bfloat16; ExpertIds,
+// EpSendCounts int32; ExpertScales float32.
 func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -552,13 +525,13 @@ func (p *MoeDistributeCombineV2Params) Encode(c *Call) {
 	c.Tensor(p.AssistInfoForCombine)
 	c.Tensor(p.EpSendCounts)
 	c.Tensor(p.ExpertScales)
-	c.Tensor(p.TpSendCountsOptional)
-	c.Tensor(p.XActiveMaskOptional)
-	c.Tensor(p.ActivationScaleOptional)
-	c.Tensor(p.WeightScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensor(p.ExpandScalesOptional)
-	c.Tensor(p.SharedExpertXOptional)
+	c.Tensor(p.TpSendCounts)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.ExpandScales)
+	c.Tensor(p.SharedExpertX)
 	c.Group(p.GroupEp)
 	c.Int64(p.EpWorldSize)
 	c.Int64(p.EpRankId)
@@ -579,42 +552,42 @@ func (p *MoeDistributeCombineV2Params) Encode(c *Call) {
 
 // MoeDistributeCombineV3Params are the arguments, in C order.
 type MoeDistributeCombineV3Params struct {
-	ExpandX                   *Tensor // (A,H)
-	ExpertIds                 *Tensor // (BS,K)
-	AssistInfoForCombine      *Tensor // (A*128)
-	EpSendCounts              *Tensor
-	ExpertScales              *Tensor
-	TpSendCountsOptional      *Tensor // optional
-	XActiveMaskOptional       *Tensor // optional
-	ActivationScaleOptional   *Tensor // optional
-	WeightScaleOptional       *Tensor // optional
-	GroupListOptional         *Tensor // optional
-	ExpandScalesOptional      *Tensor // optional, (A)
-	SharedExpertXOptional     *Tensor // optional, (BS,H)
-	ElasticInfoOptional       *Tensor // optional
-	OriXOptional              *Tensor // optional, (BS,H)
-	ConstExpertAlpha1Optional *Tensor // optional
-	ConstExpertAlpha2Optional *Tensor // optional
-	ConstExpertVOptional      *Tensor // optional
-	GroupEp                   string  // name of the expert-parallel communicator
-	EpWorldSize               int64   // ranks of the expert-parallel communicator
-	EpRankId                  int64   // this rank in the expert-parallel communicator
-	MoeExpertNum              int64
-	GroupTp                   string // name of the tensor-parallel communicator, "" for none
-	TpWorldSize               int64  // reserved, 0 or 1
-	TpRankId                  int64  // reserved, 0
-	ExpertShardType           int64  // 0 shared experts on the first ranks
-	SharedExpertNum           int64
-	SharedExpertRankNum       int64
-	GlobalBs                  int64
-	OutDtype                  int64
-	CommQuantMode             int64
-	GroupListType             int64 // reserved, 0
-	CommAlg                   string
-	ZeroExpertNum             int64
-	CopyExpertNum             int64
-	ConstExpertNum            int64
-	XOut                      *Tensor // output, (BS,H)
+	ExpandX              *Tensor // (A,H)
+	ExpertIds            *Tensor // (BS,K)
+	AssistInfoForCombine *Tensor // (A*128)
+	EpSendCounts         *Tensor
+	ExpertScales         *Tensor
+	TpSendCounts         *Tensor // optional
+	XActiveMask          *Tensor // optional
+	ActivationScale      *Tensor // optional
+	WeightScale          *Tensor // optional
+	GroupList            *Tensor // optional
+	ExpandScales         *Tensor // optional, (A)
+	SharedExpertX        *Tensor // optional, (BS,H)
+	ElasticInfo          *Tensor // optional
+	OriX                 *Tensor // optional, (BS,H)
+	ConstExpertAlpha1    *Tensor // optional
+	ConstExpertAlpha2    *Tensor // optional
+	ConstExpertV         *Tensor // optional
+	GroupEp              string  // name of the expert-parallel communicator
+	EpWorldSize          int64   // ranks of the expert-parallel communicator
+	EpRankId             int64   // this rank in the expert-parallel communicator
+	MoeExpertNum         int64
+	GroupTp              string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize          int64  // reserved, 0 or 1
+	TpRankId             int64  // reserved, 0
+	ExpertShardType      int64  // 0 shared experts on the first ranks
+	SharedExpertNum      int64
+	SharedExpertRankNum  int64
+	GlobalBs             int64
+	OutDtype             int64
+	CommQuantMode        int64
+	GroupListType        int64 // reserved, 0
+	CommAlg              string
+	ZeroExpertNum        int64
+	CopyExpertNum        int64
+	ConstExpertNum       int64
+	XOut                 *Tensor // output, (BS,H)
 }
 
 var opMoeDistributeCombineV3 = Operator{
@@ -623,13 +596,9 @@ var opMoeDistributeCombineV3 = Operator{
 }
 
 // MoeDistributeCombineV3 is MoeDistributeCombineV2 with experts that give zero, the token itself,
-// or a constant.
-//
-// It launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: ExpandX, SharedExpertXOptional, OriXOptional, ConstExpertAlpha1Optional,
-// ConstExpertAlpha2Optional, ConstExpertVOptional, XOut float16 bfloat16; ExpertIds, EpSendCounts
-// int32; ExpertScales float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs
+// or a constant. C: aclnnMoeDistributeCombineV3, CANN since 2026-08. Not on Ascend910, Ascend310P.
+// The emulator computes: ExpandX, SharedExpertX, OriX, ConstExpertAlpha1, ConstExpertAlpha2,
+// ConstExpertV, XOut float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales float32.
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -644,18 +613,18 @@ func (p *MoeDistributeCombineV3Params) Encode(c *Call) {
 	c.Tensor(p.AssistInfoForCombine)
 	c.Tensor(p.EpSendCounts)
 	c.Tensor(p.ExpertScales)
-	c.Tensor(p.TpSendCountsOptional)
-	c.Tensor(p.XActiveMaskOptional)
-	c.Tensor(p.ActivationScaleOptional)
-	c.Tensor(p.WeightScaleOptional)
-	c.Tensor(p.GroupListOptional)
-	c.Tensor(p.ExpandScalesOptional)
-	c.Tensor(p.SharedExpertXOptional)
-	c.Tensor(p.ElasticInfoOptional)
-	c.Tensor(p.OriXOptional)
-	c.Tensor(p.ConstExpertAlpha1Optional)
-	c.Tensor(p.ConstExpertAlpha2Optional)
-	c.Tensor(p.ConstExpertVOptional)
+	c.Tensor(p.TpSendCounts)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.ExpandScales)
+	c.Tensor(p.SharedExpertX)
+	c.Tensor(p.ElasticInfo)
+	c.Tensor(p.OriX)
+	c.Tensor(p.ConstExpertAlpha1)
+	c.Tensor(p.ConstExpertAlpha2)
+	c.Tensor(p.ConstExpertV)
 	c.Group(p.GroupEp)
 	c.Int64(p.EpWorldSize)
 	c.Int64(p.EpRankId)
@@ -694,16 +663,16 @@ type MoeDistributeDispatchParams struct {
 	ExpertShardType     int64  // 0 shared experts on the first ranks
 	SharedExpertNum     int64
 	SharedExpertRankNum int64
-	QuantMode           int64 // 0 none, 2 dynamic per token
+	QuantMode           DispatchQuantMode
 	GlobalBs            int64
-	ExpertTokenNumsType int64   // ExpertTokensCumsum or ExpertTokensCount
-	ExpandX             *Tensor // output
-	DynamicScales       *Tensor // output
-	ExpandIdx           *Tensor // output
-	ExpertTokenNums     *Tensor // output
-	EpRecvCounts        *Tensor // output
-	TpRecvCounts        *Tensor // output
-	ExpandScales        *Tensor // output
+	ExpertTokenNumsType ExpertTokensType // ExpertTokensCumsum or ExpertTokensCount
+	ExpandX             *Tensor          // output
+	DynamicScales       *Tensor          // output
+	ExpandIdx           *Tensor          // output
+	ExpertTokenNums     *Tensor          // output
+	EpRecvCounts        *Tensor          // output
+	TpRecvCounts        *Tensor          // output
+	ExpandScales        *Tensor          // output
 }
 
 var opMoeDistributeDispatch = Operator{
@@ -711,13 +680,10 @@ var opMoeDistributeDispatch = Operator{
 	Slots: "iiiii-------------ooooooo",
 }
 
-// MoeDistributeDispatch sends tokens to the ranks of their experts, quantised when asked for.
-//
-// It launches aclnnMoeDistributeDispatch (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X float16 bfloat16; ExpertIds, ExpandIdx, EpRecvCounts int32; Scales,
-// ExpertScales, DynamicScales, ExpandScales float32; ExpandX float16 bfloat16 int8; ExpertTokenNums
-// int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch/docs
+// MoeDistributeDispatch sends tokens to the ranks of their experts, quantised when asked for. C:
+// aclnnMoeDistributeDispatch, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: X float16 bfloat16; ExpertIds, ExpandIdx, EpRecvCounts int32; Scales, ExpertScales,
+// DynamicScales, ExpandScales float32; ExpandX float16 bfloat16 int8; ExpertTokenNums int64.
 func MoeDistributeDispatch(st *acl.Stream, p MoeDistributeDispatchParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -742,9 +708,9 @@ func (p *MoeDistributeDispatchParams) Encode(c *Call) {
 	c.Int64(p.ExpertShardType)
 	c.Int64(p.SharedExpertNum)
 	c.Int64(p.SharedExpertRankNum)
-	c.Int64(p.QuantMode)
+	c.Int64(int64(p.QuantMode))
 	c.Int64(p.GlobalBs)
-	c.Int64(p.ExpertTokenNumsType)
+	c.Int64(int64(p.ExpertTokenNumsType))
 	c.Tensor(p.ExpandX)
 	c.Tensor(p.DynamicScales)
 	c.Tensor(p.ExpandIdx)
@@ -758,9 +724,9 @@ func (p *MoeDistributeDispatchParams) Encode(c *Call) {
 type MoeDistributeDispatchV2Params struct {
 	X                       *Tensor
 	ExpertIds               *Tensor // (BS,K)
-	ScalesOptional          *Tensor // optional
-	XActiveMaskOptional     *Tensor // optional
-	ExpertScalesOptional    *Tensor // optional, (BS,K)
+	Scales                  *Tensor // optional
+	XActiveMask             *Tensor // optional
+	ExpertScales            *Tensor // optional, (BS,K)
 	GroupEp                 string  // name of the expert-parallel communicator
 	EpWorldSize             int64   // ranks of the expert-parallel communicator
 	EpRankId                int64   // this rank in the expert-parallel communicator
@@ -771,9 +737,9 @@ type MoeDistributeDispatchV2Params struct {
 	ExpertShardType         int64  // 0 shared experts on the first ranks
 	SharedExpertNum         int64
 	SharedExpertRankNum     int64
-	QuantMode               int64
+	QuantMode               DispatchQuantMode
 	GlobalBs                int64
-	ExpertTokenNumsType     int64 // ExpertTokensCumsum or ExpertTokensCount
+	ExpertTokenNumsType     ExpertTokensType // ExpertTokensCumsum or ExpertTokensCount
 	CommAlg                 string
 	ExpandXOut              *Tensor // output, (A,H)
 	DynamicScalesOut        *Tensor // output
@@ -790,14 +756,11 @@ var opMoeDistributeDispatchV2 = Operator{
 }
 
 // MoeDistributeDispatchV2 sends tokens to the ranks of their experts, quantised when asked for,
-// with the information that MoeDistributeCombineV2 takes.
-//
-// It launches aclnnMoeDistributeDispatchV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float16 bfloat16; ExpertIds, AssistInfoForCombineOut, EpRecvCountsOut
-// int32; ScalesOptional, ExpertScalesOptional, DynamicScalesOut, ExpandScalesOut float32;
-// XActiveMaskOptional bool; ExpandXOut float16 bfloat16 int8; ExpertTokenNumsOut int64. Its checks
-// follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs
+// with the information that MoeDistributeCombineV2 takes. C: aclnnMoeDistributeDispatchV2, CANN
+// since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X float16 bfloat16;
+// ExpertIds, AssistInfoForCombineOut, EpRecvCountsOut int32; Scales, ExpertScales,
+// DynamicScalesOut, ExpandScalesOut float32; XActiveMask bool; ExpandXOut float16 bfloat16 int8;
+// ExpertTokenNumsOut int64.
 func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -809,9 +772,9 @@ func (p *MoeDistributeDispatchV2Params) Operator() *Operator { return &opMoeDist
 func (p *MoeDistributeDispatchV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIds)
-	c.Tensor(p.ScalesOptional)
-	c.Tensor(p.XActiveMaskOptional)
-	c.Tensor(p.ExpertScalesOptional)
+	c.Tensor(p.Scales)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ExpertScales)
 	c.Group(p.GroupEp)
 	c.Int64(p.EpWorldSize)
 	c.Int64(p.EpRankId)
@@ -822,9 +785,9 @@ func (p *MoeDistributeDispatchV2Params) Encode(c *Call) {
 	c.Int64(p.ExpertShardType)
 	c.Int64(p.SharedExpertNum)
 	c.Int64(p.SharedExpertRankNum)
-	c.Int64(p.QuantMode)
+	c.Int64(int64(p.QuantMode))
 	c.Int64(p.GlobalBs)
-	c.Int64(p.ExpertTokenNumsType)
+	c.Int64(int64(p.ExpertTokenNumsType))
 	c.Str(p.CommAlg)
 	c.Tensor(p.ExpandXOut)
 	c.Tensor(p.DynamicScalesOut)
@@ -839,10 +802,10 @@ func (p *MoeDistributeDispatchV2Params) Encode(c *Call) {
 type MoeDistributeDispatchV3Params struct {
 	X                       *Tensor
 	ExpertIds               *Tensor // (BS,K)
-	ScalesOptional          *Tensor // optional
-	XActiveMaskOptional     *Tensor // optional
-	ExpertScalesOptional    *Tensor // optional, (BS,K)
-	ElasticInfoOptional     *Tensor // optional
+	Scales                  *Tensor // optional
+	XActiveMask             *Tensor // optional
+	ExpertScales            *Tensor // optional, (BS,K)
+	ElasticInfo             *Tensor // optional
 	GroupEp                 string  // name of the expert-parallel communicator
 	EpWorldSize             int64   // ranks of the expert-parallel communicator
 	EpRankId                int64   // this rank in the expert-parallel communicator
@@ -853,9 +816,9 @@ type MoeDistributeDispatchV3Params struct {
 	ExpertShardType         int64  // 0 shared experts on the first ranks
 	SharedExpertNum         int64
 	SharedExpertRankNum     int64
-	QuantMode               int64
+	QuantMode               DispatchQuantMode
 	GlobalBs                int64
-	ExpertTokenNumsType     int64 // ExpertTokensCumsum or ExpertTokensCount
+	ExpertTokenNumsType     ExpertTokensType // ExpertTokensCumsum or ExpertTokensCount
 	CommAlg                 string
 	ZeroExpertNum           int64
 	CopyExpertNum           int64
@@ -875,13 +838,10 @@ var opMoeDistributeDispatchV3 = Operator{
 }
 
 // MoeDistributeDispatchV3 is MoeDistributeDispatchV2 with experts that give zero, the token itself,
-// or a constant.
-//
-// It launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, ExpandXOut float16 bfloat16; ExpertIds, AssistInfoForCombineOut,
-// EpRecvCountsOut, TpRecvCountsOut int32; ExpertScalesOptional, ExpandScalesOut float32;
-// ExpertTokenNumsOut int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs
+// or a constant. C: aclnnMoeDistributeDispatchV3, CANN since 2026-08. Not on Ascend910, Ascend310P.
+// The emulator computes: X, ExpandXOut float16 bfloat16; ExpertIds, AssistInfoForCombineOut,
+// EpRecvCountsOut, TpRecvCountsOut int32; ExpertScales, ExpandScalesOut float32; ExpertTokenNumsOut
+// int64.
 func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -893,10 +853,10 @@ func (p *MoeDistributeDispatchV3Params) Operator() *Operator { return &opMoeDist
 func (p *MoeDistributeDispatchV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIds)
-	c.Tensor(p.ScalesOptional)
-	c.Tensor(p.XActiveMaskOptional)
-	c.Tensor(p.ExpertScalesOptional)
-	c.Tensor(p.ElasticInfoOptional)
+	c.Tensor(p.Scales)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.ElasticInfo)
 	c.Group(p.GroupEp)
 	c.Int64(p.EpWorldSize)
 	c.Int64(p.EpRankId)
@@ -907,9 +867,9 @@ func (p *MoeDistributeDispatchV3Params) Encode(c *Call) {
 	c.Int64(p.ExpertShardType)
 	c.Int64(p.SharedExpertNum)
 	c.Int64(p.SharedExpertRankNum)
-	c.Int64(p.QuantMode)
+	c.Int64(int64(p.QuantMode))
 	c.Int64(p.GlobalBs)
-	c.Int64(p.ExpertTokenNumsType)
+	c.Int64(int64(p.ExpertTokenNumsType))
 	c.Str(p.CommAlg)
 	c.Int64(p.ZeroExpertNum)
 	c.Int64(p.CopyExpertNum)
@@ -927,7 +887,7 @@ func (p *MoeDistributeDispatchV3Params) Encode(c *Call) {
 type MoeFinalizeRoutingParams struct {
 	ExpandedX         *Tensor
 	X1                *Tensor // dimensions as Out
-	X2Optional        *Tensor // optional, dimensions as Out
+	X2                *Tensor // optional, dimensions as Out
 	Bias              *Tensor
 	Scales            *Tensor // (NUM_ROWS,K)
 	ExpandedRowIdx    *Tensor // (NUM_ROWS*K)
@@ -941,12 +901,9 @@ var opMoeFinalizeRouting = Operator{
 }
 
 // MoeFinalizeRouting adds up the experts' results of each token, weighted, with biases and one or
-// two other rows.
-//
-// It launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: ExpandedX, X1, X2Optional, Bias, Scales, Out float32 float16 bfloat16;
-// ExpandedRowIdx, ExpandedExpertIdx int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing/docs
+// two other rows. C: aclnnMoeFinalizeRouting, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: ExpandedX, X1, X2, Bias, Scales, Out float32 float16 bfloat16;
+// ExpandedRowIdx, ExpandedExpertIdx int32.
 func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -958,7 +915,7 @@ func (p *MoeFinalizeRoutingParams) Operator() *Operator { return &opMoeFinalizeR
 func (p *MoeFinalizeRoutingParams) Encode(c *Call) {
 	c.Tensor(p.ExpandedX)
 	c.Tensor(p.X1)
-	c.Tensor(p.X2Optional)
+	c.Tensor(p.X2)
 	c.Tensor(p.Bias)
 	c.Tensor(p.Scales)
 	c.Tensor(p.ExpandedRowIdx)
@@ -968,15 +925,15 @@ func (p *MoeFinalizeRoutingParams) Encode(c *Call) {
 
 // MoeFinalizeRoutingV2Params are the arguments, in C order.
 type MoeFinalizeRoutingV2Params struct {
-	ExpandedX         *Tensor
-	ExpandedRowIdx    *Tensor // (NUM_ROWS*K)
-	X1Optional        *Tensor // optional, dimensions as Out
-	X2Optional        *Tensor // optional, dimensions as Out
-	BiasOptional      *Tensor // optional, (E,H)
-	ScalesOptional    *Tensor // optional, (NUM_ROWS,K)
-	ExpertIdxOptional *Tensor // optional, (NUM_ROWS,K)
-	DropPadMode       int64   // DropNone, DropPad, DropNoneByToken or DropPadByToken
-	Out               *Tensor // output, (NUM_ROWS,H)
+	ExpandedX      *Tensor
+	ExpandedRowIdx *Tensor // (NUM_ROWS*K)
+	X1             *Tensor // optional, dimensions as Out
+	X2             *Tensor // optional, dimensions as Out
+	Bias           *Tensor // optional, (E,H)
+	Scales         *Tensor // optional, (NUM_ROWS,K)
+	ExpertIdx      *Tensor // optional, (NUM_ROWS,K)
+	DropPadMode    DropPadMode
+	Out            *Tensor // output, (NUM_ROWS,H)
 }
 
 var opMoeFinalizeRoutingV2 = Operator{
@@ -985,13 +942,9 @@ var opMoeFinalizeRoutingV2 = Operator{
 }
 
 // MoeFinalizeRoutingV2 adds up the experts' results of each token, weighted, with optional biases
-// and other rows.
-//
-// It launches aclnnMoeFinalizeRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: ExpandedX, X1Optional, X2Optional, BiasOptional, ScalesOptional, Out
-// float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2/docs
+// and other rows. C: aclnnMoeFinalizeRoutingV2, CANN since 8.1.RC1. Not on Ascend910. The emulator
+// computes: ExpandedX, X1, X2, Bias, Scales, Out float32 float16 bfloat16; ExpandedRowIdx,
+// ExpertIdx int32.
 func MoeFinalizeRoutingV2(st *acl.Stream, p MoeFinalizeRoutingV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1003,29 +956,29 @@ func (p *MoeFinalizeRoutingV2Params) Operator() *Operator { return &opMoeFinaliz
 func (p *MoeFinalizeRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.ExpandedX)
 	c.Tensor(p.ExpandedRowIdx)
-	c.Tensor(p.X1Optional)
-	c.Tensor(p.X2Optional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.ScalesOptional)
-	c.Tensor(p.ExpertIdxOptional)
-	c.Int64(p.DropPadMode)
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scales)
+	c.Tensor(p.ExpertIdx)
+	c.Int64(int64(p.DropPadMode))
 	c.Tensor(p.Out)
 }
 
 // MoeFinalizeRoutingV2GradParams are the arguments, in C order.
 type MoeFinalizeRoutingV2GradParams struct {
-	GradY             *Tensor // (R,H)
-	ExpandedRowIdx    *Tensor // (R*K)
-	ExpandedXOptional *Tensor // optional
-	ScalesOptional    *Tensor // optional, (R,K)
-	ExpertIdxOptional *Tensor // optional, (R,K)
-	BiasOptional      *Tensor // optional, (E,H)
-	DropPadMode       int64   // DropNone or DropPad
-	ActiveNum         int64
-	ExpertNum         int64
-	ExpertCapacity    int64
-	GradExpandedXOut  *Tensor // output, dimensions as ExpandedXOptional
-	GradScalesOut     *Tensor // output, (R,K)
+	GradY            *Tensor     // (R,H)
+	ExpandedRowIdx   *Tensor     // (R*K)
+	ExpandedX        *Tensor     // optional
+	Scales           *Tensor     // optional, (R,K)
+	ExpertIdx        *Tensor     // optional, (R,K)
+	Bias             *Tensor     // optional, (E,H)
+	DropPadMode      DropPadMode // DropNone or DropPad
+	ActiveNum        int64
+	ExpertNum        int64
+	ExpertCapacity   int64
+	GradExpandedXOut *Tensor // output, dimensions as ExpandedX
+	GradScalesOut    *Tensor // output, (R,K)
 }
 
 var opMoeFinalizeRoutingV2Grad = Operator{
@@ -1033,13 +986,10 @@ var opMoeFinalizeRoutingV2Grad = Operator{
 	Slots: "iiiiii----oo",
 }
 
-// MoeFinalizeRoutingV2Grad computes the gradients of MoeFinalizeRoutingV2.
-//
-// It launches aclnnMoeFinalizeRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradY, ExpandedXOptional, ScalesOptional, BiasOptional, GradExpandedXOut,
-// GradScalesOut float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32. Its checks
-// follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2_grad/docs
+// MoeFinalizeRoutingV2Grad computes the gradients of MoeFinalizeRoutingV2. C:
+// aclnnMoeFinalizeRoutingV2Grad, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: GradY, ExpandedX, Scales, Bias, GradExpandedXOut, GradScalesOut float32 float16
+// bfloat16; ExpandedRowIdx, ExpertIdx int32.
 func MoeFinalizeRoutingV2Grad(st *acl.Stream, p MoeFinalizeRoutingV2GradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1051,11 +1001,11 @@ func (p *MoeFinalizeRoutingV2GradParams) Operator() *Operator { return &opMoeFin
 func (p *MoeFinalizeRoutingV2GradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.ExpandedRowIdx)
-	c.Tensor(p.ExpandedXOptional)
-	c.Tensor(p.ScalesOptional)
-	c.Tensor(p.ExpertIdxOptional)
-	c.Tensor(p.BiasOptional)
-	c.Int64(p.DropPadMode)
+	c.Tensor(p.ExpandedX)
+	c.Tensor(p.Scales)
+	c.Tensor(p.ExpertIdx)
+	c.Tensor(p.Bias)
+	c.Int64(int64(p.DropPadMode))
 	c.Int64(p.ActiveNum)
 	c.Int64(p.ExpertNum)
 	c.Int64(p.ExpertCapacity)
@@ -1066,7 +1016,7 @@ func (p *MoeFinalizeRoutingV2GradParams) Encode(c *Call) {
 // MoeGatingTopKParams are the arguments, in C order.
 type MoeGatingTopKParams struct {
 	X                   *Tensor // 2 dimensions
-	BiasOptional        *Tensor // optional, 1 dimension
+	Bias                *Tensor // optional, 1 dimension
 	K                   int64
 	KGroup              int64
 	GroupCount          int64
@@ -1078,7 +1028,7 @@ type MoeGatingTopKParams struct {
 	Eps                 float64
 	YOut                *Tensor // output, 2 dimensions
 	ExpertIdxOut        *Tensor // output, 2 dimensions
-	OutOut              *Tensor // output, 2 dimensions
+	Out                 *Tensor // output, 2 dimensions
 }
 
 var opMoeGatingTopK = Operator{
@@ -1087,12 +1037,9 @@ var opMoeGatingTopK = Operator{
 }
 
 // MoeGatingTopK scores experts by sigmoid, softmax or softplus, selects groups by their best
-// scores, and then the K best experts.
-//
-// It launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, BiasOptional, YOut float32 float16 bfloat16; ExpertIdxOut int32; OutOut
-// float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k/docs
+// scores, and then the K best experts. C: aclnnMoeGatingTopK, CANN since 2026-08. Not on Ascend910,
+// Ascend310P. The emulator computes: X, Bias, YOut float32 float16 bfloat16; ExpertIdxOut int32;
+// Out float32.
 func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1103,7 +1050,7 @@ func (p *MoeGatingTopKParams) Operator() *Operator { return &opMoeGatingTopK }
 
 func (p *MoeGatingTopKParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Int64(p.K)
 	c.Int64(p.KGroup)
 	c.Int64(p.GroupCount)
@@ -1115,17 +1062,17 @@ func (p *MoeGatingTopKParams) Encode(c *Call) {
 	c.Float64(p.Eps)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ExpertIdxOut)
-	c.Tensor(p.OutOut)
+	c.Tensor(p.Out)
 }
 
 // MoeGatingTopKSoftmaxParams are the arguments, in C order.
 type MoeGatingTopKSoftmaxParams struct {
-	X                *Tensor // 2 to 3 dimensions
-	FinishedOptional *Tensor // optional, 1 to 2 dimensions
-	K                int64
-	YOut             *Tensor // output, 2 to 3 dimensions
-	ExpertIdxOut     *Tensor // output, 2 to 3 dimensions
-	RowIdxOut        *Tensor // output, 2 to 3 dimensions
+	X            *Tensor // 2 to 3 dimensions
+	Finished     *Tensor // optional, 1 to 2 dimensions
+	K            int64
+	YOut         *Tensor // output, 2 to 3 dimensions
+	ExpertIdxOut *Tensor // output, 2 to 3 dimensions
+	RowIdxOut    *Tensor // output, 2 to 3 dimensions
 }
 
 var opMoeGatingTopKSoftmax = Operator{
@@ -1134,11 +1081,8 @@ var opMoeGatingTopKSoftmax = Operator{
 }
 
 // MoeGatingTopKSoftmax computes the softmax of scores and selects the K best experts of each token.
-//
-// It launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut,
-// RowIdxOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax/docs
+// C: aclnnMoeGatingTopKSoftmax, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: X, YOut
+// float32 float16 bfloat16; Finished bool; ExpertIdxOut, RowIdxOut int32.
 func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1149,7 +1093,7 @@ func (p *MoeGatingTopKSoftmaxParams) Operator() *Operator { return &opMoeGatingT
 
 func (p *MoeGatingTopKSoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.FinishedOptional)
+	c.Tensor(p.Finished)
 	c.Int64(p.K)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ExpertIdxOut)
@@ -1158,14 +1102,14 @@ func (p *MoeGatingTopKSoftmaxParams) Encode(c *Call) {
 
 // MoeGatingTopKSoftmaxV2Params are the arguments, in C order.
 type MoeGatingTopKSoftmaxV2Params struct {
-	X                        *Tensor // 2 to 3 dimensions
-	FinishedOptional         *Tensor // optional, 1 to 2 dimensions
-	K                        int64
-	Renorm                   int64 // 0 softmax, then top k; 1 top k, then softmax
-	OutputSoftmaxResultFlag  bool
-	YOut                     *Tensor // output, 2 to 3 dimensions
-	ExpertIdxOut             *Tensor // output, 2 to 3 dimensions
-	SoftmaxResultOutOptional *Tensor // optional output, 2 to 3 dimensions
+	X                       *Tensor // 2 to 3 dimensions
+	Finished                *Tensor // optional, 1 to 2 dimensions
+	K                       int64
+	Renorm                  RenormMode
+	OutputSoftmaxResultFlag bool
+	YOut                    *Tensor // output, 2 to 3 dimensions
+	ExpertIdxOut            *Tensor // output, 2 to 3 dimensions
+	SoftmaxResultOut        *Tensor // optional output, 2 to 3 dimensions
 }
 
 var opMoeGatingTopKSoftmaxV2 = Operator{
@@ -1173,12 +1117,10 @@ var opMoeGatingTopKSoftmaxV2 = Operator{
 	Slots: "ii---ooo",
 }
 
-// MoeGatingTopKSoftmaxV2 selects the K best experts of each token, before or after the softmax.
-//
-// It launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut
-// int32; SoftmaxResultOutOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax_v2/docs
+// MoeGatingTopKSoftmaxV2 selects the K best experts of each token, before or after the softmax. C:
+// aclnnMoeGatingTopKSoftmaxV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, YOut float32 float16 bfloat16; Finished bool; ExpertIdxOut int32; SoftmaxResultOut
+// float32.
 func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1189,13 +1131,13 @@ func (p *MoeGatingTopKSoftmaxV2Params) Operator() *Operator { return &opMoeGatin
 
 func (p *MoeGatingTopKSoftmaxV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.FinishedOptional)
+	c.Tensor(p.Finished)
 	c.Int64(p.K)
-	c.Int64(p.Renorm)
+	c.Int64(int64(p.Renorm))
 	c.Bool(p.OutputSoftmaxResultFlag)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ExpertIdxOut)
-	c.Tensor(p.SoftmaxResultOutOptional)
+	c.Tensor(p.SoftmaxResultOut)
 }
 
 // MoeInitRoutingParams are the arguments, in C order.
@@ -1214,12 +1156,10 @@ var opMoeInitRouting = Operator{
 	Slots: "iii-ooo",
 }
 
-// MoeInitRouting sorts the tokens' choices by expert and copies the tokens in that order.
-//
-// It launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, ExpandedXOut float32 float16 bfloat16; RowIdx, ExpertIdx,
-// ExpandedRowIdxOut, ExpandedExpertIdxOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing/docs
+// MoeInitRouting sorts the tokens' choices by expert and copies the tokens in that order. C:
+// aclnnMoeInitRouting, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// ExpandedXOut float32 float16 bfloat16; RowIdx, ExpertIdx, ExpandedRowIdxOut, ExpandedExpertIdxOut
+// int32.
 func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1257,12 +1197,9 @@ var opMoeInitRoutingQuant = Operator{
 }
 
 // MoeInitRoutingQuant sorts the tokens' choices by expert and copies the tokens in that order,
-// quantised to int8.
-//
-// It launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X float32 float16 bfloat16; RowIdx, ExpertIdx, ExpandedRowIdxOut,
-// ExpandedExpertIdxOut int32; ExpandedXOut int8. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant/docs
+// quantised to int8. C: aclnnMoeInitRoutingQuant, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: X float32 float16 bfloat16; RowIdx, ExpertIdx,
+// ExpandedRowIdxOut, ExpandedExpertIdxOut int32; ExpandedXOut int8.
 func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1285,22 +1222,22 @@ func (p *MoeInitRoutingQuantParams) Encode(c *Call) {
 
 // MoeInitRoutingQuantV2Params are the arguments, in C order.
 type MoeInitRoutingQuantV2Params struct {
-	X                                     *Tensor // 2 dimensions
-	ExpertIdx                             *Tensor // 2 dimensions
-	ScaleOptional                         *Tensor // optional, 1 or 2 dimensions
-	OffsetOptional                        *Tensor // optional, 1 dimension
-	ActiveNum                             int64
-	ExpertCapacity                        int64
-	ExpertNum                             int64
-	DropPadMode                           int64 // DropNone or DropPad
-	ExpertTokensCountOrCumsumFlag         int64 // 0 no output, 1 cumulative counts, 2 counts
-	ExpertTokensBeforeCapacityFlag        bool
-	QuantMode                             int64   // QuantStatic or QuantDynamic
-	ExpandedXOut                          *Tensor // output, 2 or 3 dimensions
-	ExpandedRowIdxOut                     *Tensor // output, 1 dimension
-	ExpertTokensCountOrCumsumOutOptional  *Tensor // optional output, 1 dimension
-	ExpertTokensBeforeCapacityOutOptional *Tensor // optional output, 1 dimension
-	DynamicQuantScaleOutOptional          *Tensor // optional output, 1 dimension
+	X                              *Tensor // 2 dimensions
+	ExpertIdx                      *Tensor // 2 dimensions
+	Scale                          *Tensor // optional, 1 or 2 dimensions
+	Offset                         *Tensor // optional, 1 dimension
+	ActiveNum                      int64
+	ExpertCapacity                 int64
+	ExpertNum                      int64
+	DropPadMode                    DropPadMode // DropNone or DropPad
+	ExpertTokensCountOrCumsumFlag  ExpertTokensOutput
+	ExpertTokensBeforeCapacityFlag bool
+	QuantMode                      RoutingQuantMode // RoutingQuantStatic or RoutingQuantDynamic
+	ExpandedXOut                   *Tensor          // output, 2 or 3 dimensions
+	ExpandedRowIdxOut              *Tensor          // output, 1 dimension
+	ExpertTokensCountOrCumsumOut   *Tensor          // optional output, 1 dimension
+	ExpertTokensBeforeCapacityOut  *Tensor          // optional output, 1 dimension
+	DynamicQuantScaleOut           *Tensor          // optional output, 1 dimension
 }
 
 var opMoeInitRoutingQuantV2 = Operator{
@@ -1308,13 +1245,10 @@ var opMoeInitRoutingQuantV2 = Operator{
 	Slots: "iiii-------ooooo",
 }
 
-// MoeInitRoutingQuantV2 is MoeInitRoutingV2 that quantises the tokens to int8.
-//
-// It launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut int32;
-// ScaleOptional, OffsetOptional, DynamicQuantScaleOutOptional float32; ExpandedXOut int8 int4. Its
-// checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant_v2/docs
+// MoeInitRoutingQuantV2 is MoeInitRoutingV2 that quantises the tokens to int8. C:
+// aclnnMoeInitRoutingQuantV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut int32; Scale, Offset,
+// DynamicQuantScaleOut float32; ExpandedXOut int8 int4.
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1326,36 +1260,36 @@ func (p *MoeInitRoutingQuantV2Params) Operator() *Operator { return &opMoeInitRo
 func (p *MoeInitRoutingQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIdx)
-	c.Tensor(p.ScaleOptional)
-	c.Tensor(p.OffsetOptional)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
 	c.Int64(p.ActiveNum)
 	c.Int64(p.ExpertCapacity)
 	c.Int64(p.ExpertNum)
-	c.Int64(p.DropPadMode)
-	c.Int64(p.ExpertTokensCountOrCumsumFlag)
+	c.Int64(int64(p.DropPadMode))
+	c.Int64(int64(p.ExpertTokensCountOrCumsumFlag))
 	c.Bool(p.ExpertTokensBeforeCapacityFlag)
-	c.Int64(p.QuantMode)
+	c.Int64(int64(p.QuantMode))
 	c.Tensor(p.ExpandedXOut)
 	c.Tensor(p.ExpandedRowIdxOut)
-	c.Tensor(p.ExpertTokensCountOrCumsumOutOptional)
-	c.Tensor(p.ExpertTokensBeforeCapacityOutOptional)
-	c.Tensor(p.DynamicQuantScaleOutOptional)
+	c.Tensor(p.ExpertTokensCountOrCumsumOut)
+	c.Tensor(p.ExpertTokensBeforeCapacityOut)
+	c.Tensor(p.DynamicQuantScaleOut)
 }
 
 // MoeInitRoutingV2Params are the arguments, in C order.
 type MoeInitRoutingV2Params struct {
-	X                                      *Tensor // 2 dimensions
-	ExpertIdx                              *Tensor // 1 or 2 dimensions
-	ActiveNumOptional                      int64   // optional
-	ExpertCapacityOptional                 int64   // optional
-	ExpertNumOptional                      int64   // optional
-	DropPadModeOptional                    int64   // optional
-	ExpertTokensCountOrCumsumFlagOptional  int64   // optional
-	ExpertTokensBeforeCapacityFlagOptional bool    // optional
-	ExpandedXOut                           *Tensor // output, 2 or 3 dimensions
-	ExpandedRowIdxOut                      *Tensor // output, 1 dimension
-	ExpertTokensCountOrCumsumOutOptional   *Tensor // optional output
-	ExpertTokensBeforeCapacityOutOptional  *Tensor // optional output
+	X                              *Tensor            // 2 dimensions
+	ExpertIdx                      *Tensor            // 1 or 2 dimensions
+	ActiveNum                      int64              // optional
+	ExpertCapacity                 int64              // optional
+	ExpertNum                      int64              // optional
+	DropPadMode                    DropPadMode        // optional
+	ExpertTokensCountOrCumsumFlag  ExpertTokensOutput // optional
+	ExpertTokensBeforeCapacityFlag bool               // optional
+	ExpandedXOut                   *Tensor            // output, 2 or 3 dimensions
+	ExpandedRowIdxOut              *Tensor            // output, 1 dimension
+	ExpertTokensCountOrCumsumOut   *Tensor            // optional output
+	ExpertTokensBeforeCapacityOut  *Tensor            // optional output
 }
 
 var opMoeInitRoutingV2 = Operator{
@@ -1364,13 +1298,9 @@ var opMoeInitRoutingV2 = Operator{
 }
 
 // MoeInitRoutingV2 sorts the tokens' choices by expert and copies the tokens in that order,
-// dropping those beyond a capacity when asked for.
-//
-// It launches aclnnMoeInitRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, ExpandedXOut float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut,
-// ExpertTokensCountOrCumsumOutOptional, ExpertTokensBeforeCapacityOutOptional int32. Its checks
-// follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2/docs
+// dropping those beyond a capacity when asked for. C: aclnnMoeInitRoutingV2, CANN since 8.1.RC1.
+// Not on Ascend910. The emulator computes: X, ExpandedXOut float32 float16 bfloat16; ExpertIdx,
+// ExpandedRowIdxOut, ExpertTokensCountOrCumsumOut, ExpertTokensBeforeCapacityOut int32.
 func MoeInitRoutingV2(st *acl.Stream, p MoeInitRoutingV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1382,16 +1312,16 @@ func (p *MoeInitRoutingV2Params) Operator() *Operator { return &opMoeInitRouting
 func (p *MoeInitRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIdx)
-	c.Int64(p.ActiveNumOptional)
-	c.Int64(p.ExpertCapacityOptional)
-	c.Int64(p.ExpertNumOptional)
-	c.Int64(p.DropPadModeOptional)
-	c.Int64(p.ExpertTokensCountOrCumsumFlagOptional)
-	c.Bool(p.ExpertTokensBeforeCapacityFlagOptional)
+	c.Int64(p.ActiveNum)
+	c.Int64(p.ExpertCapacity)
+	c.Int64(p.ExpertNum)
+	c.Int64(int64(p.DropPadMode))
+	c.Int64(int64(p.ExpertTokensCountOrCumsumFlag))
+	c.Bool(p.ExpertTokensBeforeCapacityFlag)
 	c.Tensor(p.ExpandedXOut)
 	c.Tensor(p.ExpandedRowIdxOut)
-	c.Tensor(p.ExpertTokensCountOrCumsumOutOptional)
-	c.Tensor(p.ExpertTokensBeforeCapacityOutOptional)
+	c.Tensor(p.ExpertTokensCountOrCumsumOut)
+	c.Tensor(p.ExpertTokensBeforeCapacityOut)
 }
 
 // MoeInitRoutingV2GradParams are the arguments, in C order.
@@ -1399,7 +1329,7 @@ type MoeInitRoutingV2GradParams struct {
 	GradExpandedX  *Tensor // 2 or 3 dimensions
 	ExpandedRowIdx *Tensor // 1 dimension
 	TopK           int64
-	DropPadMode    int64 // DropNone or DropPad
+	DropPadMode    DropPadMode // DropNone or DropPad
 	ActiveNum      int64
 	Out            *Tensor // output, 2 dimensions
 }
@@ -1409,12 +1339,9 @@ var opMoeInitRoutingV2Grad = Operator{
 	Slots: "ii---o",
 }
 
-// MoeInitRoutingV2Grad computes the gradient of MoeInitRoutingV2.
-//
-// It launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradExpandedX, Out float32 float16 bfloat16; ExpandedRowIdx int32. Its
-// checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2_grad/docs
+// MoeInitRoutingV2Grad computes the gradient of MoeInitRoutingV2. C: aclnnMoeInitRoutingV2Grad,
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: GradExpandedX, Out
+// float32 float16 bfloat16; ExpandedRowIdx int32.
 func MoeInitRoutingV2Grad(st *acl.Stream, p MoeInitRoutingV2GradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1427,7 +1354,7 @@ func (p *MoeInitRoutingV2GradParams) Encode(c *Call) {
 	c.Tensor(p.GradExpandedX)
 	c.Tensor(p.ExpandedRowIdx)
 	c.Int64(p.TopK)
-	c.Int64(p.DropPadMode)
+	c.Int64(int64(p.DropPadMode))
 	c.Int64(p.ActiveNum)
 	c.Tensor(p.Out)
 }
@@ -1436,17 +1363,17 @@ func (p *MoeInitRoutingV2GradParams) Encode(c *Call) {
 type MoeInitRoutingV3Params struct {
 	X                            *Tensor // 2 dimensions
 	ExpertIdx                    *Tensor // 2 dimensions
-	ScaleOptional                *Tensor // optional, 1 to 3 dimensions
-	OffsetOptional               *Tensor // optional
+	Scale                        *Tensor // optional, 1 to 3 dimensions
+	Offset                       *Tensor // optional
 	ActiveNum                    int64
 	ExpertCapacity               int64
 	ExpertNum                    int64
-	DropPadMode                  int64 // DropNone or DropPad
-	ExpertTokensNumType          int64 // ExpertTokensCumsum, ExpertTokensCount or ExpertTokensPairs
+	DropPadMode                  DropPadMode // DropNone or DropPad
+	ExpertTokensNumType          ExpertTokensType
 	ExpertTokensNumFlag          bool
-	QuantMode                    int64
-	ActiveExpertRangeOptional    []int64 // optional
-	RowIdxType                   int64   // RowIndexPlaces or RowIndexChoices
+	QuantMode                    RoutingQuantMode
+	ActiveExpertRange            []int64 // optional
+	RowIdxType                   RowIndexType
 	ExpandedXOut                 *Tensor // output, 2 dimensions
 	ExpandedRowIdxOut            *Tensor // output, 1 dimension
 	ExpertTokensCountOrCumsumOut *Tensor // output, 1 to 2 dimensions
@@ -1459,13 +1386,10 @@ var opMoeInitRoutingV3 = Operator{
 }
 
 // MoeInitRoutingV3 sorts the tokens' choices by expert and copies the tokens of a range of experts
-// in that order, quantised when asked for.
-//
-// It launches aclnnMoeInitRoutingV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, ExpandedXOut float32 float16 bfloat16 int8; ExpertIdx,
-// ExpandedRowIdxOut int32; ScaleOptional, ExpandedScaleOut float32; ExpertTokensCountOrCumsumOut
-// int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v3/docs
+// in that order, quantised when asked for. C: aclnnMoeInitRoutingV3, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: X, ExpandedXOut float32 float16 bfloat16 int8;
+// ExpertIdx, ExpandedRowIdxOut int32; Scale, ExpandedScaleOut float32; ExpertTokensCountOrCumsumOut
+// int64.
 func MoeInitRoutingV3(st *acl.Stream, p MoeInitRoutingV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1477,17 +1401,17 @@ func (p *MoeInitRoutingV3Params) Operator() *Operator { return &opMoeInitRouting
 func (p *MoeInitRoutingV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIdx)
-	c.Tensor(p.ScaleOptional)
-	c.Tensor(p.OffsetOptional)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
 	c.Int64(p.ActiveNum)
 	c.Int64(p.ExpertCapacity)
 	c.Int64(p.ExpertNum)
-	c.Int64(p.DropPadMode)
-	c.Int64(p.ExpertTokensNumType)
+	c.Int64(int64(p.DropPadMode))
+	c.Int64(int64(p.ExpertTokensNumType))
 	c.Bool(p.ExpertTokensNumFlag)
-	c.Int64(p.QuantMode)
-	c.Ints(p.ActiveExpertRangeOptional)
-	c.Int64(p.RowIdxType)
+	c.Int64(int64(p.QuantMode))
+	c.Ints(p.ActiveExpertRange)
+	c.Int64(int64(p.RowIdxType))
 	c.Tensor(p.ExpandedXOut)
 	c.Tensor(p.ExpandedRowIdxOut)
 	c.Tensor(p.ExpertTokensCountOrCumsumOut)
@@ -1509,12 +1433,10 @@ var opMoeTokenPermute = Operator{
 	Slots: "ii--oo",
 }
 
-// MoeTokenPermute sorts the tokens' choices by expert and copies the tokens in that order.
-//
-// It launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Tokens, PermuteTokensOut float32 float16 bfloat16 int8; Indices int32
-// int64; SortedIndicesOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute/docs
+// MoeTokenPermute sorts the tokens' choices by expert and copies the tokens in that order. C:
+// aclnnMoeTokenPermute, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
+// Tokens, PermuteTokensOut float32 float16 bfloat16 int8; Indices int32 int64; SortedIndicesOut
+// int32.
 func MoeTokenPermute(st *acl.Stream, p MoeTokenPermuteParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1546,12 +1468,9 @@ var opMoeTokenPermuteGrad = Operator{
 	Slots: "ii--o",
 }
 
-// MoeTokenPermuteGrad computes the gradient of MoeTokenPermute.
-//
-// It launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: PermutedOutputGrad, Out float32 float16 bfloat16; SortedIndices int32. Its
-// checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_grad/docs
+// MoeTokenPermuteGrad computes the gradient of MoeTokenPermute. C: aclnnMoeTokenPermuteGrad, CANN
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: PermutedOutputGrad, Out
+// float32 float16 bfloat16; SortedIndices int32.
 func MoeTokenPermuteGrad(st *acl.Stream, p MoeTokenPermuteGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1572,8 +1491,8 @@ func (p *MoeTokenPermuteGradParams) Encode(c *Call) {
 type MoeTokenPermuteWithEpParams struct {
 	Tokens           *Tensor // 2 dimensions
 	Indices          *Tensor // 1 or 2 dimensions
-	ProbsOptional    *Tensor // optional, 1 or 2 dimensions
-	RangeOptional    []int64 // optional
+	Probs            *Tensor // optional, 1 or 2 dimensions
+	Range            []int64 // optional
 	NumOutTokens     int64
 	PaddedMode       bool
 	PermuteTokensOut *Tensor // output, 2 dimensions
@@ -1587,12 +1506,9 @@ var opMoeTokenPermuteWithEp = Operator{
 }
 
 // MoeTokenPermuteWithEp sorts the tokens' choices by expert and copies those of a range, with their
-// probabilities.
-//
-// It launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) on st.
-// The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOut float32 float16
-// bfloat16; Indices int32 int64; SortedIndicesOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep/docs
+// probabilities. C: aclnnMoeTokenPermuteWithEp, CANN since 2026-08. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: Tokens, Probs, PermuteTokensOut, PermuteProbsOut float32
+// float16 bfloat16; Indices int32 int64; SortedIndicesOut int32.
 func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1604,8 +1520,8 @@ func (p *MoeTokenPermuteWithEpParams) Operator() *Operator { return &opMoeTokenP
 func (p *MoeTokenPermuteWithEpParams) Encode(c *Call) {
 	c.Tensor(p.Tokens)
 	c.Tensor(p.Indices)
-	c.Tensor(p.ProbsOptional)
-	c.Ints(p.RangeOptional)
+	c.Tensor(p.Probs)
+	c.Ints(p.Range)
 	c.Int64(p.NumOutTokens)
 	c.Bool(p.PaddedMode)
 	c.Tensor(p.PermuteTokensOut)
@@ -1615,14 +1531,14 @@ func (p *MoeTokenPermuteWithEpParams) Encode(c *Call) {
 
 // MoeTokenPermuteWithEpGradParams are the arguments, in C order.
 type MoeTokenPermuteWithEpGradParams struct {
-	PermutedTokensOutputGrad        *Tensor
-	SortedIndices                   *Tensor // (num_tokens*topK_num)
-	PermutedProbsOutputGradOptional *Tensor // optional
-	NumTopk                         int64
-	RangeOptional                   []int64 // optional
-	PaddedMode                      bool
-	TokenGradOut                    *Tensor // output, (num_tokens,hidden_size)
-	ProbsGradOut                    *Tensor // output, (num_tokens,topK_num)
+	PermutedTokensOutputGrad *Tensor
+	SortedIndices            *Tensor // (num_tokens*topK_num)
+	PermutedProbsOutputGrad  *Tensor // optional
+	NumTopk                  int64
+	Range                    []int64 // optional
+	PaddedMode               bool
+	TokenGradOut             *Tensor // output, (num_tokens,hidden_size)
+	ProbsGradOut             *Tensor // output, (num_tokens,topK_num)
 }
 
 var opMoeTokenPermuteWithEpGrad = Operator{
@@ -1630,12 +1546,10 @@ var opMoeTokenPermuteWithEpGrad = Operator{
 	Slots: "iii-h-oo",
 }
 
-// MoeTokenPermuteWithEpGrad computes the gradients of MoeTokenPermuteWithEp.
-//
-// It launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: PermutedTokensOutputGrad, PermutedProbsOutputGradOptional, TokenGradOut,
-// ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep_grad/docs
+// MoeTokenPermuteWithEpGrad computes the gradients of MoeTokenPermuteWithEp. C:
+// aclnnMoeTokenPermuteWithEpGrad, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: PermutedTokensOutputGrad, PermutedProbsOutputGrad, TokenGradOut, ProbsGradOut
+// float32 float16 bfloat16; SortedIndices int32.
 func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1647,9 +1561,9 @@ func (p *MoeTokenPermuteWithEpGradParams) Operator() *Operator { return &opMoeTo
 func (p *MoeTokenPermuteWithEpGradParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokensOutputGrad)
 	c.Tensor(p.SortedIndices)
-	c.Tensor(p.PermutedProbsOutputGradOptional)
+	c.Tensor(p.PermutedProbsOutputGrad)
 	c.Int64(p.NumTopk)
-	c.Ints(p.RangeOptional)
+	c.Ints(p.Range)
 	c.Bool(p.PaddedMode)
 	c.Tensor(p.TokenGradOut)
 	c.Tensor(p.ProbsGradOut)
@@ -1657,14 +1571,14 @@ func (p *MoeTokenPermuteWithEpGradParams) Encode(c *Call) {
 
 // MoeTokenPermuteWithRoutingMapParams are the arguments, in C order.
 type MoeTokenPermuteWithRoutingMapParams struct {
-	Tokens                  *Tensor // 2 dimensions
-	RoutingMap              *Tensor // 2 dimensions
-	ProbsOptional           *Tensor // optional, 2 dimensions
-	NumOutTokens            int64
-	DropAndPad              bool
-	PermuteTokensOut        *Tensor // output, 2 dimensions
-	PermuteProbsOutOptional *Tensor // optional output, 1 dimension
-	SortedIndicesOut        *Tensor // output, 1 dimension
+	Tokens           *Tensor // 2 dimensions
+	RoutingMap       *Tensor // 2 dimensions
+	Probs            *Tensor // optional, 2 dimensions
+	NumOutTokens     int64
+	DropAndPad       bool
+	PermuteTokensOut *Tensor // output, 2 dimensions
+	PermuteProbsOut  *Tensor // optional output, 1 dimension
+	SortedIndicesOut *Tensor // output, 1 dimension
 }
 
 var opMoeTokenPermuteWithRoutingMap = Operator{
@@ -1673,12 +1587,9 @@ var opMoeTokenPermuteWithRoutingMap = Operator{
 }
 
 // MoeTokenPermuteWithRoutingMap copies tokens in the order of the experts that a map of tokens and
-// experts assigns.
-//
-// It launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) on st.
-// The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOutOptional float32
-// float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map/docs
+// experts assigns. C: aclnnMoeTokenPermuteWithRoutingMap, CANN since 2026-08. Not on Ascend910,
+// Ascend310P. The emulator computes: Tokens, Probs, PermuteTokensOut, PermuteProbsOut float32
+// float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32.
 func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingMapParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1692,25 +1603,25 @@ func (p *MoeTokenPermuteWithRoutingMapParams) Operator() *Operator {
 func (p *MoeTokenPermuteWithRoutingMapParams) Encode(c *Call) {
 	c.Tensor(p.Tokens)
 	c.Tensor(p.RoutingMap)
-	c.Tensor(p.ProbsOptional)
+	c.Tensor(p.Probs)
 	c.Int64(p.NumOutTokens)
 	c.Bool(p.DropAndPad)
 	c.Tensor(p.PermuteTokensOut)
-	c.Tensor(p.PermuteProbsOutOptional)
+	c.Tensor(p.PermuteProbsOut)
 	c.Tensor(p.SortedIndicesOut)
 }
 
 // MoeTokenPermuteWithRoutingMapGradParams are the arguments, in C order.
 type MoeTokenPermuteWithRoutingMapGradParams struct {
-	PermutedTokenOutputGrad         *Tensor
-	PermutedProbsOutputGradOptional *Tensor // optional
-	SortedIndices                   *Tensor
-	RoutingMapOptional              *Tensor // optional, (tokens_num,experts_num)
-	NumExperts                      int64
-	TokensNum                       int64
-	DropAndPad                      bool
-	TokensGradOut                   *Tensor // output
-	ProbsGradOutOptional            *Tensor // optional output, (tokens_num,experts_num)
+	PermutedTokenOutputGrad *Tensor
+	PermutedProbsOutputGrad *Tensor // optional
+	SortedIndices           *Tensor
+	RoutingMap              *Tensor // optional, (tokens_num,experts_num)
+	NumExperts              int64
+	TokensNum               int64
+	DropAndPad              bool
+	TokensGradOut           *Tensor // output
+	ProbsGradOut            *Tensor // optional output, (tokens_num,experts_num)
 }
 
 var opMoeTokenPermuteWithRoutingMapGrad = Operator{
@@ -1718,13 +1629,10 @@ var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 	Slots: "iiii---oo",
 }
 
-// MoeTokenPermuteWithRoutingMapGrad computes the gradients of MoeTokenPermuteWithRoutingMap.
-//
-// It launches aclnnMoeTokenPermuteWithRoutingMapGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: PermutedTokenOutputGrad, PermutedProbsOutputGradOptional, TokensGradOut,
-// ProbsGradOutOptional float32 float16 bfloat16; SortedIndices int32; RoutingMapOptional int8 bool.
-// Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map_grad/docs
+// MoeTokenPermuteWithRoutingMapGrad computes the gradients of MoeTokenPermuteWithRoutingMap. C:
+// aclnnMoeTokenPermuteWithRoutingMapGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: PermutedTokenOutputGrad, PermutedProbsOutputGrad, TokensGradOut, ProbsGradOut
+// float32 float16 bfloat16; SortedIndices int32; RoutingMap int8 bool.
 func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1737,24 +1645,24 @@ func (p *MoeTokenPermuteWithRoutingMapGradParams) Operator() *Operator {
 
 func (p *MoeTokenPermuteWithRoutingMapGradParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokenOutputGrad)
-	c.Tensor(p.PermutedProbsOutputGradOptional)
+	c.Tensor(p.PermutedProbsOutputGrad)
 	c.Tensor(p.SortedIndices)
-	c.Tensor(p.RoutingMapOptional)
+	c.Tensor(p.RoutingMap)
 	c.Int64(p.NumExperts)
 	c.Int64(p.TokensNum)
 	c.Bool(p.DropAndPad)
 	c.Tensor(p.TokensGradOut)
-	c.Tensor(p.ProbsGradOutOptional)
+	c.Tensor(p.ProbsGradOut)
 }
 
 // MoeTokenUnpermuteParams are the arguments, in C order.
 type MoeTokenUnpermuteParams struct {
-	PermutedTokens       *Tensor // 2 dimensions
-	SortedIndices        *Tensor // 1 dimension
-	ProbsOptional        *Tensor // optional, 2 dimensions
-	PaddedMode           bool
-	RestoreShapeOptional []int64 // optional
-	Out                  *Tensor // output, 2 dimensions
+	PermutedTokens *Tensor // 2 dimensions
+	SortedIndices  *Tensor // 1 dimension
+	Probs          *Tensor // optional, 2 dimensions
+	PaddedMode     bool
+	RestoreShape   []int64 // optional
+	Out            *Tensor // output, 2 dimensions
 }
 
 var opMoeTokenUnpermute = Operator{
@@ -1763,12 +1671,8 @@ var opMoeTokenUnpermute = Operator{
 }
 
 // MoeTokenUnpermute puts sorted rows back to their tokens and adds them up, weighted by
-// probabilities.
-//
-// It launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
-// int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute/docs
+// probabilities. C: aclnnMoeTokenUnpermute, CANN since 8.1.RC1. Not on Ascend910. The emulator
+// computes: PermutedTokens, Probs, Out float32 float16 bfloat16; SortedIndices int32.
 func MoeTokenUnpermute(st *acl.Stream, p MoeTokenUnpermuteParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1780,9 +1684,9 @@ func (p *MoeTokenUnpermuteParams) Operator() *Operator { return &opMoeTokenUnper
 func (p *MoeTokenUnpermuteParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokens)
 	c.Tensor(p.SortedIndices)
-	c.Tensor(p.ProbsOptional)
+	c.Tensor(p.Probs)
 	c.Bool(p.PaddedMode)
-	c.Ints(p.RestoreShapeOptional)
+	c.Ints(p.RestoreShape)
 	c.Tensor(p.Out)
 }
 
@@ -1791,9 +1695,9 @@ type MoeTokenUnpermuteGradParams struct {
 	PermuteTokens         *Tensor
 	UnpermutedTokensGrad  *Tensor // (tokens_num,hidden_size)
 	SortedIndices         *Tensor // (tokens_num*topK_num)
-	ProbsOptional         *Tensor // optional, (tokens_num,topK_num)
+	Probs                 *Tensor // optional, (tokens_num,topK_num)
 	PaddedMode            bool
-	RestoreShapeOptional  []int64 // optional
+	RestoreShape          []int64 // optional
 	PermutedTokensGradOut *Tensor // output, (tokens_num*topK_num,hidden_size)
 	ProbsGradOut          *Tensor // output, (tokens_num,topK_num)
 }
@@ -1803,12 +1707,10 @@ var opMoeTokenUnpermuteGrad = Operator{
 	Slots: "iiii-hoo",
 }
 
-// MoeTokenUnpermuteGrad computes the gradients of MoeTokenUnpermute.
-//
-// It launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: PermuteTokens, UnpermutedTokensGrad, ProbsOptional, PermutedTokensGradOut,
-// ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_grad/docs
+// MoeTokenUnpermuteGrad computes the gradients of MoeTokenUnpermute. C: aclnnMoeTokenUnpermuteGrad,
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: PermuteTokens,
+// UnpermutedTokensGrad, Probs, PermutedTokensGradOut, ProbsGradOut float32 float16 bfloat16;
+// SortedIndices int32.
 func MoeTokenUnpermuteGrad(st *acl.Stream, p MoeTokenUnpermuteGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1821,23 +1723,23 @@ func (p *MoeTokenUnpermuteGradParams) Encode(c *Call) {
 	c.Tensor(p.PermuteTokens)
 	c.Tensor(p.UnpermutedTokensGrad)
 	c.Tensor(p.SortedIndices)
-	c.Tensor(p.ProbsOptional)
+	c.Tensor(p.Probs)
 	c.Bool(p.PaddedMode)
-	c.Ints(p.RestoreShapeOptional)
+	c.Ints(p.RestoreShape)
 	c.Tensor(p.PermutedTokensGradOut)
 	c.Tensor(p.ProbsGradOut)
 }
 
 // MoeTokenUnpermuteWithEpParams are the arguments, in C order.
 type MoeTokenUnpermuteWithEpParams struct {
-	PermutedTokens       *Tensor
-	SortedIndices        *Tensor // (num_tokens*topK_num)
-	ProbsOptional        *Tensor // optional, (num_tokens,topK_num)
-	NumTopk              int64
-	RangeOptional        []int64 // optional
-	PaddedMode           bool
-	RestoreShapeOptional []int64 // optional
-	Out                  *Tensor // output
+	PermutedTokens *Tensor
+	SortedIndices  *Tensor // (num_tokens*topK_num)
+	Probs          *Tensor // optional, (num_tokens,topK_num)
+	NumTopk        int64
+	Range          []int64 // optional
+	PaddedMode     bool
+	RestoreShape   []int64 // optional
+	Out            *Tensor // output
 }
 
 var opMoeTokenUnpermuteWithEp = Operator{
@@ -1846,12 +1748,9 @@ var opMoeTokenUnpermuteWithEp = Operator{
 }
 
 // MoeTokenUnpermuteWithEp puts the sorted rows of a range back to their tokens and adds them up,
-// weighted by probabilities.
-//
-// It launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) on st.
-// The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
-// int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep/docs
+// weighted by probabilities. C: aclnnMoeTokenUnpermuteWithEp, CANN since 2026-08. Not on Ascend910,
+// Ascend310P, Ascend950. The emulator computes: PermutedTokens, Probs, Out float32 float16
+// bfloat16; SortedIndices int32.
 func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1863,26 +1762,26 @@ func (p *MoeTokenUnpermuteWithEpParams) Operator() *Operator { return &opMoeToke
 func (p *MoeTokenUnpermuteWithEpParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokens)
 	c.Tensor(p.SortedIndices)
-	c.Tensor(p.ProbsOptional)
+	c.Tensor(p.Probs)
 	c.Int64(p.NumTopk)
-	c.Ints(p.RangeOptional)
+	c.Ints(p.Range)
 	c.Bool(p.PaddedMode)
-	c.Ints(p.RestoreShapeOptional)
+	c.Ints(p.RestoreShape)
 	c.Tensor(p.Out)
 }
 
 // MoeTokenUnpermuteWithEpGradParams are the arguments, in C order.
 type MoeTokenUnpermuteWithEpGradParams struct {
-	UnpermutedTokensGrad   *Tensor // (tokens_num,hidden_size)
-	SortedIndices          *Tensor // (tokens_num*topkNum)
-	PermutedTokensOptional *Tensor // optional, (tokens_num*topkNum,hidden_size)
-	ProbsOptional          *Tensor // optional, (tokens_num,topkNum)
-	PaddedMode             bool
-	RestoreShapeOptional   []int64 // optional
-	RangeOptional          []int64 // optional
-	TopkNum                int64
-	PermutedTokensGradOut  *Tensor // output, (tokens_num*topkNum,hidden_size)
-	ProbsGradOut           *Tensor // output, (tokens_num,topkNum)
+	UnpermutedTokensGrad  *Tensor // (tokens_num,hidden_size)
+	SortedIndices         *Tensor // (tokens_num*topkNum)
+	PermutedTokens        *Tensor // optional, (tokens_num*topkNum,hidden_size)
+	Probs                 *Tensor // optional, (tokens_num,topkNum)
+	PaddedMode            bool
+	RestoreShape          []int64 // optional
+	Range                 []int64 // optional
+	TopkNum               int64
+	PermutedTokensGradOut *Tensor // output, (tokens_num*topkNum,hidden_size)
+	ProbsGradOut          *Tensor // output, (tokens_num,topkNum)
 }
 
 var opMoeTokenUnpermuteWithEpGrad = Operator{
@@ -1890,13 +1789,10 @@ var opMoeTokenUnpermuteWithEpGrad = Operator{
 	Slots: "iiii-hh-oo",
 }
 
-// MoeTokenUnpermuteWithEpGrad computes the gradients of MoeTokenUnpermuteWithEp.
-//
-// It launches aclnnMoeTokenUnpermuteWithEpGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
-// PermutedTokensGradOut, ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks
-// follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep_grad/docs
+// MoeTokenUnpermuteWithEpGrad computes the gradients of MoeTokenUnpermuteWithEp. C:
+// aclnnMoeTokenUnpermuteWithEpGrad, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950.
+// The emulator computes: UnpermutedTokensGrad, PermutedTokens, Probs, PermutedTokensGradOut,
+// ProbsGradOut float32 float16 bfloat16; SortedIndices int32.
 func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1910,11 +1806,11 @@ func (p *MoeTokenUnpermuteWithEpGradParams) Operator() *Operator {
 func (p *MoeTokenUnpermuteWithEpGradParams) Encode(c *Call) {
 	c.Tensor(p.UnpermutedTokensGrad)
 	c.Tensor(p.SortedIndices)
-	c.Tensor(p.PermutedTokensOptional)
-	c.Tensor(p.ProbsOptional)
+	c.Tensor(p.PermutedTokens)
+	c.Tensor(p.Probs)
 	c.Bool(p.PaddedMode)
-	c.Ints(p.RestoreShapeOptional)
-	c.Ints(p.RangeOptional)
+	c.Ints(p.RestoreShape)
+	c.Ints(p.Range)
 	c.Int64(p.TopkNum)
 	c.Tensor(p.PermutedTokensGradOut)
 	c.Tensor(p.ProbsGradOut)
@@ -1922,16 +1818,16 @@ func (p *MoeTokenUnpermuteWithEpGradParams) Encode(c *Call) {
 
 // MoeTokenUnpermuteWithRoutingMapParams are the arguments, in C order.
 type MoeTokenUnpermuteWithRoutingMapParams struct {
-	PermutedTokens       *Tensor
-	SortedIndices        *Tensor
-	RoutingMapOptional   *Tensor // optional, (tokens_num,experts_num)
-	ProbsOptional        *Tensor // optional, dimensions as RoutingMapOptional
-	PaddedMode           bool
-	RestoreShapeOptional []int64 // optional
-	UnpermutedTokens     *Tensor // output, (tokens_num,hidden_size)
-	OutIndex             *Tensor // output
-	PermuteTokenId       *Tensor // output
-	PermuteProbs         *Tensor // output, 1 dimension
+	PermutedTokens   *Tensor
+	SortedIndices    *Tensor
+	RoutingMap       *Tensor // optional, (tokens_num,experts_num)
+	Probs            *Tensor // optional, dimensions as RoutingMap
+	PaddedMode       bool
+	RestoreShape     []int64 // optional
+	UnpermutedTokens *Tensor // output, (tokens_num,hidden_size)
+	OutIndex         *Tensor // output
+	PermuteTokenId   *Tensor // output
+	PermuteProbs     *Tensor // output, 1 dimension
 }
 
 var opMoeTokenUnpermuteWithRoutingMap = Operator{
@@ -1940,13 +1836,10 @@ var opMoeTokenUnpermuteWithRoutingMap = Operator{
 }
 
 // MoeTokenUnpermuteWithRoutingMap puts rows that MoeTokenPermuteWithRoutingMap sorted back to their
-// tokens and adds them up.
-//
-// It launches aclnnMoeTokenUnpermuteWithRoutingMap (libopapi, CANN 2026-08) on st.
-// The emulator verified: PermutedTokens, ProbsOptional, UnpermutedTokens, PermuteProbs float32
-// float16 bfloat16; SortedIndices, OutIndex, PermuteTokenId int32; RoutingMapOptional int8 bool.
-// Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map/docs
+// tokens and adds them up. C: aclnnMoeTokenUnpermuteWithRoutingMap, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: PermutedTokens, Probs, UnpermutedTokens,
+// PermuteProbs float32 float16 bfloat16; SortedIndices, OutIndex, PermuteTokenId int32; RoutingMap
+// int8 bool.
 func MoeTokenUnpermuteWithRoutingMap(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1960,10 +1853,10 @@ func (p *MoeTokenUnpermuteWithRoutingMapParams) Operator() *Operator {
 func (p *MoeTokenUnpermuteWithRoutingMapParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokens)
 	c.Tensor(p.SortedIndices)
-	c.Tensor(p.RoutingMapOptional)
-	c.Tensor(p.ProbsOptional)
+	c.Tensor(p.RoutingMap)
+	c.Tensor(p.Probs)
 	c.Bool(p.PaddedMode)
-	c.Ints(p.RestoreShapeOptional)
+	c.Ints(p.RestoreShape)
 	c.Tensor(p.UnpermutedTokens)
 	c.Tensor(p.OutIndex)
 	c.Tensor(p.PermuteTokenId)
@@ -1972,16 +1865,16 @@ func (p *MoeTokenUnpermuteWithRoutingMapParams) Encode(c *Call) {
 
 // MoeTokenUnpermuteWithRoutingMapGradParams are the arguments, in C order.
 type MoeTokenUnpermuteWithRoutingMapGradParams struct {
-	UnpermutedTokensGrad   *Tensor // (tokens_num,hidden_size)
-	OutIndex               *Tensor
-	PermuteTokenId         *Tensor // dimensions as OutIndex
-	RoutingMapOptional     *Tensor // optional, (tokens_num,experts_num)
-	PermutedTokensOptional *Tensor // optional
-	ProbsOptional          *Tensor // optional, dimensions as RoutingMapOptional
-	DropAndPad             bool
-	RestoreShapeOptional   []int64 // optional
-	PermutedTokensGradOut  *Tensor // output
-	ProbsGradOutOptional   *Tensor // optional output, dimensions as RoutingMapOptional
+	UnpermutedTokensGrad  *Tensor // (tokens_num,hidden_size)
+	OutIndex              *Tensor
+	PermuteTokenId        *Tensor // dimensions as OutIndex
+	RoutingMap            *Tensor // optional, (tokens_num,experts_num)
+	PermutedTokens        *Tensor // optional
+	Probs                 *Tensor // optional, dimensions as RoutingMap
+	DropAndPad            bool
+	RestoreShape          []int64 // optional
+	PermutedTokensGradOut *Tensor // output
+	ProbsGradOut          *Tensor // optional output, dimensions as RoutingMap
 }
 
 var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
@@ -1989,13 +1882,10 @@ var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 	Slots: "iiiiii-hoo",
 }
 
-// MoeTokenUnpermuteWithRoutingMapGrad computes the gradients of MoeTokenUnpermuteWithRoutingMap.
-//
-// It launches aclnnMoeTokenUnpermuteWithRoutingMapGrad (libopapi, CANN 2026-08) on st.
-// The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
-// PermutedTokensGradOut, ProbsGradOutOptional float32 float16 bfloat16; OutIndex, PermuteTokenId
-// int32; RoutingMapOptional int8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map_grad/docs
+// MoeTokenUnpermuteWithRoutingMapGrad computes the gradients of MoeTokenUnpermuteWithRoutingMap. C:
+// aclnnMoeTokenUnpermuteWithRoutingMapGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: UnpermutedTokensGrad, PermutedTokens, Probs, PermutedTokensGradOut,
+// ProbsGradOut float32 float16 bfloat16; OutIndex, PermuteTokenId int32; RoutingMap int8 bool.
 func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2010,27 +1900,27 @@ func (p *MoeTokenUnpermuteWithRoutingMapGradParams) Encode(c *Call) {
 	c.Tensor(p.UnpermutedTokensGrad)
 	c.Tensor(p.OutIndex)
 	c.Tensor(p.PermuteTokenId)
-	c.Tensor(p.RoutingMapOptional)
-	c.Tensor(p.PermutedTokensOptional)
-	c.Tensor(p.ProbsOptional)
+	c.Tensor(p.RoutingMap)
+	c.Tensor(p.PermutedTokens)
+	c.Tensor(p.Probs)
 	c.Bool(p.DropAndPad)
-	c.Ints(p.RestoreShapeOptional)
+	c.Ints(p.RestoreShape)
 	c.Tensor(p.PermutedTokensGradOut)
-	c.Tensor(p.ProbsGradOutOptional)
+	c.Tensor(p.ProbsGradOut)
 }
 
 // MoeUpdateExpertParams are the arguments, in C order.
 type MoeUpdateExpertParams struct {
-	ExpertIds                *Tensor // 2 dimensions
-	EplbTable                *Tensor // 2 dimensions
-	ExpertScalesOptional     *Tensor // optional, 2 dimensions
-	PruningThresholdOptional *Tensor // optional, 1 or 2 dimensions
-	ActiveMaskOptional       *Tensor // optional, 1 dimension
-	LocalRankId              int64
-	WorldSize                int64
-	BalanceMode              int64   // 0 by rank, 1 by token
-	BalancedExpertIds        *Tensor // output, 2 dimensions
-	BalancedActiveMask       *Tensor // output, 2 dimensions
+	ExpertIds          *Tensor // 2 dimensions
+	EplbTable          *Tensor // 2 dimensions
+	ExpertScales       *Tensor // optional, 2 dimensions
+	PruningThreshold   *Tensor // optional, 1 or 2 dimensions
+	ActiveMask         *Tensor // optional, 1 dimension
+	LocalRankId        int64
+	WorldSize          int64
+	BalanceMode        BalanceMode
+	BalancedExpertIds  *Tensor // output, 2 dimensions
+	BalancedActiveMask *Tensor // output, 2 dimensions
 }
 
 var opMoeUpdateExpert = Operator{
@@ -2039,13 +1929,10 @@ var opMoeUpdateExpert = Operator{
 }
 
 // MoeUpdateExpert maps experts to their copies on ranks so that the load is even, and drops
-// unlikely ones.
-//
-// It launches aclnnMoeUpdateExpert (libopapi, CANN 2026-08) on st.
-// The emulator verified: ExpertIds, BalancedExpertIds int32 int64; EplbTable int32;
-// ExpertScalesOptional float32 float16 bfloat16; PruningThresholdOptional float32;
-// ActiveMaskOptional, BalancedActiveMask bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_update_expert/docs
+// unlikely ones. C: aclnnMoeUpdateExpert, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// Ascend310P. The emulator computes: ExpertIds, BalancedExpertIds int32 int64; EplbTable int32;
+// ExpertScales float32 float16 bfloat16; PruningThreshold float32; ActiveMask, BalancedActiveMask
+// bool.
 func MoeUpdateExpert(st *acl.Stream, p MoeUpdateExpertParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2057,12 +1944,12 @@ func (p *MoeUpdateExpertParams) Operator() *Operator { return &opMoeUpdateExpert
 func (p *MoeUpdateExpertParams) Encode(c *Call) {
 	c.Tensor(p.ExpertIds)
 	c.Tensor(p.EplbTable)
-	c.Tensor(p.ExpertScalesOptional)
-	c.Tensor(p.PruningThresholdOptional)
-	c.Tensor(p.ActiveMaskOptional)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.PruningThreshold)
+	c.Tensor(p.ActiveMask)
 	c.Int64(p.LocalRankId)
 	c.Int64(p.WorldSize)
-	c.Int64(p.BalanceMode)
+	c.Int64(int64(p.BalanceMode))
 	c.Tensor(p.BalancedExpertIds)
 	c.Tensor(p.BalancedActiveMask)
 }

@@ -8,13 +8,13 @@ import (
 
 // AdaLayerNormParams are the arguments, in C order.
 type AdaLayerNormParams struct {
-	X              *Tensor // 2 to 8 dimensions
-	Scale          *Tensor // 1 to 8 dimensions
-	Shift          *Tensor // 1 to 8 dimensions
-	WeightOptional *Tensor // optional, 1 dimension
-	BiasOptional   *Tensor // optional, 1 dimension
-	Epsilon        float64
-	Out            *Tensor // output, 2 to 8 dimensions
+	X       *Tensor // 2 to 8 dimensions
+	Scale   *Tensor // 1 to 8 dimensions
+	Shift   *Tensor // 1 to 8 dimensions
+	Weight  *Tensor // optional, 1 dimension
+	Bias    *Tensor // optional, 1 dimension
+	Epsilon float64
+	Out     *Tensor // output, 2 to 8 dimensions
 }
 
 var opAdaLayerNorm = Operator{
@@ -22,12 +22,9 @@ var opAdaLayerNorm = Operator{
 	Slots: "iiiii-o",
 }
 
-// AdaLayerNorm normalises the last dimension and computes LayerNorm(X) · (1 + Scale) + Shift.
-//
-// It launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out float32 float16
-// bfloat16. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, norm/ada_layer_norm/docs
+// AdaLayerNorm normalises the last dimension and computes LayerNorm(X) · (1 + Scale) + Shift. C:
+// aclnnAdaLayerNorm, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: X, Scale, Shift, Weight, Bias, Out float32 float16 bfloat16.
 func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -40,8 +37,8 @@ func (p *AdaLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
 	c.Tensor(p.Shift)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
 	c.Float64(p.Epsilon)
 	c.Tensor(p.Out)
 }
@@ -55,8 +52,8 @@ type AdaLayerNormBackwardParams struct {
 	Mean            *Tensor // 2 to 8 dimensions
 	Scale           *Tensor // 1 to 8 dimensions
 	Shift           *Tensor // 1 to 8 dimensions
-	WeightOptional  *Tensor // optional, 1 dimension
-	BiasOptional    *Tensor // optional, 1 dimension
+	Weight          *Tensor // optional, 1 dimension
+	Bias            *Tensor // optional, 1 dimension
 	GradInputOut    *Tensor // output, 2 to 8 dimensions
 	GradScaleOut    *Tensor // output, 1 to 8 dimensions
 	GradShiftOut    *Tensor // output, 1 to 8 dimensions
@@ -69,13 +66,10 @@ var opAdaLayerNormBackward = Operator{
 	Slots: "iihiiiiiiooooo",
 }
 
-// AdaLayerNormBackward computes the gradients of AdaLayerNormV2.
-//
-// It launches aclnnAdaLayerNormBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOut, Input, Rstd, Mean, Scale, WeightOptional, BiasOptional,
-// GradInputOut, GradScaleOut, GradShiftOut, GradWeightOut, GradBiasOut float32 float16 bfloat16.
-// Its checks follow CANN's source, 13 of them in part.
-// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_grad/docs
+// AdaLayerNormBackward computes the gradients of AdaLayerNormV2. C: aclnnAdaLayerNormBackward, CANN
+// since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: GradOut, Input,
+// Rstd, Mean, Scale, Weight, Bias, GradInputOut, GradScaleOut, GradShiftOut, GradWeightOut,
+// GradBiasOut float32 float16 bfloat16.
 func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -92,8 +86,8 @@ func (p *AdaLayerNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Mean)
 	c.Tensor(p.Scale)
 	c.Tensor(p.Shift)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
 	c.Tensor(p.GradInputOut)
 	c.Tensor(p.GradScaleOut)
 	c.Tensor(p.GradShiftOut)
@@ -103,17 +97,17 @@ func (p *AdaLayerNormBackwardParams) Encode(c *Call) {
 
 // AdaLayerNormQuantParams are the arguments, in C order.
 type AdaLayerNormQuantParams struct {
-	X                    *Tensor // 2 to 8 dimensions
-	Scale                *Tensor // 1 to 8 dimensions
-	Shift                *Tensor // 1 to 8 dimensions
-	WeightOptional       *Tensor // optional, 1 dimension
-	BiasOptional         *Tensor // optional, 1 dimension
-	SmoothScalesOptional *Tensor // optional, 1 dimension
-	Epsilon              float64
-	QuantMode            string  // "dynamic"
-	Out                  *Tensor // output, 2 to 8 dimensions
-	QuantScale           *Tensor // output, 1 to 7 dimensions
-	QuantOffsetOptional  *Tensor // optional output, 1 to 7 dimensions
+	X            *Tensor // 2 to 8 dimensions
+	Scale        *Tensor // 1 to 8 dimensions
+	Shift        *Tensor // 1 to 8 dimensions
+	Weight       *Tensor // optional, 1 dimension
+	Bias         *Tensor // optional, 1 dimension
+	SmoothScales *Tensor // optional, 1 dimension
+	Epsilon      float64
+	QuantMode    QuantMode // QuantDynamic
+	Out          *Tensor   // output, 2 to 8 dimensions
+	QuantScale   *Tensor   // output, 1 to 7 dimensions
+	QuantOffset  *Tensor   // optional output, 1 to 7 dimensions
 }
 
 var opAdaLayerNormQuant = Operator{
@@ -122,11 +116,8 @@ var opAdaLayerNormQuant = Operator{
 }
 
 // AdaLayerNormQuant computes AdaLayerNorm and quantises each row to int8 with a scale of its own.
-//
-// It launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional float16 bfloat16; Out int8;
-// QuantScale float32. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs
+// C: aclnnAdaLayerNormQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Scale, Shift, Weight, Bias float16 bfloat16; Out int8; QuantScale float32.
 func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -139,27 +130,27 @@ func (p *AdaLayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
 	c.Tensor(p.Shift)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.SmoothScales)
 	c.Float64(p.Epsilon)
-	c.Str(p.QuantMode)
+	c.Str(string(p.QuantMode))
 	c.Tensor(p.Out)
 	c.Tensor(p.QuantScale)
-	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.QuantOffset)
 }
 
 // AdaLayerNormV2Params are the arguments, in C order.
 type AdaLayerNormV2Params struct {
-	X               *Tensor // 2 to 8 dimensions
-	Scale           *Tensor // 2 to 8 dimensions
-	Shift           *Tensor // 2 to 8 dimensions
-	WeightOptional  *Tensor // optional, 1 dimension
-	BiasOptional    *Tensor // optional, 1 dimension
-	Epsilon         float64
-	Out             *Tensor // output, 2 to 8 dimensions
-	MeanOutOptional *Tensor // optional output, 2 to 8 dimensions
-	RstdOutOptional *Tensor // optional output, 2 to 8 dimensions
+	X       *Tensor // 2 to 8 dimensions
+	Scale   *Tensor // 2 to 8 dimensions
+	Shift   *Tensor // 2 to 8 dimensions
+	Weight  *Tensor // optional, 1 dimension
+	Bias    *Tensor // optional, 1 dimension
+	Epsilon float64
+	Out     *Tensor // output, 2 to 8 dimensions
+	MeanOut *Tensor // optional output, 2 to 8 dimensions
+	RstdOut *Tensor // optional output, 2 to 8 dimensions
 }
 
 var opAdaLayerNormV2 = Operator{
@@ -168,11 +159,8 @@ var opAdaLayerNormV2 = Operator{
 }
 
 // AdaLayerNormV2 is AdaLayerNorm that also gives the means and the reciprocal standard deviations.
-//
-// It launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out, MeanOutOptional,
-// RstdOutOptional float32 float16 bfloat16. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_v2/docs
+// C: aclnnAdaLayerNormV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Scale, Shift, Weight, Bias, Out, MeanOut, RstdOut float32 float16 bfloat16.
 func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -185,12 +173,12 @@ func (p *AdaLayerNormV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
 	c.Tensor(p.Shift)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
 	c.Float64(p.Epsilon)
 	c.Tensor(p.Out)
-	c.Tensor(p.MeanOutOptional)
-	c.Tensor(p.RstdOutOptional)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 }
 
 // AddLayerNormParams are the arguments, in C order.
@@ -199,7 +187,7 @@ type AddLayerNormParams struct {
 	X2               *Tensor // 1 to 8 dimensions
 	Gamma            *Tensor // 1 to 8 dimensions
 	Beta             *Tensor // 1 to 8 dimensions
-	BiasOptional     *Tensor // optional, 1 to 8 dimensions
+	Bias             *Tensor // optional, 1 to 8 dimensions
 	Epsilon          float64
 	AdditionalOutput bool
 	YOut             *Tensor // output, 1 to 8 dimensions
@@ -214,12 +202,9 @@ var opAddLayerNorm = Operator{
 }
 
 // AddLayerNorm adds X1, X2 and a bias, normalises the sum over its last dimensions, scales by Gamma
-// and shifts by Beta.
-//
-// It launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X1, X2, Gamma, Beta, BiasOptional, YOut, XOut float32 float16 bfloat16;
-// MeanOut, RstdOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_layer_norm/docs
+// and shifts by Beta. C: aclnnAddLayerNorm, CANN 8.1.RC1 only. Not on Ascend910. The emulator
+// computes: X1, X2, Gamma, Beta, Bias, YOut, XOut float32 float16 bfloat16; MeanOut, RstdOut
+// float32.
 func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -233,7 +218,7 @@ func (p *AddLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Gamma)
 	c.Tensor(p.Beta)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Float64(p.Epsilon)
 	c.Bool(p.AdditionalOutput)
 	c.Tensor(p.YOut)
@@ -244,16 +229,16 @@ func (p *AddLayerNormParams) Encode(c *Call) {
 
 // AddLayerNormGradParams are the arguments, in C order.
 type AddLayerNormGradParams struct {
-	Dy           *Tensor // 1 to 8 dimensions
-	X1           *Tensor // 1 to 8 dimensions
-	X2           *Tensor // 1 to 8 dimensions
-	Rstd         *Tensor // 1 to 8 dimensions
-	Mean         *Tensor // 1 to 8 dimensions
-	Gamma        *Tensor // 1 to 8 dimensions
-	DsumOptional *Tensor // optional, 1 to 8 dimensions
-	DxOut        *Tensor // output, 1 to 8 dimensions
-	DgammaOut    *Tensor // output, 1 to 8 dimensions
-	DbetaOut     *Tensor // output, 1 to 8 dimensions
+	Dy        *Tensor // 1 to 8 dimensions
+	X1        *Tensor // 1 to 8 dimensions
+	X2        *Tensor // 1 to 8 dimensions
+	Rstd      *Tensor // 1 to 8 dimensions
+	Mean      *Tensor // 1 to 8 dimensions
+	Gamma     *Tensor // 1 to 8 dimensions
+	Dsum      *Tensor // optional, 1 to 8 dimensions
+	DxOut     *Tensor // output, 1 to 8 dimensions
+	DgammaOut *Tensor // output, 1 to 8 dimensions
+	DbetaOut  *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddLayerNormGrad = Operator{
@@ -261,12 +246,9 @@ var opAddLayerNormGrad = Operator{
 	Slots: "iiiiiiiooo",
 }
 
-// AddLayerNormGrad computes the gradients of AddLayerNorm.
-//
-// It launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Dy, X1, X2, Gamma, DsumOptional, DxOut float32 float16 bfloat16; Rstd,
-// Mean, DgammaOut, DbetaOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_layer_norm_grad/docs
+// AddLayerNormGrad computes the gradients of AddLayerNorm. C: aclnnAddLayerNormGrad, CANN 8.1.RC1
+// only. Not on Ascend910. The emulator computes: Dy, X1, X2, Gamma, Dsum, DxOut float32 float16
+// bfloat16; Rstd, Mean, DgammaOut, DbetaOut float32.
 func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -282,7 +264,7 @@ func (p *AddLayerNormGradParams) Encode(c *Call) {
 	c.Tensor(p.Rstd)
 	c.Tensor(p.Mean)
 	c.Tensor(p.Gamma)
-	c.Tensor(p.DsumOptional)
+	c.Tensor(p.Dsum)
 	c.Tensor(p.DxOut)
 	c.Tensor(p.DgammaOut)
 	c.Tensor(p.DbetaOut)
@@ -290,24 +272,24 @@ func (p *AddLayerNormGradParams) Encode(c *Call) {
 
 // AddLayerNormQuantParams are the arguments, in C order.
 type AddLayerNormQuantParams struct {
-	X1                  *Tensor // 1 to 8 dimensions
-	X2                  *Tensor // 1 to 8 dimensions
-	Gamma               *Tensor // 1 to 8 dimensions
-	Beta                *Tensor // 1 to 8 dimensions
-	BiasOptional        *Tensor // optional, 1 to 8 dimensions
-	Scales1Optional     *Tensor // optional, 1 to 8 dimensions
-	Scales2Optional     *Tensor // optional, 1 to 8 dimensions
-	ZeroPoints1Optional *Tensor // optional, 1 to 8 dimensions
-	ZeroPoints2Optional *Tensor // optional, 1 to 8 dimensions
-	QuantMode           string  // "static" or "dynamic"
-	Epsilon             float64
-	AdditionalOutput    bool
-	DivMode             bool
-	Y1Out               *Tensor // output, 1 to 8 dimensions
-	Y2Out               *Tensor // output, 1 to 8 dimensions
-	XOut                *Tensor // output, 1 to 8 dimensions
-	OutScales1Out       *Tensor // output, 0 to 7 dimensions
-	OutScales2Out       *Tensor // output, 0 to 7 dimensions
+	X1               *Tensor   // 1 to 8 dimensions
+	X2               *Tensor   // 1 to 8 dimensions
+	Gamma            *Tensor   // 1 to 8 dimensions
+	Beta             *Tensor   // 1 to 8 dimensions
+	Bias             *Tensor   // optional, 1 to 8 dimensions
+	Scales1          *Tensor   // optional, 1 to 8 dimensions
+	Scales2          *Tensor   // optional, 1 to 8 dimensions
+	ZeroPoints1      *Tensor   // optional, 1 to 8 dimensions
+	ZeroPoints2      *Tensor   // optional, 1 to 8 dimensions
+	QuantMode        QuantMode // QuantStatic or QuantDynamic
+	Epsilon          float64
+	AdditionalOutput bool
+	DivMode          bool
+	Y1Out            *Tensor // output, 1 to 8 dimensions
+	Y2Out            *Tensor // output, 1 to 8 dimensions
+	XOut             *Tensor // output, 1 to 8 dimensions
+	OutScales1Out    *Tensor // output, 0 to 7 dimensions
+	OutScales2Out    *Tensor // output, 0 to 7 dimensions
 }
 
 var opAddLayerNormQuant = Operator{
@@ -316,13 +298,9 @@ var opAddLayerNormQuant = Operator{
 }
 
 // AddLayerNormQuant computes AddLayerNorm and quantises its result once or twice, with scales given
-// or found.
-//
-// It launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2, Gamma, Beta, BiasOptional, XOut float32 float16 bfloat16;
-// Scales1Optional, Scales2Optional float32; Y1Out, Y2Out int8. Its checks follow CANN's source, 12
-// of them in part.
-// Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant/docs
+// or found. C: aclnnAddLayerNormQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: X1, X2, Gamma, Beta, Bias, XOut float32 float16 bfloat16; Scales1, Scales2
+// float32; Y1Out, Y2Out int8.
 func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -336,12 +314,12 @@ func (p *AddLayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Gamma)
 	c.Tensor(p.Beta)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.Scales1Optional)
-	c.Tensor(p.Scales2Optional)
-	c.Tensor(p.ZeroPoints1Optional)
-	c.Tensor(p.ZeroPoints2Optional)
-	c.Str(p.QuantMode)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scales1)
+	c.Tensor(p.Scales2)
+	c.Tensor(p.ZeroPoints1)
+	c.Tensor(p.ZeroPoints2)
+	c.Str(string(p.QuantMode))
 	c.Float64(p.Epsilon)
 	c.Bool(p.AdditionalOutput)
 	c.Bool(p.DivMode)
@@ -354,25 +332,25 @@ func (p *AddLayerNormQuantParams) Encode(c *Call) {
 
 // AddLayerNormQuantV2Params are the arguments, in C order.
 type AddLayerNormQuantV2Params struct {
-	X1                  *Tensor // 1 to 8 dimensions
-	X2                  *Tensor // 1 to 8 dimensions
-	Gamma               *Tensor // 1 to 8 dimensions
-	Beta                *Tensor // 1 to 8 dimensions
-	BiasOptional        *Tensor // optional, 1 to 8 dimensions
-	Scales1Optional     *Tensor // optional, 1 to 8 dimensions
-	Scales2Optional     *Tensor // optional, 1 to 8 dimensions
-	ZeroPoints1Optional *Tensor // optional, 1 to 8 dimensions
-	ZeroPoints2Optional *Tensor // optional, 1 to 8 dimensions
-	QuantMode           string  // "static" or "dynamic"
-	Epsilon             float64
-	AdditionalOutput    bool
-	DivMode             bool
-	Y1Out               *Tensor // output, 1 to 8 dimensions
-	Y2Out               *Tensor // output, 1 to 8 dimensions
-	XOut                *Tensor // output, 1 to 8 dimensions
-	LayernormRes        *Tensor // output, 1 to 8 dimensions
-	OutScales1Out       *Tensor // output, 0 to 7 dimensions
-	OutScales2Out       *Tensor // output, 0 to 7 dimensions
+	X1               *Tensor   // 1 to 8 dimensions
+	X2               *Tensor   // 1 to 8 dimensions
+	Gamma            *Tensor   // 1 to 8 dimensions
+	Beta             *Tensor   // 1 to 8 dimensions
+	Bias             *Tensor   // optional, 1 to 8 dimensions
+	Scales1          *Tensor   // optional, 1 to 8 dimensions
+	Scales2          *Tensor   // optional, 1 to 8 dimensions
+	ZeroPoints1      *Tensor   // optional, 1 to 8 dimensions
+	ZeroPoints2      *Tensor   // optional, 1 to 8 dimensions
+	QuantMode        QuantMode // QuantStatic or QuantDynamic
+	Epsilon          float64
+	AdditionalOutput bool
+	DivMode          bool
+	Y1Out            *Tensor // output, 1 to 8 dimensions
+	Y2Out            *Tensor // output, 1 to 8 dimensions
+	XOut             *Tensor // output, 1 to 8 dimensions
+	LayernormRes     *Tensor // output, 1 to 8 dimensions
+	OutScales1Out    *Tensor // output, 0 to 7 dimensions
+	OutScales2Out    *Tensor // output, 0 to 7 dimensions
 }
 
 var opAddLayerNormQuantV2 = Operator{
@@ -380,12 +358,9 @@ var opAddLayerNormQuantV2 = Operator{
 	Slots: "iiiiiiiii----oooooo",
 }
 
-// AddLayerNormQuantV2 is AddLayerNormQuant that gives the normalised result as well.
-//
-// It launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; Y1Out int8;
-// OutScales1Out float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant_v2/docs
+// AddLayerNormQuantV2 is AddLayerNormQuant that gives the normalised result as well. C:
+// aclnnAddLayerNormQuantV2, CANN since 2026-08. Not on Ascend910. The emulator computes: X1, X2,
+// Gamma, Beta, XOut float32 float16 bfloat16; Y1Out int8; OutScales1Out float32.
 func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -399,12 +374,12 @@ func (p *AddLayerNormQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Gamma)
 	c.Tensor(p.Beta)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.Scales1Optional)
-	c.Tensor(p.Scales2Optional)
-	c.Tensor(p.ZeroPoints1Optional)
-	c.Tensor(p.ZeroPoints2Optional)
-	c.Str(p.QuantMode)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scales1)
+	c.Tensor(p.Scales2)
+	c.Tensor(p.ZeroPoints1)
+	c.Tensor(p.ZeroPoints2)
+	c.Str(string(p.QuantMode))
 	c.Float64(p.Epsilon)
 	c.Bool(p.AdditionalOutput)
 	c.Bool(p.DivMode)
@@ -432,12 +407,9 @@ var opAddRmsNorm = Operator{
 	Slots: "iii-ooo",
 }
 
-// AddRmsNorm adds X1 and X2, divides the sum by its root mean square and multiplies by Gamma.
-//
-// It launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Gamma, YOut, XOut float32 float16 bfloat16; RstdOut float32. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm/docs
+// AddRmsNorm adds X1 and X2, divides the sum by its root mean square and multiplies by Gamma. C:
+// aclnnAddRmsNorm, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X1, X2, Gamma,
+// YOut, XOut float32 float16 bfloat16; RstdOut float32.
 func AddRmsNorm(st *acl.Stream, p AddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -473,12 +445,9 @@ var opAddRmsNormCast = Operator{
 	Slots: "iii-oooo",
 }
 
-// AddRmsNormCast is AddRmsNorm that gives its result as float32 as well.
-//
-// It launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2, Gamma, Y2Out, XOut float32 float16 bfloat16; Y1Out, RstdOut
-// float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_cast/docs
+// AddRmsNormCast is AddRmsNorm that gives its result as float32 as well. C: aclnnAddRmsNormCast,
+// CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X1, X2, Gamma, Y2Out,
+// XOut float32 float16 bfloat16; Y1Out, RstdOut float32.
 func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -506,8 +475,8 @@ type AddRmsNormDynamicMxQuantParams struct {
 	Beta       *Tensor // 1 dimension
 	Epsilon    float64
 	ScaleAlg   int64
-	RoundMode  string
-	DstType    int64 // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	RoundMode  RoundMode
+	DstType    DType // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
 	OutputRstd bool
 	YOut       *Tensor // output, 1 to 7 dimensions
 	XOut       *Tensor // output, 1 to 7 dimensions
@@ -521,12 +490,9 @@ var opAddRmsNormDynamicMxQuant = Operator{
 }
 
 // AddRmsNormDynamicMxQuant computes AddRmsNorm and quantises blocks of its result to 8- or 4-bit
-// floats with a shared exponent.
-//
-// It launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs
+// floats with a shared exponent. C: aclnnAddRmsNormDynamicMxQuant, CANN since 2026-08. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its element types were
+// not tested: only the Ascend950 has it.
 func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -542,8 +508,8 @@ func (p *AddRmsNormDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.Beta)
 	c.Float64(p.Epsilon)
 	c.Int64(p.ScaleAlg)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
+	c.Str(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Bool(p.OutputRstd)
 	c.Tensor(p.YOut)
 	c.Tensor(p.XOut)
@@ -553,17 +519,17 @@ func (p *AddRmsNormDynamicMxQuantParams) Encode(c *Call) {
 
 // AddRmsNormDynamicQuantParams are the arguments, in C order.
 type AddRmsNormDynamicQuantParams struct {
-	X1                   *Tensor // 2 to 8 dimensions
-	X2                   *Tensor // 2 to 8 dimensions
-	Gamma                *Tensor // 1 dimension
-	SmoothScale1Optional *Tensor // optional, 1 dimension
-	SmoothScale2Optional *Tensor // optional, 1 dimension
-	Epsilon              float64
-	Y1Out                *Tensor // output, 2 to 8 dimensions
-	Y2Out                *Tensor // output, 2 to 8 dimensions
-	XOut                 *Tensor // output, 2 to 8 dimensions
-	Scale1Out            *Tensor // output, 1 to 8 dimensions
-	Scale2Out            *Tensor // output, 1 to 8 dimensions
+	X1           *Tensor // 2 to 8 dimensions
+	X2           *Tensor // 2 to 8 dimensions
+	Gamma        *Tensor // 1 dimension
+	SmoothScale1 *Tensor // optional, 1 dimension
+	SmoothScale2 *Tensor // optional, 1 dimension
+	Epsilon      float64
+	Y1Out        *Tensor // output, 2 to 8 dimensions
+	Y2Out        *Tensor // output, 2 to 8 dimensions
+	XOut         *Tensor // output, 2 to 8 dimensions
+	Scale1Out    *Tensor // output, 1 to 8 dimensions
+	Scale2Out    *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddRmsNormDynamicQuant = Operator{
@@ -572,13 +538,10 @@ var opAddRmsNormDynamicQuant = Operator{
 }
 
 // AddRmsNormDynamicQuant computes AddRmsNorm and quantises each row of its result once or twice,
-// with a scale of its own.
-//
-// It launches aclnnAddRmsNormDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Gamma, XOut float32 float16 bfloat16; SmoothScale1Optional,
-// SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8; Scale1Out, Scale2Out
-// float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs
+// with a scale of its own. C: aclnnAddRmsNormDynamicQuant, CANN since 8.1.RC1. Not on Ascend910,
+// Ascend310P. The emulator computes: X1, X2, Gamma, XOut float32 float16 bfloat16; SmoothScale1,
+// SmoothScale2 float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8; Scale1Out, Scale2Out
+// float32.
 func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -591,8 +554,8 @@ func (p *AddRmsNormDynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
 	c.Tensor(p.Gamma)
-	c.Tensor(p.SmoothScale1Optional)
-	c.Tensor(p.SmoothScale2Optional)
+	c.Tensor(p.SmoothScale1)
+	c.Tensor(p.SmoothScale2)
 	c.Float64(p.Epsilon)
 	c.Tensor(p.Y1Out)
 	c.Tensor(p.Y2Out)
@@ -603,19 +566,19 @@ func (p *AddRmsNormDynamicQuantParams) Encode(c *Call) {
 
 // AddRmsNormDynamicQuantV2Params are the arguments, in C order.
 type AddRmsNormDynamicQuantV2Params struct {
-	X1                   *Tensor // 2 to 8 dimensions
-	X2                   *Tensor // 2 to 8 dimensions
-	Gamma                *Tensor // 1 dimension
-	SmoothScale1Optional *Tensor // optional, 1 dimension
-	SmoothScale2Optional *Tensor // optional, 1 dimension
-	BetaOptional         *Tensor // optional, 1 dimension
-	Epsilon              float64
-	OutputMask           []bool
-	Y1Out                *Tensor // output, 2 to 8 dimensions
-	Y2Out                *Tensor // output, 2 to 8 dimensions
-	XOut                 *Tensor // output, 2 to 8 dimensions
-	Scale1Out            *Tensor // output, 1 to 8 dimensions
-	Scale2Out            *Tensor // output, 1 to 8 dimensions
+	X1           *Tensor // 2 to 8 dimensions
+	X2           *Tensor // 2 to 8 dimensions
+	Gamma        *Tensor // 1 dimension
+	SmoothScale1 *Tensor // optional, 1 dimension
+	SmoothScale2 *Tensor // optional, 1 dimension
+	Beta         *Tensor // optional, 1 dimension
+	Epsilon      float64
+	OutputMask   []bool
+	Y1Out        *Tensor // output, 2 to 8 dimensions
+	Y2Out        *Tensor // output, 2 to 8 dimensions
+	XOut         *Tensor // output, 2 to 8 dimensions
+	Scale1Out    *Tensor // output, 1 to 8 dimensions
+	Scale2Out    *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddRmsNormDynamicQuantV2 = Operator{
@@ -624,13 +587,9 @@ var opAddRmsNormDynamicQuantV2 = Operator{
 }
 
 // AddRmsNormDynamicQuantV2 is AddRmsNormDynamicQuant with a bias; OutputMask says which results are
-// written.
-//
-// It launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2, Gamma, BetaOptional, XOut float32 float16 bfloat16;
-// SmoothScale1Optional, SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8
-// int32 int4; Scale1Out, Scale2Out float32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs
+// written. C: aclnnAddRmsNormDynamicQuantV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; SmoothScale1, SmoothScale2
+// float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8 int32 int4; Scale1Out, Scale2Out float32.
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -643,9 +602,9 @@ func (p *AddRmsNormDynamicQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
 	c.Tensor(p.Gamma)
-	c.Tensor(p.SmoothScale1Optional)
-	c.Tensor(p.SmoothScale2Optional)
-	c.Tensor(p.BetaOptional)
+	c.Tensor(p.SmoothScale1)
+	c.Tensor(p.SmoothScale2)
+	c.Tensor(p.Beta)
 	c.Float64(p.Epsilon)
 	c.Bools(p.OutputMask)
 	c.Tensor(p.Y1Out)
@@ -657,19 +616,19 @@ func (p *AddRmsNormDynamicQuantV2Params) Encode(c *Call) {
 
 // AddRmsNormQuantParams are the arguments, in C order.
 type AddRmsNormQuantParams struct {
-	X1                  *Tensor // 1 to 8 dimensions
-	X2                  *Tensor // 1 to 8 dimensions
-	Gamma               *Tensor // 1 to 8 dimensions
-	Scales1             *Tensor // 1 to 8 dimensions
-	Scales2Optional     *Tensor // optional, 1 to 8 dimensions
-	ZeroPoints1Optional *Tensor // optional, 1 to 8 dimensions
-	ZeroPoints2Optional *Tensor // optional, 1 to 8 dimensions
-	Axis                int64
-	Epsilon             float64
-	DivMode             bool
-	Y1Out               *Tensor // output, 1 to 8 dimensions
-	Y2Out               *Tensor // output, 1 to 8 dimensions
-	XOut                *Tensor // output, 1 to 8 dimensions
+	X1          *Tensor // 1 to 8 dimensions
+	X2          *Tensor // 1 to 8 dimensions
+	Gamma       *Tensor // 1 to 8 dimensions
+	Scales1     *Tensor // 1 to 8 dimensions
+	Scales2     *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints1 *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints2 *Tensor // optional, 1 to 8 dimensions
+	Axis        int64
+	Epsilon     float64
+	DivMode     bool
+	Y1Out       *Tensor // output, 1 to 8 dimensions
+	Y2Out       *Tensor // output, 1 to 8 dimensions
+	XOut        *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddRmsNormQuant = Operator{
@@ -678,11 +637,9 @@ var opAddRmsNormQuant = Operator{
 }
 
 // AddRmsNormQuant computes AddRmsNorm and quantises its result once or twice with the scales given.
-//
-// It launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X1, X2, Gamma, Scales1, XOut float32 float16 bfloat16; ZeroPoints1Optional
-// float32 float16 bfloat16 int32; Y1Out int8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs
+// C: aclnnAddRmsNormQuant, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X1, X2,
+// Gamma, Scales1, XOut float32 float16 bfloat16; ZeroPoints1 float32 float16 bfloat16 int32; Y1Out
+// int8.
 func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -696,9 +653,9 @@ func (p *AddRmsNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Gamma)
 	c.Tensor(p.Scales1)
-	c.Tensor(p.Scales2Optional)
-	c.Tensor(p.ZeroPoints1Optional)
-	c.Tensor(p.ZeroPoints2Optional)
+	c.Tensor(p.Scales2)
+	c.Tensor(p.ZeroPoints1)
+	c.Tensor(p.ZeroPoints2)
 	c.Int64(p.Axis)
 	c.Float64(p.Epsilon)
 	c.Bool(p.DivMode)
@@ -709,21 +666,21 @@ func (p *AddRmsNormQuantParams) Encode(c *Call) {
 
 // AddRmsNormQuantV2Params are the arguments, in C order.
 type AddRmsNormQuantV2Params struct {
-	X1                  *Tensor // 1 to 8 dimensions
-	X2                  *Tensor // 1 to 8 dimensions
-	Gamma               *Tensor // 1 to 8 dimensions
-	Scales1             *Tensor // 1 to 8 dimensions
-	Scales2Optional     *Tensor // optional, 1 to 8 dimensions
-	ZeroPoints1Optional *Tensor // optional, 1 to 8 dimensions
-	ZeroPoints2Optional *Tensor // optional, 1 to 8 dimensions
-	BetaOptional        *Tensor // optional, 1 to 8 dimensions
-	Axis                int64
-	Epsilon             float64
-	DivMode             bool
-	Y1Out               *Tensor // output, 1 to 8 dimensions
-	Y2Out               *Tensor // output, 1 to 8 dimensions
-	XOut                *Tensor // output, 1 to 8 dimensions
-	RmsNormOut          *Tensor // output, 1 to 8 dimensions
+	X1          *Tensor // 1 to 8 dimensions
+	X2          *Tensor // 1 to 8 dimensions
+	Gamma       *Tensor // 1 to 8 dimensions
+	Scales1     *Tensor // 1 to 8 dimensions
+	Scales2     *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints1 *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints2 *Tensor // optional, 1 to 8 dimensions
+	Beta        *Tensor // optional, 1 to 8 dimensions
+	Axis        int64
+	Epsilon     float64
+	DivMode     bool
+	Y1Out       *Tensor // output, 1 to 8 dimensions
+	Y2Out       *Tensor // output, 1 to 8 dimensions
+	XOut        *Tensor // output, 1 to 8 dimensions
+	RmsNormOut  *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddRmsNormQuantV2 = Operator{
@@ -731,13 +688,10 @@ var opAddRmsNormQuantV2 = Operator{
 	Slots: "iiiiiiii---oooo",
 }
 
-// AddRmsNormQuantV2 is AddRmsNormQuant with a bias that gives the unquantised result as well.
-//
-// It launches aclnnAddRmsNormQuantV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1, X2, Gamma, BetaOptional, XOut, RmsNormOut float32 float16 bfloat16;
-// Scales1, Scales2Optional, ZeroPoints1Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out
-// int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant_v2/docs
+// AddRmsNormQuantV2 is AddRmsNormQuant with a bias that gives the unquantised result as well. C:
+// aclnnAddRmsNormQuantV2, CANN since 2026-08. Not on Ascend910. The emulator computes: X1, X2,
+// Gamma, Beta, XOut, RmsNormOut float32 float16 bfloat16; Scales1, Scales2, ZeroPoints1 float32
+// float16 bfloat16 int8 int32; Y1Out, Y2Out int8.
 func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -751,10 +705,10 @@ func (p *AddRmsNormQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X2)
 	c.Tensor(p.Gamma)
 	c.Tensor(p.Scales1)
-	c.Tensor(p.Scales2Optional)
-	c.Tensor(p.ZeroPoints1Optional)
-	c.Tensor(p.ZeroPoints2Optional)
-	c.Tensor(p.BetaOptional)
+	c.Tensor(p.Scales2)
+	c.Tensor(p.ZeroPoints1)
+	c.Tensor(p.ZeroPoints2)
+	c.Tensor(p.Beta)
 	c.Int64(p.Axis)
 	c.Float64(p.Epsilon)
 	c.Bool(p.DivMode)
@@ -785,12 +739,8 @@ var opBatchNorm = Operator{
 }
 
 // BatchNorm normalises each channel by mean and variance, of the batch in training and running ones
-// otherwise.
-//
-// It launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, Weight, Bias, RunningMean, RunningVar, Output float32 float16
-// bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/batch_norm_v3/docs
+// otherwise. C: aclnnBatchNorm, CANN since 8.1.RC1. The emulator computes: Input, Weight, Bias,
+// RunningMean, RunningVar, Output float32 float16 bfloat16.
 func BatchNorm(st *acl.Stream, p BatchNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -835,12 +785,9 @@ var opBatchNormBackward = Operator{
 	Slots: "iiiiiii--hooo",
 }
 
-// BatchNormBackward computes the gradients of BatchNorm.
-//
-// It launches aclnnBatchNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
-// GradBias float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs
+// BatchNormBackward computes the gradients of BatchNorm. C: aclnnBatchNormBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOut, Input, Weight, RunningMean, RunningVar, GradInput,
+// GradWeight, GradBias float32 float16 bfloat16.
 func BatchNormBackward(st *acl.Stream, p BatchNormBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -882,12 +829,8 @@ var opBatchNormElemt = Operator{
 }
 
 // BatchNormElemt normalises each channel by a mean and reciprocal standard deviation that are
-// given.
-//
-// It launches aclnnBatchNormElemt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, Weight, Bias, Mean, Invstd, Output float32 float16 bfloat16. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, norm/batch_norm_elemt/docs
+// given. C: aclnnBatchNormElemt, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes:
+// Input, Weight, Bias, Mean, Invstd, Output float32 float16 bfloat16.
 func BatchNormElemt(st *acl.Stream, p BatchNormElemtParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -925,11 +868,9 @@ var opBatchNormElemtBackward = Operator{
 }
 
 // BatchNormElemtBackward computes the gradient of BatchNormElemt from sums that all devices share.
-//
-// It launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOut, Input, Mean, Invstd, Weight, SumDy, SumDyXmu, GradInput float32
-// float16 bfloat16; Counter float32 float16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs
+// C: aclnnBatchNormElemtBackward, CANN since 8.1.RC1. The emulator computes: GradOut, Input, Mean,
+// Invstd, Weight, SumDy, SumDyXmu, GradInput float32 float16 bfloat16; Counter float32 float16
+// int32.
 func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -970,12 +911,9 @@ var opBatchNormGatherStatsWithCounts = Operator{
 }
 
 // BatchNormGatherStatsWithCounts combines the means and reciprocal standard deviations of devices
-// with different counts and updates the running ones.
-//
-// It launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Mean, Invstd, RunningMean, RunningVar, Counts, MeanAll, InvstdAll float32
-// float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs
+// with different counts and updates the running ones. C: aclnnBatchNormGatherStatsWithCounts, CANN
+// since 8.1.RC1. The emulator computes: Mean, Invstd, RunningMean, RunningVar, Counts, MeanAll,
+// InvstdAll float32 float16 bfloat16.
 func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCountsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1011,12 +949,9 @@ var opBatchNormReduce = Operator{
 	Slots: "ioo",
 }
 
-// BatchNormReduce computes for each channel the sum and the sum of squares.
-//
-// It launches aclnnBatchNormReduce (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float32 float16 bfloat16; Sum, SquareSum float32. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, norm/bn_training_reduce/docs
+// BatchNormReduce computes for each channel the sum and the sum of squares. C:
+// aclnnBatchNormReduce, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X
+// float32 float16 bfloat16; Sum, SquareSum float32.
 func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1053,12 +988,9 @@ var opBatchNormReduceBackward = Operator{
 }
 
 // BatchNormReduceBackward computes the sums over the batch that gradients of batch normalisation
-// need.
-//
-// It launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOut, Input, Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias
-// float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs
+// need. C: aclnnBatchNormReduceBackward, CANN since 8.1.RC1. Not on Ascend310P. The emulator
+// computes: GradOut, Input, Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias float32 float16
+// bfloat16.
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1095,12 +1027,9 @@ var opBatchNormStats = Operator{
 	Slots: "i-oo",
 }
 
-// BatchNormStats computes the mean and the reciprocal standard deviation of each channel.
-//
-// It launches aclnnBatchNormStats (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input float32 float16; Mean, Invstd float32. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs
+// BatchNormStats computes the mean and the reciprocal standard deviation of each channel. C:
+// aclnnBatchNormStats, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Input float32
+// float16; Mean, Invstd float32.
 func BatchNormStats(st *acl.Stream, p BatchNormStatsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1135,11 +1064,8 @@ var opDeepNorm = Operator{
 }
 
 // DeepNorm normalises Alpha · X + Gx over the last dimensions, scales by Gamma and shifts by Beta.
-//
-// It launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Gx, Beta, Gamma, YOut float32 float16 bfloat16; MeanOut, RstdOut
-// float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/deep_norm/docs
+// C: aclnnDeepNorm, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: X, Gx, Beta, Gamma,
+// YOut float32 float16 bfloat16; MeanOut, RstdOut float32.
 func DeepNorm(st *acl.Stream, p DeepNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1180,12 +1106,9 @@ var opDeepNormGrad = Operator{
 	Slots: "iiiiii-oooo",
 }
 
-// DeepNormGrad computes the gradients of DeepNorm.
-//
-// It launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Dy, X, Gx, Gamma, DxOut, DgxOut float32 float16 bfloat16; Mean, Rstd,
-// DbetaOut, DgammaOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/deep_norm_grad/docs
+// DeepNormGrad computes the gradients of DeepNorm. C: aclnnDeepNormGrad, CANN 8.1.RC1 only. Not on
+// Ascend910. The emulator computes: Dy, X, Gx, Gamma, DxOut, DgxOut float32 float16 bfloat16; Mean,
+// Rstd, DbetaOut, DgammaOut float32.
 func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1231,12 +1154,10 @@ var opFastBatchNormBackward = Operator{
 	Slots: "iiiiiii--h-ooo",
 }
 
-// FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way.
-//
-// It launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
-// GradBias float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs
+// FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way. C:
+// aclnnFastBatchNormBackward, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight, GradBias
+// float32 float16 bfloat16.
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1266,12 +1187,12 @@ func (p *FastBatchNormBackwardParams) Encode(c *Call) {
 type FastLayerNormParams struct {
 	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
-	WeightOptional  *Tensor // optional, 1 to 8 dimensions
-	BiasOptional    *Tensor // optional, 1 to 8 dimensions
+	Weight          *Tensor // optional, 1 to 8 dimensions
+	Bias            *Tensor // optional, 1 to 8 dimensions
 	Eps             float64
 	Out             *Tensor // output, 1 to 8 dimensions
-	MeanOutOptional *Tensor // optional output, 1 to 8 dimensions
-	RstdOutOptional *Tensor // optional output, 1 to 8 dimensions
+	MeanOut         *Tensor // optional output, 1 to 8 dimensions
+	RstdOut         *Tensor // optional output, 1 to 8 dimensions
 }
 
 var opFastLayerNorm = Operator{
@@ -1279,12 +1200,9 @@ var opFastLayerNorm = Operator{
 	Slots: "ihii-ooo",
 }
 
-// FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
-//
-// It launches aclnnFastLayerNorm (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs
+// FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them. C:
+// aclnnFastLayerNorm, CANN since 2026-08. Not on Ascend910. The emulator computes: Input, Weight,
+// Out float32 float16 bfloat16.
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1296,12 +1214,12 @@ func (p *FastLayerNormParams) Operator() *Operator { return &opFastLayerNorm }
 func (p *FastLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Ints(p.NormalizedShape)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
 	c.Float64(p.Eps)
 	c.Tensor(p.Out)
-	c.Tensor(p.MeanOutOptional)
-	c.Tensor(p.RstdOutOptional)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 }
 
 // GemmaRmsNormParams are the arguments, in C order.
@@ -1319,11 +1237,8 @@ var opGemmaRmsNorm = Operator{
 }
 
 // GemmaRmsNorm divides by the root mean square of the last dimensions and multiplies by 1 + Gamma.
-//
-// It launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, norm/gemma_rms_norm/docs
+// C: aclnnGemmaRmsNorm, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Gamma, YOut float32 float16 bfloat16; RstdOut float32.
 func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1361,11 +1276,8 @@ var opGroupNorm = Operator{
 }
 
 // GroupNorm normalises groups of channels to mean 0 and variance 1, scales and shifts each channel.
-//
-// It launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm/docs
+// C: aclnnGroupNorm, CANN since 8.1.RC1. The emulator computes: Self, Gamma, Beta, Out, MeanOut,
+// RstdOut float32 float16 bfloat16.
 func GroupNorm(st *acl.Stream, p GroupNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1410,12 +1322,9 @@ var opGroupNormBackward = Operator{
 	Slots: "iiiii----hooo",
 }
 
-// GroupNormBackward computes the gradients of GroupNorm.
-//
-// It launches aclnnGroupNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOut, Input, Mean, Rstd, Gamma, GradInput, GradGammaOut, GradBetaOut
-// float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm_grad/docs
+// GroupNormBackward computes the gradients of GroupNorm. C: aclnnGroupNormBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOut, Input, Mean, Rstd, Gamma, GradInput, GradGammaOut,
+// GradBetaOut float32 float16 bfloat16.
 func GroupNormBackward(st *acl.Stream, p GroupNormBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1457,12 +1366,9 @@ var opGroupNormSilu = Operator{
 	Slots: "iii--ooo",
 }
 
-// GroupNormSilu normalises groups of channels and applies Silu to the result.
-//
-// It launches aclnnGroupNormSilu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs
+// GroupNormSilu normalises groups of channels and applies Silu to the result. C:
+// aclnnGroupNormSilu, CANN since 8.1.RC1. The emulator computes: Self, Gamma, Beta, Out, MeanOut,
+// RstdOut float32 float16 bfloat16.
 func GroupNormSilu(st *acl.Stream, p GroupNormSiluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1502,11 +1408,8 @@ var opGroupNormSiluQuant = Operator{
 }
 
 // GroupNormSiluQuant normalises groups of channels, applies Silu, and quantises the result to int8.
-//
-// It launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Gamma, Beta, MeanOut, RstdOut float16 bfloat16; QuantScale float32;
-// Out int8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs
+// C: aclnnGroupNormSiluQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: Self, Gamma, Beta, MeanOut, RstdOut float16 bfloat16; QuantScale float32; Out int8.
 func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1547,12 +1450,8 @@ var opGroupNormSiluV2 = Operator{
 }
 
 // GroupNormSiluV2 normalises groups of channels and applies Silu to the result when ActivateSilu is
-// true.
-//
-// It launches aclnnGroupNormSiluV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs
+// true. C: aclnnGroupNormSiluV2, CANN since 8.1.RC1. The emulator computes: Self, Gamma, Beta, Out,
+// MeanOut, RstdOut float32 float16 bfloat16.
 func GroupNormSiluV2(st *acl.Stream, p GroupNormSiluV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1575,17 +1474,17 @@ func (p *GroupNormSiluV2Params) Encode(c *Call) {
 
 // GroupNormSwishParams are the arguments, in C order.
 type GroupNormSwishParams struct {
-	X                  *Tensor // 2 to 8 dimensions
-	Gamma              *Tensor // 1 dimension
-	Beta               *Tensor // 2 dimensions
-	NumGroups          int64
-	DataFormatOptional string // optional
-	Eps                float64
-	ActivateSwish      bool
-	SwishScale         float64
-	YOut               *Tensor // output, 2 to 8 dimensions
-	MeanOut            *Tensor // output, 2 dimensions
-	RstdOut            *Tensor // output, 2 dimensions
+	X             *Tensor // 2 to 8 dimensions
+	Gamma         *Tensor // 1 dimension
+	Beta          *Tensor // 2 dimensions
+	NumGroups     int64
+	DataFormat    DataFormat // optional
+	Eps           float64
+	ActivateSwish bool
+	SwishScale    float64
+	YOut          *Tensor // output, 2 to 8 dimensions
+	MeanOut       *Tensor // output, 2 dimensions
+	RstdOut       *Tensor // output, 2 dimensions
 }
 
 var opGroupNormSwish = Operator{
@@ -1594,12 +1493,8 @@ var opGroupNormSwish = Operator{
 }
 
 // GroupNormSwish normalises groups of channels and applies Swish to the result when ActivateSwish
-// is true.
-//
-// It launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Gamma, Beta, YOut, MeanOut, RstdOut float32 float16 bfloat16. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/group_norm_swish/docs
+// is true. C: aclnnGroupNormSwish, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Gamma, Beta, YOut, MeanOut, RstdOut float32 float16 bfloat16.
 func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1613,7 +1508,7 @@ func (p *GroupNormSwishParams) Encode(c *Call) {
 	c.Tensor(p.Gamma)
 	c.Tensor(p.Beta)
 	c.Int64(p.NumGroups)
-	c.OptStr(p.DataFormatOptional)
+	c.OptStr(string(p.DataFormat))
 	c.Float64(p.Eps)
 	c.Bool(p.ActivateSwish)
 	c.Float64(p.SwishScale)
@@ -1624,20 +1519,20 @@ func (p *GroupNormSwishParams) Encode(c *Call) {
 
 // GroupNormSwishGradParams are the arguments, in C order.
 type GroupNormSwishGradParams struct {
-	Dy                 *Tensor // 2 to 8 dimensions
-	Mean               *Tensor // 2 dimensions
-	Rstd               *Tensor // 2 dimensions
-	X                  *Tensor // 2 to 8 dimensions
-	Gamma              *Tensor // 1 dimension
-	Beta               *Tensor // 1 dimension
-	NumGroups          int64
-	DataFormatOptional string // optional
-	SwishScale         float64
-	DgammaIsRequire    bool
-	DbetaIsRequire     bool
-	DxOut              *Tensor // output, 2 to 8 dimensions
-	DgammaOut          *Tensor // output, 2 dimensions
-	DbetaOut           *Tensor // output, 2 dimensions
+	Dy              *Tensor // 2 to 8 dimensions
+	Mean            *Tensor // 2 dimensions
+	Rstd            *Tensor // 2 dimensions
+	X               *Tensor // 2 to 8 dimensions
+	Gamma           *Tensor // 1 dimension
+	Beta            *Tensor // 1 dimension
+	NumGroups       int64
+	DataFormat      DataFormat // optional
+	SwishScale      float64
+	DgammaIsRequire bool
+	DbetaIsRequire  bool
+	DxOut           *Tensor // output, 2 to 8 dimensions
+	DgammaOut       *Tensor // output, 2 dimensions
+	DbetaOut        *Tensor // output, 2 dimensions
 }
 
 var opGroupNormSwishGrad = Operator{
@@ -1645,12 +1540,9 @@ var opGroupNormSwishGrad = Operator{
 	Slots: "iiiiii-----ooo",
 }
 
-// GroupNormSwishGrad computes the gradients of GroupNormSwish.
-//
-// It launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Dy, Mean, Rstd, X, Gamma, Beta, DxOut, DgammaOut, DbetaOut float32 float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/group_norm_swish_grad/docs
+// GroupNormSwishGrad computes the gradients of GroupNormSwish. C: aclnnGroupNormSwishGrad, CANN
+// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: Dy, Mean, Rstd, X, Gamma,
+// Beta, DxOut, DgammaOut, DbetaOut float32 float16 bfloat16.
 func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1667,7 +1559,7 @@ func (p *GroupNormSwishGradParams) Encode(c *Call) {
 	c.Tensor(p.Gamma)
 	c.Tensor(p.Beta)
 	c.Int64(p.NumGroups)
-	c.OptStr(p.DataFormatOptional)
+	c.OptStr(string(p.DataFormat))
 	c.Float64(p.SwishScale)
 	c.Bool(p.DgammaIsRequire)
 	c.Bool(p.DbetaIsRequire)
@@ -1678,8 +1570,8 @@ func (p *GroupNormSwishGradParams) Encode(c *Call) {
 
 // InplaceAddRmsNormParams are the arguments, in C order.
 type InplaceAddRmsNormParams struct {
-	X1Ref   *Tensor // read and written, 1 to 8 dimensions
-	X2Ref   *Tensor // read and written, 1 to 8 dimensions
+	X1      *Tensor // read and written, 1 to 8 dimensions
+	X2      *Tensor // read and written, 1 to 8 dimensions
 	Gamma   *Tensor // 1 to 8 dimensions
 	Epsilon float64
 	RstdOut *Tensor // output, 1 to 8 dimensions
@@ -1691,12 +1583,8 @@ var opInplaceAddRmsNorm = Operator{
 }
 
 // InplaceAddRmsNorm adds X2Ref to X1Ref, stores the sum in X2Ref and in X1Ref its quotient by the
-// root mean square, times Gamma.
-//
-// It launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) on st.
-// The emulator verified: X1Ref, X2Ref, Gamma float32 float16 bfloat16; RstdOut float32. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, norm/inplace_add_rms_norm/docs
+// root mean square, times Gamma. C: aclnnInplaceAddRmsNorm, CANN since 2026-08. Not on Ascend910.
+// The emulator computes: X1, X2, Gamma float32 float16 bfloat16; RstdOut float32.
 func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1706,8 +1594,8 @@ func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
 func (p *InplaceAddRmsNormParams) Operator() *Operator { return &opInplaceAddRmsNorm }
 
 func (p *InplaceAddRmsNormParams) Encode(c *Call) {
-	c.Tensor(p.X1Ref)
-	c.Tensor(p.X2Ref)
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
 	c.Tensor(p.Gamma)
 	c.Float64(p.Epsilon)
 	c.Tensor(p.RstdOut)
@@ -1715,7 +1603,7 @@ func (p *InplaceAddRmsNormParams) Encode(c *Call) {
 
 // InplaceRenormParams are the arguments, in C order.
 type InplaceRenormParams struct {
-	SelfRef *Tensor // read and written, 2 to 8 dimensions
+	Self    *Tensor // read and written, 2 to 8 dimensions
 	P       Scalar
 	Dim     int64 // a dimension; negative ones count from the end
 	MaxNorm Scalar
@@ -1726,11 +1614,8 @@ var opInplaceRenorm = Operator{
 	Slots: "ih-h",
 }
 
-// InplaceRenorm is Renorm with the result in place of the first argument.
-//
-// It launches aclnnInplaceRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
+// InplaceRenorm is Renorm with the result in place of the first argument. C: aclnnInplaceRenorm,
+// CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self float32 float16 bfloat16.
 func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1740,7 +1625,7 @@ func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
 func (p *InplaceRenormParams) Operator() *Operator { return &opInplaceRenorm }
 
 func (p *InplaceRenormParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.P)
 	c.Int64(p.Dim)
 	c.Scalar(p.MaxNorm)
@@ -1748,10 +1633,10 @@ func (p *InplaceRenormParams) Encode(c *Call) {
 
 // InstanceNormParams are the arguments, in C order.
 type InstanceNormParams struct {
-	X          *Tensor // 4 dimensions
-	Gamma      *Tensor // 1 dimension
-	Beta       *Tensor // 1 dimension
-	DataFormat string  // "NHWC" or "NCHW"
+	X          *Tensor    // 4 dimensions
+	Gamma      *Tensor    // 1 dimension
+	Beta       *Tensor    // 1 dimension
+	DataFormat DataFormat // DataFormatNHWC or DataFormatNCHW
 	Eps        float64
 	Y          *Tensor // output, 4 dimensions
 	Mean       *Tensor // output, 4 dimensions
@@ -1764,12 +1649,8 @@ var opInstanceNorm = Operator{
 }
 
 // InstanceNorm normalises each channel of each image to mean 0 and variance 1, scales and shifts
-// it.
-//
-// It launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Gamma, Beta, Y, Mean, Variance float32 float16. Its checks follow
-// CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, norm/instance_norm_v3/docs
+// it. C: aclnnInstanceNorm, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend950. The emulator computes: X, Gamma, Beta, Y, Mean, Variance float32 float16.
 func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1782,7 +1663,7 @@ func (p *InstanceNormParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
 	c.Tensor(p.Beta)
-	c.Str(p.DataFormat)
+	c.Str(string(p.DataFormat))
 	c.Float64(p.Eps)
 	c.Tensor(p.Y)
 	c.Tensor(p.Mean)
@@ -1793,12 +1674,12 @@ func (p *InstanceNormParams) Encode(c *Call) {
 type LayerNormParams struct {
 	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
-	WeightOptional  *Tensor // optional, 1 to 8 dimensions
-	BiasOptional    *Tensor // optional, 1 to 8 dimensions
+	Weight          *Tensor // optional, 1 to 8 dimensions
+	Bias            *Tensor // optional, 1 to 8 dimensions
 	Eps             float64
 	Out             *Tensor // output, 1 to 8 dimensions
-	MeanOutOptional *Tensor // optional output, 1 to 8 dimensions
-	RstdOutOptional *Tensor // optional output, 1 to 8 dimensions
+	MeanOut         *Tensor // optional output, 1 to 8 dimensions
+	RstdOut         *Tensor // optional output, 1 to 8 dimensions
 }
 
 var opLayerNorm = Operator{
@@ -1806,12 +1687,9 @@ var opLayerNorm = Operator{
 	Slots: "ihii-ooo",
 }
 
-// LayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
-//
-// It launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, WeightOptional, BiasOptional, Out, MeanOutOptional, RstdOutOptional
-// float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
+// LayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them. C:
+// aclnnLayerNorm, CANN since 8.1.RC1. The emulator computes: Input, Weight, Bias, Out, MeanOut,
+// RstdOut float32 float16 bfloat16.
 func LayerNorm(st *acl.Stream, p LayerNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1823,12 +1701,12 @@ func (p *LayerNormParams) Operator() *Operator { return &opLayerNorm }
 func (p *LayerNormParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Ints(p.NormalizedShape)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
 	c.Float64(p.Eps)
 	c.Tensor(p.Out)
-	c.Tensor(p.MeanOutOptional)
-	c.Tensor(p.RstdOutOptional)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 }
 
 // LayerNormBackwardParams are the arguments, in C order.
@@ -1838,8 +1716,8 @@ type LayerNormBackwardParams struct {
 	NormalizedShape []int64
 	Mean            *Tensor // 1 to 8 dimensions
 	Rstd            *Tensor // 1 to 8 dimensions
-	WeightOptional  *Tensor // optional, 1 to 8 dimensions
-	BiasOptional    *Tensor // optional, 1 to 8 dimensions
+	Weight          *Tensor // optional, 1 to 8 dimensions
+	Bias            *Tensor // optional, 1 to 8 dimensions
 	OutputMask      []bool
 	GradInputOut    *Tensor // output, 1 to 8 dimensions
 	GradWeightOut   *Tensor // output, 1 to 8 dimensions
@@ -1851,12 +1729,9 @@ var opLayerNormBackward = Operator{
 	Slots: "iihiiiihooo",
 }
 
-// LayerNormBackward computes the gradients of LayerNorm that OutputMask asks for.
-//
-// It launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOut, Input, Mean, Rstd, WeightOptional, GradInputOut, GradWeightOut,
-// GradBiasOut float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs
+// LayerNormBackward computes the gradients of LayerNorm that OutputMask asks for. C:
+// aclnnLayerNormBackward, CANN since 8.1.RC1. The emulator computes: GradOut, Input, Mean, Rstd,
+// Weight, GradInputOut, GradWeightOut, GradBiasOut float32 float16 bfloat16.
 func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1871,8 +1746,8 @@ func (p *LayerNormBackwardParams) Encode(c *Call) {
 	c.Ints(p.NormalizedShape)
 	c.Tensor(p.Mean)
 	c.Tensor(p.Rstd)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
 	c.Bools(p.OutputMask)
 	c.Tensor(p.GradInputOut)
 	c.Tensor(p.GradWeightOut)
@@ -1881,15 +1756,15 @@ func (p *LayerNormBackwardParams) Encode(c *Call) {
 
 // LayerNormQuantParams are the arguments, in C order.
 type LayerNormQuantParams struct {
-	X                  *Tensor // 1 to 8 dimensions
-	Gammma             *Tensor
-	Beta               *Tensor // 1 to 8 dimensions
-	Scale              *Tensor // 1 dimension
-	ZeroPointsOptional *Tensor // optional, 1 dimension
-	QuantMode          int32   // 0 static, 1 dynamic
-	Epsilon            float64
-	Res                *Tensor // output, 1 to 8 dimensions
-	ScaleOut           *Tensor // output, 0 to 7 dimensions
+	X          *Tensor // 1 to 8 dimensions
+	Gammma     *Tensor
+	Beta       *Tensor // 1 to 8 dimensions
+	Scale      *Tensor // 1 dimension
+	ZeroPoints *Tensor // optional, 1 dimension
+	QuantMode  NormQuantMode
+	Epsilon    float64
+	Res        *Tensor // output, 1 to 8 dimensions
+	ScaleOut   *Tensor // output, 0 to 7 dimensions
 }
 
 var opLayerNormQuant = Operator{
@@ -1897,12 +1772,9 @@ var opLayerNormQuant = Operator{
 	Slots: "iiiii--oo",
 }
 
-// LayerNormQuant computes LayerNorm and quantises its result.
-//
-// It launches aclnnLayerNormQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Gammma, Beta float32 float16 bfloat16; Res int8; ScaleOut float32. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/layer_norm_quant/docs
+// LayerNormQuant computes LayerNorm and quantises its result. C: aclnnLayerNormQuant, CANN since
+// 2026-08. Not on Ascend910. The emulator computes: X, Gammma, Beta float32 float16 bfloat16; Res
+// int8; ScaleOut float32.
 func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1916,7 +1788,7 @@ func (p *LayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.Gammma)
 	c.Tensor(p.Beta)
 	c.Tensor(p.Scale)
-	c.Tensor(p.ZeroPointsOptional)
+	c.Tensor(p.ZeroPoints)
 	c.Int64(int64(p.QuantMode))
 	c.Float64(p.Epsilon)
 	c.Tensor(p.Res)
@@ -1927,13 +1799,13 @@ func (p *LayerNormQuantParams) Encode(c *Call) {
 type LayerNormWithImplModeParams struct {
 	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
-	WeightOptional  *Tensor // optional, 1 to 8 dimensions
-	BiasOptional    *Tensor // optional, 1 to 8 dimensions
+	Weight          *Tensor // optional, 1 to 8 dimensions
+	Bias            *Tensor // optional, 1 to 8 dimensions
 	Eps             float64
 	Out             *Tensor // output, 1 to 8 dimensions
-	MeanOutOptional *Tensor // optional output, 1 to 8 dimensions
-	RstdOutOptional *Tensor // optional output, 1 to 8 dimensions
-	ImplMode        int32   // 0 high precision, 1 high performance, 2 float16
+	MeanOut         *Tensor // optional output, 1 to 8 dimensions
+	RstdOut         *Tensor // optional output, 1 to 8 dimensions
+	ImplMode        ImplMode
 }
 
 var opLayerNormWithImplMode = Operator{
@@ -1941,12 +1813,9 @@ var opLayerNormWithImplMode = Operator{
 	Slots: "ihii-ooo-",
 }
 
-// LayerNormWithImplMode is LayerNorm whose precision ImplMode chooses.
-//
-// It launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
+// LayerNormWithImplMode is LayerNorm whose precision ImplMode chooses. C:
+// aclnnLayerNormWithImplMode, CANN since 8.1.RC1. The emulator computes: Input, Weight, Out float32
+// float16 bfloat16.
 func LayerNormWithImplMode(st *acl.Stream, p LayerNormWithImplModeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1958,12 +1827,12 @@ func (p *LayerNormWithImplModeParams) Operator() *Operator { return &opLayerNorm
 func (p *LayerNormWithImplModeParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Ints(p.NormalizedShape)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
 	c.Float64(p.Eps)
 	c.Tensor(p.Out)
-	c.Tensor(p.MeanOutOptional)
-	c.Tensor(p.RstdOutOptional)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 	c.Int64(int64(p.ImplMode))
 }
 
@@ -1988,12 +1857,8 @@ var opQuantizedBatchNorm = Operator{
 }
 
 // QuantizedBatchNorm dequantises, normalises each channel by mean and variance given, and quantises
-// the result.
-//
-// It launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Output int8 int32 uint8; Mean, Var, Weight, Bias float32. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, norm/quantized_batch_norm/docs
+// the result. C: aclnnQuantizedBatchNorm, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: Input, Output int8 int32 uint8; Mean, Var, Weight, Bias float32.
 func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2030,11 +1895,9 @@ var opRenorm = Operator{
 	Slots: "ih-ho",
 }
 
-// Renorm scales the slices along Dim whose norm of order P exceeds MaxNorm down to it.
-//
-// It launches aclnnRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
+// Renorm scales the slices along Dim whose norm of order P exceeds MaxNorm down to it. C:
+// aclnnRenorm, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Out float32
+// float16 bfloat16.
 func Renorm(st *acl.Stream, p RenormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2065,12 +1928,9 @@ var opRmsNorm = Operator{
 	Slots: "ii-oo",
 }
 
-// RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma.
-//
-// It launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32. Its checks
-// follow the document.
-// Vendor's page: hicann/ops-nn, norm/rms_norm/docs
+// RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma. C:
+// aclnnRmsNorm, CANN 8.1.RC1 only. The emulator computes: X, Gamma, YOut float32 float16 bfloat16;
+// RstdOut float32.
 func RmsNorm(st *acl.Stream, p RmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2094,8 +1954,8 @@ type RmsNormDynamicMxQuantParams struct {
 	Beta       *Tensor // 1 dimension
 	Epsilon    float64
 	ScaleAlg   int64
-	RoundMode  string
-	DstType    int64 // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	RoundMode  RoundMode
+	DstType    DType // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
 	OutputRstd bool
 	YOut       *Tensor // output, 1 to 7 dimensions
 	MxscaleOut *Tensor // output, 2 to 8 dimensions
@@ -2108,12 +1968,9 @@ var opRmsNormDynamicMxQuant = Operator{
 }
 
 // RmsNormDynamicMxQuant computes RmsNorm and quantises blocks of its result to 8- or 4-bit floats
-// with a shared exponent.
-//
-// It launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs
+// with a shared exponent. C: aclnnRmsNormDynamicMxQuant, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its element types were not
+// tested: only the Ascend950 has it.
 func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2128,8 +1985,8 @@ func (p *RmsNormDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.Beta)
 	c.Float64(p.Epsilon)
 	c.Int64(p.ScaleAlg)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
+	c.Str(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Bool(p.OutputRstd)
 	c.Tensor(p.YOut)
 	c.Tensor(p.MxscaleOut)
@@ -2138,14 +1995,14 @@ func (p *RmsNormDynamicMxQuantParams) Encode(c *Call) {
 
 // RmsNormDynamicQuantParams are the arguments, in C order.
 type RmsNormDynamicQuantParams struct {
-	X                    *Tensor // 2 to 8 dimensions
-	Gamma                *Tensor // 1 dimension
-	SmoothScalesOptional *Tensor // optional, 1 dimension
-	BetaOptional         *Tensor // optional, 1 dimension
-	Epsilon              float64
-	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	YOut                 *Tensor // output, 2 to 8 dimensions
-	ScaleOut             *Tensor // output, 1 to 8 dimensions
+	X            *Tensor // 2 to 8 dimensions
+	Gamma        *Tensor // 1 dimension
+	SmoothScales *Tensor // optional, 1 dimension
+	Beta         *Tensor // optional, 1 dimension
+	Epsilon      float64
+	DstType      DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	YOut         *Tensor // output, 2 to 8 dimensions
+	ScaleOut     *Tensor // output, 1 to 8 dimensions
 }
 
 var opRmsNormDynamicQuant = Operator{
@@ -2153,12 +2010,10 @@ var opRmsNormDynamicQuant = Operator{
 	Slots: "iiii--oo",
 }
 
-// RmsNormDynamicQuant computes RmsNorm and quantises each row with a scale of its own.
-//
-// It launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Gamma, BetaOptional float32 float16 bfloat16; SmoothScalesOptional
-// float32 float16 bfloat16 int8 int32; YOut int8; ScaleOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_quant/docs
+// RmsNormDynamicQuant computes RmsNorm and quantises each row with a scale of its own. C:
+// aclnnRmsNormDynamicQuant, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: X, Gamma, Beta float32 float16 bfloat16; SmoothScales float32 float16 bfloat16
+// int8 int32; YOut int8; ScaleOut float32.
 func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2170,10 +2025,10 @@ func (p *RmsNormDynamicQuantParams) Operator() *Operator { return &opRmsNormDyna
 func (p *RmsNormDynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
-	c.Tensor(p.SmoothScalesOptional)
-	c.Tensor(p.BetaOptional)
+	c.Tensor(p.SmoothScales)
+	c.Tensor(p.Beta)
 	c.Float64(p.Epsilon)
-	c.Int64(p.DstType)
+	c.Int64(int64(p.DstType))
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
 }
@@ -2193,12 +2048,9 @@ var opRmsNormGrad = Operator{
 	Slots: "iiiioo",
 }
 
-// RmsNormGrad computes the gradients of RmsNorm.
-//
-// It launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Dy, X, DxOut float32 float16 bfloat16; Rstd, DgammaOut float32; Gamma
-// float32 float16 bfloat16 float64 integers bool. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs
+// RmsNormGrad computes the gradients of RmsNorm. C: aclnnRmsNormGrad, CANN 8.1.RC1 only. The
+// emulator computes: Dy, X, DxOut float32 float16 bfloat16; Rstd, DgammaOut float32; Gamma float32
+// float16 bfloat16 float64 integers bool.
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2218,16 +2070,16 @@ func (p *RmsNormGradParams) Encode(c *Call) {
 
 // RmsNormGradQuantParams are the arguments, in C order.
 type RmsNormGradQuantParams struct {
-	Dy              *Tensor // 2 to 8 dimensions
-	X               *Tensor // 2 to 8 dimensions
-	Rstd            *Tensor // 1 to 7 dimensions
-	Gamma           *Tensor // 1 to 7 dimensions
-	ScalesX         *Tensor // 1 dimension
-	OffsetXOptional *Tensor // optional, 1 dimension
-	QuantMode       string
-	DivMode         bool
-	DxOut           *Tensor // output, 2 to 8 dimensions
-	DgammaOut       *Tensor // output, 1 to 7 dimensions
+	Dy        *Tensor // 2 to 8 dimensions
+	X         *Tensor // 2 to 8 dimensions
+	Rstd      *Tensor // 1 to 7 dimensions
+	Gamma     *Tensor // 1 to 7 dimensions
+	ScalesX   *Tensor // 1 dimension
+	OffsetX   *Tensor // optional, 1 dimension
+	QuantMode QuantMode
+	DivMode   bool
+	DxOut     *Tensor // output, 2 to 8 dimensions
+	DgammaOut *Tensor // output, 1 to 7 dimensions
 }
 
 var opRmsNormGradQuant = Operator{
@@ -2235,12 +2087,10 @@ var opRmsNormGradQuant = Operator{
 	Slots: "iiiiii--oo",
 }
 
-// RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input.
-//
-// It launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: Dy, X, Gamma float32 float16 bfloat16; Rstd, DgammaOut float32; ScalesX
-// float32 bfloat16; OffsetXOptional int32; DxOut int8 hifloat8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_grad_quant/docs
+// RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input. C:
+// aclnnRmsNormGradQuant, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes: Dy, X, Gamma float32 float16 bfloat16; Rstd, DgammaOut
+// float32; ScalesX float32 bfloat16; OffsetX int32; DxOut int8 hifloat8.
 func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2255,8 +2105,8 @@ func (p *RmsNormGradQuantParams) Encode(c *Call) {
 	c.Tensor(p.Rstd)
 	c.Tensor(p.Gamma)
 	c.Tensor(p.ScalesX)
-	c.Tensor(p.OffsetXOptional)
-	c.Str(p.QuantMode)
+	c.Tensor(p.OffsetX)
+	c.Str(string(p.QuantMode))
 	c.Bool(p.DivMode)
 	c.Tensor(p.DxOut)
 	c.Tensor(p.DgammaOut)
@@ -2278,12 +2128,9 @@ var opRmsNormQuant = Operator{
 	Slots: "iiiii-o",
 }
 
-// RmsNormQuant computes RmsNorm plus Beta and quantises it: y / Scale + Offset.
-//
-// It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
-// bfloat16 int8 int32; Y int8 int32 int4. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs
+// RmsNormQuant computes RmsNorm plus Beta and quantises it: y / Scale + Offset. C:
+// aclnnRmsNormQuant, CANN since 2026-08. Not on Ascend910. The emulator computes: X, Gamma, Beta
+// float32 float16 bfloat16; Scale, Offset float32 float16 bfloat16 int8 int32; Y int8 int32 int4.
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2322,12 +2169,9 @@ var opRmsNormQuantV3 = Operator{
 }
 
 // RmsNormQuantV3 is RmsNormQuant that can divide by the scale and gives the reciprocal root mean
-// square.
-//
-// It launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
-// bfloat16 int8 int32; Y int8 int32 int4; Rstd float32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs
+// square. C: aclnnRmsNormQuantV3, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32
+// float16 bfloat16 int8 int32; Y int8 int32 int4; Rstd float32.
 func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2368,12 +2212,9 @@ var opSyncBatchNormGatherStats = Operator{
 }
 
 // SyncBatchNormGatherStats combines the sums of all devices to means and reciprocal standard
-// deviations and updates the running ones.
-//
-// It launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) on st.
-// The emulator verified: TotalSum, TotalSquareSum, Mean, Variance, BatchMean, BatchInvstd float32
-// float16; SampleCount float32 float16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs
+// deviations and updates the running ones. C: aclnnSyncBatchNormGatherStats, CANN since 2026-08.
+// Not on Ascend910, Ascend310P. The emulator computes: TotalSum, TotalSquareSum, Mean, Variance,
+// BatchMean, BatchInvstd float32 float16; SampleCount float32 float16 int32.
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

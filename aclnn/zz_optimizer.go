@@ -24,12 +24,9 @@ var opAmpUpdateScale = Operator{
 }
 
 // AmpUpdateScale grows the loss scale of mixed precision after GrowthInterval finite steps and
-// shrinks it when FoundInf says so.
-//
-// It launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) on st.
-// The emulator verified: CurrentScale, FoundInf, UpdatedScale float32 float16 bfloat16;
-// GrowthTracker, UpdatedGrowthTracker int32. Its checks follow the document.
-// Vendor's page: hicann/ops-math, math/amp_update_scale/docs
+// shrinks it when FoundInf says so. C: aclnnAmpUpdateScale, CANN since 2026-08. Not on Ascend910,
+// Ascend310P. The emulator computes: CurrentScale, FoundInf, UpdatedScale float32 float16 bfloat16;
+// GrowthTracker, UpdatedGrowthTracker int32.
 func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -68,11 +65,9 @@ var opApplyAdadelta = Operator{
 	Slots: "iiihhhiooo",
 }
 
-// ApplyAdadelta updates parameters by one step of Adadelta.
-//
-// It launches aclnnApplyAdadelta (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-nn, experimental/optim/apply_adadelta/README.md
+// ApplyAdadelta updates parameters by one step of Adadelta. C: aclnnApplyAdadelta, CANN since
+// 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement
+// it: experimental, in no release of CANN.
 func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -96,7 +91,7 @@ func (p *ApplyAdadeltaParams) Encode(c *Call) {
 
 // ApplyAdamParams are the arguments, in C order.
 type ApplyAdamParams struct {
-	VarRef      *Tensor // read and written, 1 to 8 dimensions
+	Var         *Tensor // read and written, 1 to 8 dimensions
 	M           *Tensor // 1 to 8 dimensions
 	V           *Tensor // 1 to 8 dimensions
 	Beta1Power  *Tensor // 1 dimension
@@ -115,12 +110,9 @@ var opApplyAdam = Operator{
 	Slots: "iiiiiiiiii--",
 }
 
-// ApplyAdam updates parameters by one step of Adam.
-//
-// It launches aclnnApplyAdam (libopapi, CANN 2026-08) on st.
-// The emulator verified: VarRef, M, V, Grad float32 float16 bfloat16; Beta1Power, Beta2Power, Lr,
-// Beta1, Beta2, Epsilon float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, optim/apply_adam/docs
+// ApplyAdam updates parameters by one step of Adam. C: aclnnApplyAdam, CANN since 2026-08. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Var, M, V, Grad float32
+// float16 bfloat16; Beta1Power, Beta2Power, Lr, Beta1, Beta2, Epsilon float32.
 func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -130,7 +122,7 @@ func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
 func (p *ApplyAdamParams) Operator() *Operator { return &opApplyAdam }
 
 func (p *ApplyAdamParams) Encode(c *Call) {
-	c.Tensor(p.VarRef)
+	c.Tensor(p.Var)
 	c.Tensor(p.M)
 	c.Tensor(p.V)
 	c.Tensor(p.Beta1Power)
@@ -168,12 +160,9 @@ var opApplyAdamD = Operator{
 	Slots: "iiiiiiiiii--ooo",
 }
 
-// ApplyAdamD computes one step of Adam and gives the new parameters and moments as outputs.
-//
-// It launches aclnnApplyAdamD (libopapi, CANN 2026-08) on st.
-// The emulator verified: Var, M, V, Beta1Power, Beta2Power, Lr, Beta1, Beta2, Epsilon, Grad,
-// VarOut, MOut, VOut float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/optim/apply_adam_d/docs
+// ApplyAdamD computes one step of Adam and gives the new parameters and moments as outputs. C:
+// aclnnApplyAdamD, CANN since 2026-08. The emulator computes: Var, M, V, Beta1Power, Beta2Power,
+// Lr, Beta1, Beta2, Epsilon, Grad, VarOut, MOut, VOut float32 float16 bfloat16.
 func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -202,20 +191,20 @@ func (p *ApplyAdamDParams) Encode(c *Call) {
 
 // ApplyAdamWParams are the arguments, in C order.
 type ApplyAdamWParams struct {
-	VarRef              *Tensor // read and written, 1 to 8 dimensions
-	MRef                *Tensor // read and written, 1 to 8 dimensions
-	VRef                *Tensor // read and written, 1 to 8 dimensions
-	Beta1Power          *Tensor // 1 dimension
-	Beta2Power          *Tensor // 1 dimension
-	Lr                  *Tensor // 1 dimension
-	WeightDecay         *Tensor // 1 dimension
-	Beta1               *Tensor // 1 dimension
-	Beta2               *Tensor // 1 dimension
-	Eps                 *Tensor // 1 dimension
-	Grad                *Tensor // 1 to 8 dimensions
-	MaxGradNormOptional *Tensor // optional, 1 to 8 dimensions
-	Amsgrad             bool
-	Maximize            bool
+	Var         *Tensor // read and written, 1 to 8 dimensions
+	M           *Tensor // read and written, 1 to 8 dimensions
+	V           *Tensor // read and written, 1 to 8 dimensions
+	Beta1Power  *Tensor // 1 dimension
+	Beta2Power  *Tensor // 1 dimension
+	Lr          *Tensor // 1 dimension
+	WeightDecay *Tensor // 1 dimension
+	Beta1       *Tensor // 1 dimension
+	Beta2       *Tensor // 1 dimension
+	Eps         *Tensor // 1 dimension
+	Grad        *Tensor // 1 to 8 dimensions
+	MaxGradNorm *Tensor // optional, 1 to 8 dimensions
+	Amsgrad     bool
+	Maximize    bool
 }
 
 var opApplyAdamW = Operator{
@@ -223,12 +212,10 @@ var opApplyAdamW = Operator{
 	Slots: "iiiiiiiiiiii--",
 }
 
-// ApplyAdamW updates parameters by one step of AdamW, with the powers of the betas as tensors.
-//
-// It launches aclnnApplyAdamW (libopapi, CANN 2026-08) on st.
-// The emulator verified: VarRef, MRef, VRef, Beta1Power, Beta2Power, Lr, WeightDecay, Beta1, Beta2,
-// Eps, Grad float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, optim/apply_adam_w/docs
+// ApplyAdamW updates parameters by one step of AdamW, with the powers of the betas as tensors. C:
+// aclnnApplyAdamW, CANN since 2026-08. Not on Ascend910B, Ascend910_93, Ascend310P. The emulator
+// computes: Var, M, V, Beta1Power, Beta2Power, Lr, WeightDecay, Beta1, Beta2, Eps, Grad float32
+// float16 bfloat16.
 func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -238,9 +225,9 @@ func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
 func (p *ApplyAdamWParams) Operator() *Operator { return &opApplyAdamW }
 
 func (p *ApplyAdamWParams) Encode(c *Call) {
-	c.Tensor(p.VarRef)
-	c.Tensor(p.MRef)
-	c.Tensor(p.VRef)
+	c.Tensor(p.Var)
+	c.Tensor(p.M)
+	c.Tensor(p.V)
 	c.Tensor(p.Beta1Power)
 	c.Tensor(p.Beta2Power)
 	c.Tensor(p.Lr)
@@ -249,30 +236,30 @@ func (p *ApplyAdamWParams) Encode(c *Call) {
 	c.Tensor(p.Beta2)
 	c.Tensor(p.Eps)
 	c.Tensor(p.Grad)
-	c.Tensor(p.MaxGradNormOptional)
+	c.Tensor(p.MaxGradNorm)
 	c.Bool(p.Amsgrad)
 	c.Bool(p.Maximize)
 }
 
 // ApplyAdamWQuantParams are the arguments, in C order.
 type ApplyAdamWQuantParams struct {
-	VarRef            *Tensor // read and written, 1 to 8 dimensions
-	Grad              *Tensor // 1 to 8 dimensions
-	MRef              *Tensor // read and written, 1 to 8 dimensions
-	VRef              *Tensor // read and written, 1 to 8 dimensions
-	QmapM             *Tensor // 1 dimension
-	QmapV             *Tensor // 1 dimension
-	AbsmaxMRef        *Tensor // read and written, 1 dimension
-	AbsmaxVRef        *Tensor // read and written, 1 dimension
-	Step              *Tensor // 1 dimension
-	Lr                float64
-	Beta1             float64
-	Beta2             float64
-	WeightDecay       float64
-	Eps               float64
-	GnormScale        float64
-	QuantModeOptional string // optional
-	BlockSize         int64
+	Var         *Tensor // read and written, 1 to 8 dimensions
+	Grad        *Tensor // 1 to 8 dimensions
+	M           *Tensor // read and written, 1 to 8 dimensions
+	V           *Tensor // read and written, 1 to 8 dimensions
+	QmapM       *Tensor // 1 dimension
+	QmapV       *Tensor // 1 dimension
+	AbsmaxM     *Tensor // read and written, 1 dimension
+	AbsmaxV     *Tensor // read and written, 1 dimension
+	Step        *Tensor // 1 dimension
+	Lr          float64
+	Beta1       float64
+	Beta2       float64
+	WeightDecay float64
+	Eps         float64
+	GnormScale  float64
+	QuantMode   QuantMode // optional
+	BlockSize   int64
 }
 
 var opApplyAdamWQuant = Operator{
@@ -281,12 +268,9 @@ var opApplyAdamWQuant = Operator{
 }
 
 // ApplyAdamWQuant updates parameters by one step of AdamW with moments stored as 8-bit indices into
-// tables.
-//
-// It launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: VarRef, Grad float32 float16 bfloat16; MRef, VRef uint8; QmapM, QmapV,
-// AbsmaxMRef, AbsmaxVRef float32; Step int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, optim/apply_adam_w_quant/docs
+// tables. C: aclnnApplyAdamWQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: Var, Grad float32 float16 bfloat16; M, V uint8; QmapM, QmapV, AbsmaxM, AbsmaxV float32;
+// Step int64.
 func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -296,14 +280,14 @@ func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
 func (p *ApplyAdamWQuantParams) Operator() *Operator { return &opApplyAdamWQuant }
 
 func (p *ApplyAdamWQuantParams) Encode(c *Call) {
-	c.Tensor(p.VarRef)
+	c.Tensor(p.Var)
 	c.Tensor(p.Grad)
-	c.Tensor(p.MRef)
-	c.Tensor(p.VRef)
+	c.Tensor(p.M)
+	c.Tensor(p.V)
 	c.Tensor(p.QmapM)
 	c.Tensor(p.QmapV)
-	c.Tensor(p.AbsmaxMRef)
-	c.Tensor(p.AbsmaxVRef)
+	c.Tensor(p.AbsmaxM)
+	c.Tensor(p.AbsmaxV)
 	c.Tensor(p.Step)
 	c.Float64(p.Lr)
 	c.Float64(p.Beta1)
@@ -311,25 +295,25 @@ func (p *ApplyAdamWQuantParams) Encode(c *Call) {
 	c.Float64(p.WeightDecay)
 	c.Float64(p.Eps)
 	c.Float64(p.GnormScale)
-	c.OptStr(p.QuantModeOptional)
+	c.OptStr(string(p.QuantMode))
 	c.Int64(p.BlockSize)
 }
 
 // ApplyAdamWV2Params are the arguments, in C order.
 type ApplyAdamWV2Params struct {
-	VarRef                 *Tensor // read and written, 1 to 8 dimensions
-	MRef                   *Tensor // read and written, dimensions as VarRef
-	VRef                   *Tensor // read and written, dimensions as VarRef
-	MaxGradNormOptionalRef *Tensor // optional, read and written, dimensions as VarRef
-	Grad                   *Tensor // dimensions as VarRef
-	Step                   *Tensor
-	Lr                     float32
-	Beta1                  float32
-	Beta2                  float32
-	WeightDecay            float32
-	Eps                    float32
-	Amsgrad                bool
-	Maximize               bool
+	Var         *Tensor // read and written, 1 to 8 dimensions
+	M           *Tensor // read and written, dimensions as Var
+	V           *Tensor // read and written, dimensions as Var
+	MaxGradNorm *Tensor // optional, read and written, dimensions as Var
+	Grad        *Tensor // dimensions as Var
+	Step        *Tensor
+	Lr          float32
+	Beta1       float32
+	Beta2       float32
+	WeightDecay float32
+	Eps         float32
+	Amsgrad     bool
+	Maximize    bool
 }
 
 var opApplyAdamWV2 = Operator{
@@ -337,12 +321,9 @@ var opApplyAdamWV2 = Operator{
 	Slots: "iiiiii-------",
 }
 
-// ApplyAdamWV2 updates parameters by one step of AdamW, with the count of steps as a tensor.
-//
-// It launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: VarRef, MRef, VRef, MaxGradNormOptionalRef, Grad float32 float16 bfloat16;
-// Step float32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, optim/apply_adam_w_v2/docs
+// ApplyAdamWV2 updates parameters by one step of AdamW, with the count of steps as a tensor. C:
+// aclnnApplyAdamWV2, CANN since 8.1.RC1. The emulator computes: Var, M, V, MaxGradNorm, Grad
+// float32 float16 bfloat16; Step float32 int64.
 func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -352,10 +333,10 @@ func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
 func (p *ApplyAdamWV2Params) Operator() *Operator { return &opApplyAdamWV2 }
 
 func (p *ApplyAdamWV2Params) Encode(c *Call) {
-	c.Tensor(p.VarRef)
-	c.Tensor(p.MRef)
-	c.Tensor(p.VRef)
-	c.Tensor(p.MaxGradNormOptionalRef)
+	c.Tensor(p.Var)
+	c.Tensor(p.M)
+	c.Tensor(p.V)
+	c.Tensor(p.MaxGradNorm)
 	c.Tensor(p.Grad)
 	c.Tensor(p.Step)
 	c.Float32(p.Lr)
@@ -388,10 +369,9 @@ var opApplyAdamax = Operator{
 	Slots: "iiihhhhhiooo",
 }
 
-// ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs.
-//
-// It launches aclnnApplyAdamax (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
+// ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs. C:
+// aclnnApplyAdamax, CANN since 2026-08. The emulator does not implement it: experimental, in no
+// release of CANN.
 func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -417,9 +397,9 @@ func (p *ApplyAdamaxParams) Encode(c *Call) {
 
 // ApplyFtrlParams are the arguments, in C order.
 type ApplyFtrlParams struct {
-	VarRef     *Tensor // read and written, 0 to 8 dimensions
-	AccumRef   *Tensor // read and written, 0 to 8 dimensions
-	LinearRef  *Tensor // read and written, 0 to 8 dimensions
+	Var        *Tensor // read and written, 0 to 8 dimensions
+	Accum      *Tensor // read and written, 0 to 8 dimensions
+	Linear     *Tensor // read and written, 0 to 8 dimensions
 	Grad       *Tensor // 0 to 8 dimensions
 	Lr         *Tensor // 0 to 1 dimensions
 	L1         *Tensor // 0 to 1 dimensions
@@ -433,12 +413,9 @@ var opApplyFtrl = Operator{
 	Slots: "iiiiiiii-",
 }
 
-// ApplyFtrl updates parameters by one step of follow the regularised leader.
-//
-// It launches aclnnApplyFtrl (libopapi, CANN 2026-08) on st.
-// The emulator verified: VarRef, AccumRef, LinearRef, Grad, Lr, L1, L2, LrPower float32 float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/optim/apply_ftrl/docs
+// ApplyFtrl updates parameters by one step of follow the regularised leader. C: aclnnApplyFtrl,
+// CANN since 2026-08. The emulator computes: Var, Accum, Linear, Grad, Lr, L1, L2, LrPower float32
+// float16 bfloat16.
 func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -448,9 +425,9 @@ func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
 func (p *ApplyFtrlParams) Operator() *Operator { return &opApplyFtrl }
 
 func (p *ApplyFtrlParams) Encode(c *Call) {
-	c.Tensor(p.VarRef)
-	c.Tensor(p.AccumRef)
-	c.Tensor(p.LinearRef)
+	c.Tensor(p.Var)
+	c.Tensor(p.Accum)
+	c.Tensor(p.Linear)
 	c.Tensor(p.Grad)
 	c.Tensor(p.Lr)
 	c.Tensor(p.L1)
@@ -462,17 +439,17 @@ func (p *ApplyFtrlParams) Encode(c *Call) {
 // ApplyFusedEmaAdamParams are the arguments, in C order.
 type ApplyFusedEmaAdamParams struct {
 	Grad           *Tensor // 1 to 8 dimensions
-	VarRef         *Tensor // read and written, 1 to 8 dimensions
-	MRef           *Tensor // read and written, 1 to 8 dimensions
-	VRef           *Tensor // read and written, 1 to 8 dimensions
-	SRef           *Tensor // read and written, 1 to 8 dimensions
+	Var            *Tensor // read and written, 1 to 8 dimensions
+	M              *Tensor // read and written, 1 to 8 dimensions
+	V              *Tensor // read and written, 1 to 8 dimensions
+	S              *Tensor // read and written, 1 to 8 dimensions
 	Step           *Tensor // 1 dimension
 	Lr             float64
 	EmaDecay       float64
 	Beta1          float64
 	Beta2          float64
 	Eps            float64
-	Mode           int64 // 0 L2 regularisation, 1 decoupled weight decay
+	Mode           WeightDecayMode
 	BiasCorrection bool
 	WeightDecay    float64
 }
@@ -483,12 +460,8 @@ var opApplyFusedEmaAdam = Operator{
 }
 
 // ApplyFusedEmaAdam updates parameters by one step of Adam or AdamW and their moving average as
-// well.
-//
-// It launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Grad, VarRef, MRef, VRef, SRef float32 float16 bfloat16. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, optim/apply_fused_ema_adam/docs
+// well. C: aclnnApplyFusedEmaAdam, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: Grad, Var, M, V, S float32 float16 bfloat16.
 func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -499,17 +472,17 @@ func (p *ApplyFusedEmaAdamParams) Operator() *Operator { return &opApplyFusedEma
 
 func (p *ApplyFusedEmaAdamParams) Encode(c *Call) {
 	c.Tensor(p.Grad)
-	c.Tensor(p.VarRef)
-	c.Tensor(p.MRef)
-	c.Tensor(p.VRef)
-	c.Tensor(p.SRef)
+	c.Tensor(p.Var)
+	c.Tensor(p.M)
+	c.Tensor(p.V)
+	c.Tensor(p.S)
 	c.Tensor(p.Step)
 	c.Float64(p.Lr)
 	c.Float64(p.EmaDecay)
 	c.Float64(p.Beta1)
 	c.Float64(p.Beta2)
 	c.Float64(p.Eps)
-	c.Int64(p.Mode)
+	c.Int64(int64(p.Mode))
 	c.Bool(p.BiasCorrection)
 	c.Float64(p.WeightDecay)
 }
@@ -526,12 +499,9 @@ var opApplyGradientDescent = Operator{
 	Slots: "iii",
 }
 
-// ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta.
-//
-// It launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) on st.
-// The emulator verified: Var, Alpha, Delta float32 float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-nn, experimental/optim/apply_gradient_descent/docs
+// ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta. C:
+// aclnnApplyGradientDescent, CANN since 2026-08. Not on Ascend950. The emulator computes: Var,
+// Alpha, Delta float32 float16 bfloat16.
 func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -559,12 +529,9 @@ var opForeachNonFiniteCheckAndUnscale = Operator{
 }
 
 // ForeachNonFiniteCheckAndUnscale multiplies gradients by InvScale in place and sets FoundInf to 1
-// when one of them is infinite or NaN.
-//
-// It launches aclnnForeachNonFiniteCheckAndUnscale (libopapi, CANN 2026-08) on st.
-// The emulator verified: ScaledGrads float32 float16 bfloat16; FoundInf, InvScale float32. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_non_finite_check_and_unscale/docs
+// when one of them is infinite or NaN. C: aclnnForeachNonFiniteCheckAndUnscale, CANN since 2026-08.
+// Not on Ascend910. The emulator computes: ScaledGrads float32 float16 bfloat16; FoundInf, InvScale
+// float32.
 func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -583,21 +550,21 @@ func (p *ForeachNonFiniteCheckAndUnscaleParams) Encode(c *Call) {
 
 // FusedAdamwParams are the arguments, in C order.
 type FusedAdamwParams struct {
-	ParamsRef         []*Tensor // read and written, 1 to 8 dimensions
-	Grads             []*Tensor // dimensions as ParamsRef
-	ExpAvgsRef        []*Tensor // read and written, dimensions as ParamsRef
-	ExpAvgSqsRef      []*Tensor // read and written, dimensions as ParamsRef
-	MaxExpAvgSqsRef   []*Tensor // read and written, dimensions as ParamsRef
-	StateSteps        []*Tensor
-	GradScaleOptional *Tensor // optional
-	FoundInfOptional  *Tensor // optional
-	Lr                float64
-	Beta1             float64
-	Beta2             float64
-	WeightDecay       float64
-	Eps               float64
-	Amsgrad           bool
-	Maximize          bool
+	Params       []*Tensor // read and written, 1 to 8 dimensions
+	Grads        []*Tensor // dimensions as Params
+	ExpAvgs      []*Tensor // read and written, dimensions as Params
+	ExpAvgSqs    []*Tensor // read and written, dimensions as Params
+	MaxExpAvgSqs []*Tensor // read and written, dimensions as Params
+	StateSteps   []*Tensor
+	GradScale    *Tensor // optional
+	FoundInf     *Tensor // optional
+	Lr           float64
+	Beta1        float64
+	Beta2        float64
+	WeightDecay  float64
+	Eps          float64
+	Amsgrad      bool
+	Maximize     bool
 }
 
 var opFusedAdamw = Operator{
@@ -605,13 +572,9 @@ var opFusedAdamw = Operator{
 	Slots: "iiiiiiii-------",
 }
 
-// FusedAdamw updates lists of parameters by one step of AdamW.
-//
-// It launches aclnnFusedAdamw (libopapi, CANN 2026-08) on st.
-// The emulator verified: ParamsRef, Grads, ExpAvgsRef, ExpAvgSqsRef, MaxExpAvgSqsRef float32
-// float16 bfloat16; StateSteps float32 int64; GradScaleOptional, FoundInfOptional float32. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, optim/fused_adamw/docs
+// FusedAdamw updates lists of parameters by one step of AdamW. C: aclnnFusedAdamw, CANN since
+// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Params, Grads, ExpAvgs, ExpAvgSqs,
+// MaxExpAvgSqs float32 float16 bfloat16; StateSteps float32 int64; GradScale, FoundInf float32.
 func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -621,14 +584,14 @@ func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
 func (p *FusedAdamwParams) Operator() *Operator { return &opFusedAdamw }
 
 func (p *FusedAdamwParams) Encode(c *Call) {
-	c.Tensors(p.ParamsRef)
+	c.Tensors(p.Params)
 	c.Tensors(p.Grads)
-	c.Tensors(p.ExpAvgsRef)
-	c.Tensors(p.ExpAvgSqsRef)
-	c.Tensors(p.MaxExpAvgSqsRef)
+	c.Tensors(p.ExpAvgs)
+	c.Tensors(p.ExpAvgSqs)
+	c.Tensors(p.MaxExpAvgSqs)
 	c.Tensors(p.StateSteps)
-	c.Tensor(p.GradScaleOptional)
-	c.Tensor(p.FoundInfOptional)
+	c.Tensor(p.GradScale)
+	c.Tensor(p.FoundInf)
 	c.Float64(p.Lr)
 	c.Float64(p.Beta1)
 	c.Float64(p.Beta2)
@@ -640,17 +603,17 @@ func (p *FusedAdamwParams) Encode(c *Call) {
 
 // FusedSgdParams are the arguments, in C order.
 type FusedSgdParams struct {
-	ParamsRef                     []*Tensor // read and written, 0 to 8 dimensions
-	GradsRef                      []*Tensor // read and written, 0 to 8 dimensions
-	MomentumBufferListOptionalRef []*Tensor // optional, read and written, 0 to 8 dimensions
-	GradScaleOptional             *Tensor   // optional
-	WeightDecay                   float32
-	Momentum                      float32
-	Lr                            float32
-	Dampening                     float32
-	Nesterov                      bool
-	Maximize                      bool
-	IsFirstStep                   bool
+	Params             []*Tensor // read and written, 0 to 8 dimensions
+	Grads              []*Tensor // read and written, 0 to 8 dimensions
+	MomentumBufferList []*Tensor // optional, read and written, 0 to 8 dimensions
+	GradScale          *Tensor   // optional
+	WeightDecay        float32
+	Momentum           float32
+	Lr                 float32
+	Dampening          float32
+	Nesterov           bool
+	Maximize           bool
+	IsFirstStep        bool
 }
 
 var opFusedSgd = Operator{
@@ -658,12 +621,9 @@ var opFusedSgd = Operator{
 	Slots: "iiii-------",
 }
 
-// FusedSgd updates lists of parameters by one step of gradient descent with momentum.
-//
-// It launches aclnnFusedSgd (libopapi, CANN 2026-08) on st.
-// The emulator verified: ParamsRef, GradsRef, MomentumBufferListOptionalRef, GradScaleOptional
-// float32 float16 bfloat16. Its checks follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, optim/fused_sgd/docs
+// FusedSgd updates lists of parameters by one step of gradient descent with momentum. C:
+// aclnnFusedSgd, CANN since 2026-08. The emulator computes: Params, Grads, MomentumBufferList,
+// GradScale float32 float16 bfloat16.
 func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -673,10 +633,10 @@ func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
 func (p *FusedSgdParams) Operator() *Operator { return &opFusedSgd }
 
 func (p *FusedSgdParams) Encode(c *Call) {
-	c.Tensors(p.ParamsRef)
-	c.Tensors(p.GradsRef)
-	c.Tensors(p.MomentumBufferListOptionalRef)
-	c.Tensor(p.GradScaleOptional)
+	c.Tensors(p.Params)
+	c.Tensors(p.Grads)
+	c.Tensors(p.MomentumBufferList)
+	c.Tensor(p.GradScale)
 	c.Float32(p.WeightDecay)
 	c.Float32(p.Momentum)
 	c.Float32(p.Lr)
@@ -689,9 +649,9 @@ func (p *FusedSgdParams) Encode(c *Call) {
 // SilentCheckParams are the arguments, in C order.
 type SilentCheckParams struct {
 	Val          *Tensor // 0 dimensions
-	InputGradRef *Tensor // read and written
-	SfdaRef      *Tensor // read and written, 3 dimensions
-	StepRef      *Tensor // read and written
+	InputGrad    *Tensor // read and written
+	Sfda         *Tensor // read and written, 3 dimensions
+	Step         *Tensor // read and written
 	CMinSteps    int32
 	CThreshL1    float32
 	CCoeffL1     float32
@@ -707,12 +667,9 @@ var opSilentCheck = Operator{
 }
 
 // SilentCheck watches a value of training for jumps that a silent fault of the hardware may have
-// caused.
-//
-// It launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Val, InputGradRef float32 float16 bfloat16; SfdaRef float32; StepRef
-// int64; Result int32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/silent_check/docs
+// caused. C: aclnnSilentCheck, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: Val, InputGrad float32 float16 bfloat16; Sfda float32; Step int64; Result
+// int32.
 func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -723,9 +680,9 @@ func (p *SilentCheckParams) Operator() *Operator { return &opSilentCheck }
 
 func (p *SilentCheckParams) Encode(c *Call) {
 	c.Tensor(p.Val)
-	c.Tensor(p.InputGradRef)
-	c.Tensor(p.SfdaRef)
-	c.Tensor(p.StepRef)
+	c.Tensor(p.InputGrad)
+	c.Tensor(p.Sfda)
+	c.Tensor(p.Step)
 	c.Int64(int64(p.CMinSteps))
 	c.Float32(p.CThreshL1)
 	c.Float32(p.CCoeffL1)
@@ -739,9 +696,9 @@ func (p *SilentCheckParams) Encode(c *Call) {
 type SilentCheckV2Params struct {
 	Val          *Tensor // 1 dimension
 	Max          *Tensor // 1 dimension
-	AvgRef       *Tensor // read and written, 1 dimension
-	InputGradRef *Tensor // read and written
-	StepRef      *Tensor // read and written
+	Avg          *Tensor // read and written, 1 dimension
+	InputGrad    *Tensor // read and written
+	Step         *Tensor // read and written
 	DstSize      []int64
 	DstStride    []int64
 	DstOffset    []int64
@@ -758,12 +715,9 @@ var opSilentCheckV2 = Operator{
 }
 
 // SilentCheckV2 watches a value of training for jumps that a silent fault of the hardware may have
-// caused, by its moving average.
-//
-// It launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Val, AvgRef, InputGradRef float32 float16 bfloat16; StepRef int64; Result
-// int32. Its checks follow CANN's source, 10 of them in part.
-// Vendor's page: hicann/ops-math, math/silent_check_v2/docs
+// caused, by its moving average. C: aclnnSilentCheckV2, CANN since 8.1.RC1. Not on Ascend910,
+// Ascend310P, Ascend950. The emulator computes: Val, Avg, InputGrad float32 float16 bfloat16; Step
+// int64; Result int32.
 func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -775,9 +729,9 @@ func (p *SilentCheckV2Params) Operator() *Operator { return &opSilentCheckV2 }
 func (p *SilentCheckV2Params) Encode(c *Call) {
 	c.Tensor(p.Val)
 	c.Tensor(p.Max)
-	c.Tensor(p.AvgRef)
-	c.Tensor(p.InputGradRef)
-	c.Tensor(p.StepRef)
+	c.Tensor(p.Avg)
+	c.Tensor(p.InputGrad)
+	c.Tensor(p.Step)
 	c.Ints(p.DstSize)
 	c.Ints(p.DstStride)
 	c.Ints(p.DstOffset)

@@ -18,11 +18,9 @@ var opAdaptiveAvgPool2d = Operator{
 	Slots: "iho",
 }
 
-// AdaptiveAvgPool2d averages images over windows that divide them into OutputSize parts.
-//
-// It launches aclnnAdaptiveAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d/docs
+// AdaptiveAvgPool2d averages images over windows that divide them into OutputSize parts. C:
+// aclnnAdaptiveAvgPool2d, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16.
 func AdaptiveAvgPool2d(st *acl.Stream, p AdaptiveAvgPool2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -49,11 +47,9 @@ var opAdaptiveAvgPool2dBackward = Operator{
 	Slots: "iio",
 }
 
-// AdaptiveAvgPool2dBackward computes the gradient of AdaptiveAvgPool2d.
-//
-// It launches aclnnAdaptiveAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d_grad/docs
+// AdaptiveAvgPool2dBackward computes the gradient of AdaptiveAvgPool2d. C:
+// aclnnAdaptiveAvgPool2dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, Out
+// float32 float16 bfloat16.
 func AdaptiveAvgPool2dBackward(st *acl.Stream, p AdaptiveAvgPool2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -80,12 +76,9 @@ var opAdaptiveAvgPool3d = Operator{
 	Slots: "iho",
 }
 
-// AdaptiveAvgPool3d averages volumes over windows that divide them into OutputSize parts.
-//
-// It launches aclnnAdaptiveAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
-// them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d/docs
+// AdaptiveAvgPool3d averages volumes over windows that divide them into OutputSize parts. C:
+// aclnnAdaptiveAvgPool3d, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16.
 func AdaptiveAvgPool3d(st *acl.Stream, p AdaptiveAvgPool3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -112,12 +105,9 @@ var opAdaptiveAvgPool3dBackward = Operator{
 	Slots: "iio",
 }
 
-// AdaptiveAvgPool3dBackward computes the gradient of AdaptiveAvgPool3d.
-//
-// It launches aclnnAdaptiveAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 2 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d_grad/docs
+// AdaptiveAvgPool3dBackward computes the gradient of AdaptiveAvgPool3d. C:
+// aclnnAdaptiveAvgPool3dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, Out
+// float32 float16 bfloat16.
 func AdaptiveAvgPool3dBackward(st *acl.Stream, p AdaptiveAvgPool3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -145,12 +135,9 @@ var opAdaptiveMaxPool2d = Operator{
 	Slots: "ihoo",
 }
 
-// AdaptiveMaxPool2d takes the maximum, with its index, of each of OutputSize parts of images.
-//
-// It launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, OutputOut float32 float16 bfloat16 float64; IndicesOut int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool2d/docs
+// AdaptiveMaxPool2d takes the maximum, with its index, of each of OutputSize parts of images. C:
+// aclnnAdaptiveMaxPool2d, CANN since 8.1.RC1. The emulator computes: Self, OutputOut float32
+// float16 bfloat16 float64; IndicesOut int64.
 func AdaptiveMaxPool2d(st *acl.Stream, p AdaptiveMaxPool2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -179,12 +166,9 @@ var opAdaptiveMaxPool2dBackward = Operator{
 	Slots: "iiio",
 }
 
-// AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d.
-//
-// It launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32 int64. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs
+// AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d. C:
+// aclnnAdaptiveMaxPool2dBackward, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: GradOutput, GradInput float32 float16 bfloat16; Indices int32 int64.
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -213,12 +197,9 @@ var opAdaptiveMaxPool3d = Operator{
 	Slots: "ihoo",
 }
 
-// AdaptiveMaxPool3d takes the maximum, with its index, of each of OutputSize parts of volumes.
-//
-// It launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, OutputOut float32 float16 bfloat16; IndicesOut int32. Its checks
-// follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d/docs
+// AdaptiveMaxPool3d takes the maximum, with its index, of each of OutputSize parts of volumes. C:
+// aclnnAdaptiveMaxPool3d, CANN since 8.1.RC1. The emulator computes: Self, OutputOut float32
+// float16 bfloat16; IndicesOut int32.
 func AdaptiveMaxPool3d(st *acl.Stream, p AdaptiveMaxPool3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -247,12 +228,9 @@ var opAdaptiveMaxPool3dBackward = Operator{
 	Slots: "iiio",
 }
 
-// AdaptiveMaxPool3dBackward computes the gradient of AdaptiveMaxPool3d.
-//
-// It launches aclnnAdaptiveMaxPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32. Its checks
-// follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs
+// AdaptiveMaxPool3dBackward computes the gradient of AdaptiveMaxPool3d. C:
+// aclnnAdaptiveMaxPool3dBackward, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: GradOutput, GradInput float32 float16 bfloat16; Indices int32.
 func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -276,9 +254,9 @@ type AvgPool2dParams struct {
 	Paddings        []int64
 	CeilMode        bool
 	CountIncludePad bool
-	DivisorOverride int64   // 0 divides by the window's size
-	CubeMathType    int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
-	Out             *Tensor // output, 3 to 4 dimensions
+	DivisorOverride int64        // 0 divides by the window's size
+	CubeMathType    CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Out             *Tensor      // output, 3 to 4 dimensions
 }
 
 var opAvgPool2d = Operator{
@@ -286,12 +264,8 @@ var opAvgPool2d = Operator{
 	Slots: "ihhh----o",
 }
 
-// AvgPool2d averages images over windows.
-//
-// It launches aclnnAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 14 of
-// them in part.
-// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs
+// AvgPool2d averages images over windows. C: aclnnAvgPool2d, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16.
 func AvgPool2d(st *acl.Stream, p AvgPool2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -321,9 +295,9 @@ type AvgPool2dBackwardParams struct {
 	Padding         []int64
 	CeilMode        bool
 	CountIncludePad bool
-	DivisorOverride int64   // 0 divides by the window's size
-	CubeMathType    int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
-	GradInput       *Tensor // output, 3 to 4 dimensions
+	DivisorOverride int64        // 0 divides by the window's size
+	CubeMathType    CubeMathType // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	GradInput       *Tensor      // output, 3 to 4 dimensions
 }
 
 var opAvgPool2dBackward = Operator{
@@ -331,12 +305,8 @@ var opAvgPool2dBackward = Operator{
 	Slots: "iihhh----o",
 }
 
-// AvgPool2dBackward computes the gradient of AvgPool2d.
-//
-// It launches aclnnAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
-// source, 38 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs
+// AvgPool2dBackward computes the gradient of AvgPool2d. C: aclnnAvgPool2dBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput, GradInput float32 float16 bfloat16.
 func AvgPool2dBackward(st *acl.Stream, p AvgPool2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -375,12 +345,8 @@ var opAvgPool3d = Operator{
 	Slots: "ihhh---o",
 }
 
-// AvgPool3d averages volumes over windows.
-//
-// It launches aclnnAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 2 of
-// them in part.
-// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs
+// AvgPool3d averages volumes over windows. C: aclnnAvgPool3d, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16.
 func AvgPool3d(st *acl.Stream, p AvgPool3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -418,12 +384,8 @@ var opAvgPool3dBackward = Operator{
 	Slots: "iihhh---o",
 }
 
-// AvgPool3dBackward computes the gradient of AvgPool3d.
-//
-// It launches aclnnAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Output float32 float16 bfloat16. Its checks follow CANN's
-// source, 7 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs
+// AvgPool3dBackward computes the gradient of AvgPool3d. C: aclnnAvgPool3dBackward, CANN since
+// 8.1.RC1. The emulator computes: GradOutput, Output float32 float16 bfloat16.
 func AvgPool3dBackward(st *acl.Stream, p AvgPool3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -455,12 +417,8 @@ var opGlobalAveragePool = Operator{
 	Slots: "io",
 }
 
-// GlobalAveragePool averages each channel over all places.
-//
-// It launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_mean/docs
+// GlobalAveragePool averages each channel over all places. C: aclnnGlobalAveragePool, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func GlobalAveragePool(st *acl.Stream, p GlobalAveragePoolParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -485,12 +443,8 @@ var opGlobalMaxPool = Operator{
 	Slots: "io",
 }
 
-// GlobalMaxPool takes the maximum of each channel over all places.
-//
-// It launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source, 1 of
-// them in part.
-// Vendor's page: hicann/ops-math, math/reduce_max/docs
+// GlobalMaxPool takes the maximum of each channel over all places. C: aclnnGlobalMaxPool, CANN
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 float64.
 func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -521,12 +475,8 @@ var opMaxPool = Operator{
 	Slots: "ihh-hh-o",
 }
 
-// MaxPool takes the maxima of windows of images.
-//
-// It launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source, 2 of them in
-// part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool_v3/docs
+// MaxPool takes the maxima of windows of images. C: aclnnMaxPool, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16.
 func MaxPool(st *acl.Stream, p MaxPoolParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -563,12 +513,9 @@ var opMaxPool2dWithIndices = Operator{
 	Slots: "ihhhh-oo",
 }
 
-// MaxPool2dWithIndices takes the maxima of windows of images and their indices.
-//
-// It launches aclnnMaxPool2dWithIndices (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Indices int32 int64. Its checks follow
-// CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
+// MaxPool2dWithIndices takes the maxima of windows of images and their indices. C:
+// aclnnMaxPool2dWithIndices, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16; Indices int32 int64.
 func MaxPool2dWithIndices(st *acl.Stream, p MaxPool2dWithIndicesParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -606,12 +553,9 @@ var opMaxPool2dWithIndicesBackward = Operator{
 	Slots: "iiihhhh-o",
 }
 
-// MaxPool2dWithIndicesBackward computes the gradient of MaxPool2dWithIndices.
-//
-// It launches aclnnMaxPool2dWithIndicesBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32; Indices int32. Its checks follow CANN's
-// source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
+// MaxPool2dWithIndicesBackward computes the gradient of MaxPool2dWithIndices. C:
+// aclnnMaxPool2dWithIndicesBackward, CANN since 8.1.RC1. The emulator computes: GradOutput,
+// GradInput float32; Indices int32.
 func MaxPool2dWithIndicesBackward(st *acl.Stream, p MaxPool2dWithIndicesBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -651,12 +595,9 @@ var opMaxPool2dWithMask = Operator{
 	Slots: "ihhhh-oo",
 }
 
-// MaxPool2dWithMask takes the maxima of windows of images and marks their places by bits.
-//
-// It launches aclnnMaxPool2dWithMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Indices int8. Its checks follow CANN's
-// source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
+// MaxPool2dWithMask takes the maxima of windows of images and marks their places by bits. C:
+// aclnnMaxPool2dWithMask, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16; Indices int8.
 func MaxPool2dWithMask(st *acl.Stream, p MaxPool2dWithMaskParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -694,12 +635,9 @@ var opMaxPool2dWithMaskBackward = Operator{
 	Slots: "iiihhhh-o",
 }
 
-// MaxPool2dWithMaskBackward computes the gradient of MaxPool2dWithMask.
-//
-// It launches aclnnMaxPool2dWithMaskBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int8. Its checks
-// follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
+// MaxPool2dWithMaskBackward computes the gradient of MaxPool2dWithMask. C:
+// aclnnMaxPool2dWithMaskBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16; Indices int8.
 func MaxPool2dWithMaskBackward(st *acl.Stream, p MaxPool2dWithMaskBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -722,15 +660,15 @@ func (p *MaxPool2dWithMaskBackwardParams) Encode(c *Call) {
 
 // MaxPool3DParams are the arguments, in C order.
 type MaxPool3DParams struct {
-	X                  *Tensor
-	Ksize              []int64
-	Strides            []int64
-	Padding            string
-	PadsOptional       []int64 // optional
-	DilationOptional   []int64 // optional
-	CeilMode           int64
-	DataFormatOptional string  // optional
-	Out                *Tensor // output
+	X          *Tensor
+	Ksize      []int64
+	Strides    []int64
+	Padding    string
+	Pads       []int64 // optional
+	Dilation   []int64 // optional
+	CeilMode   int64
+	DataFormat DataFormat // optional
+	Out        *Tensor    // output
 }
 
 var opMaxPool3D = Operator{
@@ -738,11 +676,8 @@ var opMaxPool3D = Operator{
 	Slots: "ihh-hh--o",
 }
 
-// MaxPool3D takes the maxima of windows of volumes.
-//
-// It launches aclnnMaxPool3D (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-nn, experimental/pooling/max_pool3_d/docs
+// MaxPool3D takes the maxima of windows of volumes. C: aclnnMaxPool3D, CANN since 2026-08. The
+// emulator does not implement it: experimental, in no release of CANN.
 func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -756,10 +691,10 @@ func (p *MaxPool3DParams) Encode(c *Call) {
 	c.Ints(p.Ksize)
 	c.Ints(p.Strides)
 	c.Str(p.Padding)
-	c.Ints(p.PadsOptional)
-	c.Ints(p.DilationOptional)
+	c.Ints(p.Pads)
+	c.Ints(p.Dilation)
 	c.Int64(p.CeilMode)
-	c.OptStr(p.DataFormatOptional)
+	c.OptStr(string(p.DataFormat))
 	c.Tensor(p.Out)
 }
 
@@ -780,12 +715,9 @@ var opMaxPool3dWithArgmax = Operator{
 	Slots: "ihhhh-oo",
 }
 
-// MaxPool3dWithArgmax takes the maxima of windows of volumes and their indices.
-//
-// It launches aclnnMaxPool3dWithArgmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Indices int32. Its checks follow
-// CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
+// MaxPool3dWithArgmax takes the maxima of windows of volumes and their indices. C:
+// aclnnMaxPool3dWithArgmax, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16; Indices int32.
 func MaxPool3dWithArgmax(st *acl.Stream, p MaxPool3dWithArgmaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -823,12 +755,9 @@ var opMaxPool3dWithArgmaxBackward = Operator{
 	Slots: "iiihhhh-o",
 }
 
-// MaxPool3dWithArgmaxBackward computes the gradient of MaxPool3dWithArgmax.
-//
-// It launches aclnnMaxPool3dWithArgmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32. Its checks
-// follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
+// MaxPool3dWithArgmaxBackward computes the gradient of MaxPool3dWithArgmax. C:
+// aclnnMaxPool3dWithArgmaxBackward, CANN since 8.1.RC1. The emulator computes: GradOutput,
+// GradInput float32 float16 bfloat16; Indices int32.
 func MaxPool3dWithArgmaxBackward(st *acl.Stream, p MaxPool3dWithArgmaxBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -866,11 +795,8 @@ var opMaxPoolV3 = Operator{
 	Slots: "ihhhho",
 }
 
-// MaxPoolV3 takes the maxima of windows of images.
-//
-// It launches aclnnMaxPoolV3 (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-nn, experimental/pooling/max_pool_v3/docs
+// MaxPoolV3 takes the maxima of windows of images. C: aclnnMaxPoolV3, CANN since 2026-08. The
+// emulator does not implement it: experimental, in no release of CANN.
 func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -901,12 +827,9 @@ var opMaxUnpool2d = Operator{
 	Slots: "iiho",
 }
 
-// MaxUnpool2d writes each element to the place of an image that its index gives, zero elsewhere.
-//
-// It launches aclnnMaxUnpool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 float64 int8 int16 int32 int64 uint8; Indices
-// int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_elements/docs
+// MaxUnpool2d writes each element to the place of an image that its index gives, zero elsewhere. C:
+// aclnnMaxUnpool2d, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Self,
+// Out float32 float16 float64 int8 int16 int32 int64 uint8; Indices int32 int64.
 func MaxUnpool2d(st *acl.Stream, p MaxUnpool2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -936,12 +859,9 @@ var opMaxUnpool2dBackward = Operator{
 	Slots: "iiiho",
 }
 
-// MaxUnpool2dBackward takes the gradients at the places that the indices give.
-//
-// It launches aclnnMaxUnpool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Out float32 float16 int8 int16 int32 int64 uint8 bool; Indices
-// int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/gather_elements/docs
+// MaxUnpool2dBackward takes the gradients at the places that the indices give. C:
+// aclnnMaxUnpool2dBackward, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes:
+// GradOutput, Out float32 float16 int8 int16 int32 int64 uint8 bool; Indices int32 int64.
 func MaxUnpool2dBackward(st *acl.Stream, p MaxUnpool2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -965,7 +885,7 @@ type MaxUnpool3dParams struct {
 	OutputSize []int64
 	Stride     []int64
 	Padding    []int64
-	OutRef     *Tensor // read and written, 4 to 5 dimensions
+	Out        *Tensor // read and written, 4 to 5 dimensions
 }
 
 var opMaxUnpool3d = Operator{
@@ -973,12 +893,9 @@ var opMaxUnpool3d = Operator{
 	Slots: "iihhhi",
 }
 
-// MaxUnpool3d writes each element to the place of a volume that its index gives, zero elsewhere.
-//
-// It launches aclnnMaxUnpool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, OutRef float32 float16 float64 int8 int16 int32 int64 uint8; Indices
-// int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/scatter_elements/docs
+// MaxUnpool3d writes each element to the place of a volume that its index gives, zero elsewhere. C:
+// aclnnMaxUnpool3d, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Self,
+// Out float32 float16 float64 int8 int16 int32 int64 uint8; Indices int32 int64.
 func MaxUnpool3d(st *acl.Stream, p MaxUnpool3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -993,7 +910,7 @@ func (p *MaxUnpool3dParams) Encode(c *Call) {
 	c.Ints(p.OutputSize)
 	c.Ints(p.Stride)
 	c.Ints(p.Padding)
-	c.Tensor(p.OutRef)
+	c.Tensor(p.Out)
 }
 
 // MaxUnpool3dBackwardParams are the arguments, in C order.
@@ -1012,12 +929,9 @@ var opMaxUnpool3dBackward = Operator{
 	Slots: "iiihhho",
 }
 
-// MaxUnpool3dBackward takes the gradients at the places that the indices give.
-//
-// It launches aclnnMaxUnpool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Out float32 float16 float64 int8 int16 int32 int64 uint8;
-// Indices int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_elements/docs
+// MaxUnpool3dBackward takes the gradients at the places that the indices give. C:
+// aclnnMaxUnpool3dBackward, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes:
+// GradOutput, Out float32 float16 float64 int8 int16 int32 int64 uint8; Indices int64.
 func MaxUnpool3dBackward(st *acl.Stream, p MaxUnpool3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

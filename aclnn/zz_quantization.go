@@ -11,7 +11,7 @@ type AntiMxQuantParams struct {
 	X       *Tensor
 	Mxscale *Tensor
 	Axis    int64
-	DstType int64   // a dtype: 0 float32, 1 float16, 27 bfloat16
+	DstType DType   // Float32, Float16 or BFloat16
 	Y       *Tensor // output, 1 to 7 dimensions
 }
 
@@ -20,12 +20,10 @@ var opAntiMxQuant = Operator{
 	Slots: "ii--o",
 }
 
-// AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats.
-//
-// It launches aclnnAntiMxQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float8_e5m2 float8_e4m3fn float4_e2m1 float4_e1m2; Mxscale float8_e8m0;
-// Y float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/anti_mx_quant/docs
+// AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats. C:
+// aclnnAntiMxQuant, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// emulator computes: X float8_e5m2 float8_e4m3fn float4_e2m1 float4_e1m2; Mxscale float8_e8m0; Y
+// float32 float16 bfloat16.
 func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -38,7 +36,7 @@ func (p *AntiMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Mxscale)
 	c.Int64(p.Axis)
-	c.Int64(p.DstType)
+	c.Int64(int64(p.DstType))
 	c.Tensor(p.Y)
 }
 
@@ -47,7 +45,7 @@ type AscendAntiQuantParams struct {
 	X        *Tensor // 0 to 8 dimensions
 	Scale    *Tensor // 1 to 8 dimensions
 	Offset   *Tensor // 1 to 8 dimensions
-	DstType  int64   // a dtype: 1 float16, 27 bfloat16
+	DstType  DType   // Float16 or BFloat16
 	SqrtMode bool
 	Y        *Tensor // output, 0 to 8 dimensions
 }
@@ -58,12 +56,8 @@ var opAscendAntiQuant = Operator{
 }
 
 // AscendAntiQuant turns integers into floats: (X + Offset) · Scale, Scale being squared when
-// SqrtMode is true.
-//
-// It launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X int8 int32 int4; Scale, Offset float32 bfloat16; Y float16 bfloat16. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs
+// SqrtMode is true. C: aclnnAscendAntiQuant, CANN since 8.1.RC1. The emulator computes: X int8
+// int32 int4; Scale, Offset float32 bfloat16; Y float16 bfloat16.
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -76,7 +70,7 @@ func (p *AscendAntiQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
 	c.Tensor(p.Offset)
-	c.Int64(p.DstType)
+	c.Int64(int64(p.DstType))
 	c.Bool(p.SqrtMode)
 	c.Tensor(p.Y)
 }
@@ -87,9 +81,9 @@ type AscendQuantParams struct {
 	Scale     *Tensor // 1 to 8 dimensions
 	Offset    *Tensor // 1 to 8 dimensions
 	SqrtMode  bool
-	RoundMode string  // RoundRound, RoundCeil, RoundTrunc or RoundFloor
-	DstType   int32   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	Y         *Tensor // output, 1 to 8 dimensions
+	RoundMode RoundMode // RoundRound, RoundCeil, RoundTrunc or RoundFloor
+	DstType   DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	Y         *Tensor   // output, 1 to 8 dimensions
 }
 
 var opAscendQuant = Operator{
@@ -98,12 +92,8 @@ var opAscendQuant = Operator{
 }
 
 // AscendQuant quantises: X · Scale + Offset, rounded as RoundMode says, Scale being squared when
-// SqrtMode is true.
-//
-// It launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Scale, Offset float32 float16 bfloat16; Y int8. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs
+// SqrtMode is true. C: aclnnAscendQuant, CANN since 8.1.RC1. The emulator computes: X, Scale,
+// Offset float32 float16 bfloat16; Y int8.
 func AscendQuant(st *acl.Stream, p AscendQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -117,7 +107,7 @@ func (p *AscendQuantParams) Encode(c *Call) {
 	c.Tensor(p.Scale)
 	c.Tensor(p.Offset)
 	c.Bool(p.SqrtMode)
-	c.Str(p.RoundMode)
+	c.Str(string(p.RoundMode))
 	c.Int64(int64(p.DstType))
 	c.Tensor(p.Y)
 }
@@ -128,8 +118,8 @@ type AscendQuantV3Params struct {
 	Scale     *Tensor // 1 to 8 dimensions
 	Offset    *Tensor // 1 to 8 dimensions
 	SqrtMode  bool
-	RoundMode string // RoundRound, RoundCeil, RoundTrunc, RoundFloor or "hybrid"
-	DstType   int32  // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	RoundMode RoundMode // RoundRound, RoundCeil, RoundTrunc, RoundFloor or RoundHybrid
+	DstType   DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
 	Axis      int32
 	Y         *Tensor // output, 1 to 8 dimensions
 }
@@ -139,12 +129,8 @@ var opAscendQuantV3 = Operator{
 	Slots: "iii----o",
 }
 
-// AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis.
-//
-// It launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Scale float32 float16 bfloat16; Y int8 int32 int4. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs
+// AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis. C: aclnnAscendQuantV3,
+// CANN since 8.1.RC1. The emulator computes: X, Scale float32 float16 bfloat16; Y int8 int32 int4.
 func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -158,7 +144,7 @@ func (p *AscendQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.Scale)
 	c.Tensor(p.Offset)
 	c.Bool(p.SqrtMode)
-	c.Str(p.RoundMode)
+	c.Str(string(p.RoundMode))
 	c.Int64(int64(p.DstType))
 	c.Int64(int64(p.Axis))
 	c.Tensor(p.Y)
@@ -175,12 +161,9 @@ var opConvertWeightToINT4Pack = Operator{
 	Slots: "io",
 }
 
-// ConvertWeightToINT4Pack packs 4-bit integers that lie in int32 elements, eight to an element.
-//
-// It launches aclnnConvertWeightToINT4Pack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Weight int32; WeightInt4Pack int32 int4. Its checks follow CANN's source,
-// 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/convert_weight_to_int4_pack/docs
+// ConvertWeightToINT4Pack packs 4-bit integers that lie in int32 elements, eight to an element. C:
+// aclnnConvertWeightToINT4Pack, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: Weight int32; WeightInt4Pack int32 int4.
 func ConvertWeightToINT4Pack(st *acl.Stream, p ConvertWeightToINT4PackParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -196,12 +179,12 @@ func (p *ConvertWeightToINT4PackParams) Encode(c *Call) {
 
 // DequantBiasParams are the arguments, in C order.
 type DequantBiasParams struct {
-	X                     *Tensor // 2 dimensions
-	WeightScale           *Tensor // 1 dimension
-	ActivateScaleOptional *Tensor // optional, 1 dimension
-	BiasOptional          *Tensor // optional, 1 dimension
-	OutputDtype           int64   // a dtype: 1 float16, 27 bfloat16
-	Out                   *Tensor // output, 2 dimensions
+	X             *Tensor // 2 dimensions
+	WeightScale   *Tensor // 1 dimension
+	ActivateScale *Tensor // optional, 1 dimension
+	Bias          *Tensor // optional, 1 dimension
+	OutputDtype   DType   // Float16 or BFloat16
+	Out           *Tensor // output, 2 dimensions
 }
 
 var opDequantBias = Operator{
@@ -210,13 +193,9 @@ var opDequantBias = Operator{
 }
 
 // DequantBias turns int32 sums into 16-bit floats: X, with the bias added before or after, times
-// the scales of its column and row.
-//
-// It launches aclnnDequantBias (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X int32; WeightScale float32 bfloat16; ActivateScaleOptional float32;
-// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-nn, quant/dequant_bias/docs
+// the scales of its column and row. C: aclnnDequantBias, CANN 8.1.RC1 only. Not on Ascend910,
+// Ascend310P. The emulator computes: X int32; WeightScale float32 bfloat16; ActivateScale float32;
+// Bias float32 float16 bfloat16 int32; Out float16 bfloat16.
 func DequantBias(st *acl.Stream, p DequantBiasParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -228,27 +207,27 @@ func (p *DequantBiasParams) Operator() *Operator { return &opDequantBias }
 func (p *DequantBiasParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WeightScale)
-	c.Tensor(p.ActivateScaleOptional)
-	c.Tensor(p.BiasOptional)
-	c.Int64(p.OutputDtype)
+	c.Tensor(p.ActivateScale)
+	c.Tensor(p.Bias)
+	c.Int64(int64(p.OutputDtype))
 	c.Tensor(p.Out)
 }
 
 // DequantSituQuantParams are the arguments, in C order.
 type DequantSituQuantParams struct {
-	X                       *Tensor // 2 to 8 dimensions
-	WeightScaleOptional     *Tensor // optional, 1 dimension
-	ActivationScaleOptional *Tensor // optional, 1 dimension
-	BiasOptional            *Tensor // optional, 1 dimension
-	QuantScaleOptional      *Tensor // optional, 1 dimension
-	QuantOffsetOptional     *Tensor // optional, 1 dimension
-	GroupIndexOptional      *Tensor // optional, 1 dimension
-	Beta                    float32
-	LinearBeta              float32
-	ActivateLeft            bool
-	QuantTypeOptional       string  // optional, "static" or "dynamic"
-	YOut                    *Tensor // output, 2 to 8 dimensions
-	YScaleOut               *Tensor // output, 1 to 7 dimensions
+	X               *Tensor // 2 to 8 dimensions
+	WeightScale     *Tensor // optional, 1 dimension
+	ActivationScale *Tensor // optional, 1 dimension
+	Bias            *Tensor // optional, 1 dimension
+	QuantScale      *Tensor // optional, 1 dimension
+	QuantOffset     *Tensor // optional, 1 dimension
+	GroupIndex      *Tensor // optional, 1 dimension
+	Beta            float32
+	LinearBeta      float32
+	ActivateLeft    bool
+	QuantType       QuantMode // optional, QuantStatic or QuantDynamic
+	YOut            *Tensor   // output, 2 to 8 dimensions
+	YScaleOut       *Tensor   // output, 1 to 7 dimensions
 }
 
 var opDequantSituQuant = Operator{
@@ -256,13 +235,10 @@ var opDequantSituQuant = Operator{
 	Slots: "iiiiiii----oo",
 }
 
-// DequantSituQuant dequantises, computes SituGlu, and quantises its result.
-//
-// It launches aclnnDequantSituQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float16 bfloat16 int8 int32; WeightScaleOptional,
-// ActivationScaleOptional, BiasOptional, QuantScaleOptional, QuantOffsetOptional, YScaleOut
-// float32; YOut int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/dequant_situ_quant/docs
+// DequantSituQuant dequantises, computes SituGlu, and quantises its result. C:
+// aclnnDequantSituQuant, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: X float16 bfloat16 int8 int32; WeightScale, ActivationScale, Bias, QuantScale,
+// QuantOffset, YScaleOut float32; YOut int8.
 func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -273,33 +249,33 @@ func (p *DequantSituQuantParams) Operator() *Operator { return &opDequantSituQua
 
 func (p *DequantSituQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.WeightScaleOptional)
-	c.Tensor(p.ActivationScaleOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.Bias)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffset)
+	c.Tensor(p.GroupIndex)
 	c.Float32(p.Beta)
 	c.Float32(p.LinearBeta)
 	c.Bool(p.ActivateLeft)
-	c.OptStr(p.QuantTypeOptional)
+	c.OptStr(string(p.QuantType))
 	c.Tensor(p.YOut)
 	c.Tensor(p.YScaleOut)
 }
 
 // DequantSwigluQuantParams are the arguments, in C order.
 type DequantSwigluQuantParams struct {
-	X                       *Tensor // 2 to 8 dimensions
-	WeightScaleOptional     *Tensor // optional, 1 or 2 dimensions
-	ActivationScaleOptional *Tensor // optional, 1 dimension
-	BiasOptional            *Tensor // optional, 1 dimension
-	QuantScaleOptional      *Tensor // optional, 1 or 2 dimensions
-	QuantOffsetOptional     *Tensor // optional
-	GroupIndexOptional      *Tensor // optional, 1 dimension
-	ActivateLeft            bool
-	QuantModeOptional       string  // optional, "static" or "dynamic"
-	YOut                    *Tensor // output
-	ScaleOut                *Tensor // output
+	X               *Tensor // 2 to 8 dimensions
+	WeightScale     *Tensor // optional, 1 or 2 dimensions
+	ActivationScale *Tensor // optional, 1 dimension
+	Bias            *Tensor // optional, 1 dimension
+	QuantScale      *Tensor // optional, 1 or 2 dimensions
+	QuantOffset     *Tensor // optional
+	GroupIndex      *Tensor // optional, 1 dimension
+	ActivateLeft    bool
+	QuantMode       QuantMode // optional, QuantStatic or QuantDynamic
+	YOut            *Tensor   // output
+	ScaleOut        *Tensor   // output
 }
 
 var opDequantSwigluQuant = Operator{
@@ -307,13 +283,10 @@ var opDequantSwigluQuant = Operator{
 	Slots: "iiiiiii--oo",
 }
 
-// DequantSwigluQuant dequantises, computes SwiGlu, and quantises its result.
-//
-// It launches aclnnDequantSwigluQuant (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
-// QuantScaleOptional, QuantOffsetOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16
-// int32; GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs
+// DequantSwigluQuant dequantises, computes SwiGlu, and quantises its result. C:
+// aclnnDequantSwigluQuant, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// X float16 bfloat16 int32; WeightScale, ActivationScale, QuantScale, QuantOffset, ScaleOut
+// float32; Bias float32 float16 bfloat16 int32; GroupIndex int32 int64; YOut int8.
 func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -324,38 +297,38 @@ func (p *DequantSwigluQuantParams) Operator() *Operator { return &opDequantSwigl
 
 func (p *DequantSwigluQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.WeightScaleOptional)
-	c.Tensor(p.ActivationScaleOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.Bias)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffset)
+	c.Tensor(p.GroupIndex)
 	c.Bool(p.ActivateLeft)
-	c.OptStr(p.QuantModeOptional)
+	c.OptStr(string(p.QuantMode))
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
 }
 
 // DequantSwigluQuantV2Params are the arguments, in C order.
 type DequantSwigluQuantV2Params struct {
-	X                       *Tensor // 2 to 8 dimensions
-	WeightScaleOptional     *Tensor // optional, 1 or 2 dimensions
-	ActivationScaleOptional *Tensor // optional, 1 to 7 dimensions
-	BiasOptional            *Tensor // optional, 1 or 2 dimensions
-	QuantScaleOptional      *Tensor // optional
-	QuantOffsetOptional     *Tensor // optional
-	GroupIndexOptional      *Tensor // optional, 1 or 2 dimensions
-	ActivateLeft            bool
-	QuantModeOptional       string // optional, "static" or "dynamic"
-	DstType                 int64  // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	RoundModeOptional       string // optional
-	ActivateDim             int64
-	SwigluMode              int64 // 0 plain halves, 1 clipped even and odd columns, 2 clipped halves
-	ClampLimit              float64
-	GluAlpha                float64
-	GluBias                 float64
-	YOut                    *Tensor // output, 2 to 8 dimensions
-	ScaleOut                *Tensor // output, 1 to 7 dimensions
+	X               *Tensor // 2 to 8 dimensions
+	WeightScale     *Tensor // optional, 1 or 2 dimensions
+	ActivationScale *Tensor // optional, 1 to 7 dimensions
+	Bias            *Tensor // optional, 1 or 2 dimensions
+	QuantScale      *Tensor // optional
+	QuantOffset     *Tensor // optional
+	GroupIndex      *Tensor // optional, 1 or 2 dimensions
+	ActivateLeft    bool
+	QuantMode       QuantMode // optional, QuantStatic or QuantDynamic
+	DstType         DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	RoundMode       RoundMode // optional
+	ActivateDim     int64
+	SwigluMode      SwigluMode
+	ClampLimit      float64
+	GluAlpha        float64
+	GluBias         float64
+	YOut            *Tensor // output, 2 to 8 dimensions
+	ScaleOut        *Tensor // output, 1 to 7 dimensions
 }
 
 var opDequantSwigluQuantV2 = Operator{
@@ -364,13 +337,9 @@ var opDequantSwigluQuantV2 = Operator{
 }
 
 // DequantSwigluQuantV2 is DequantSwigluQuant with variants of SwiGlu and a choice of the output's
-// dtype.
-//
-// It launches aclnnDequantSwigluQuantV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
-// QuantScaleOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16 int32;
-// GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs
+// dtype. C: aclnnDequantSwigluQuantV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: X float16 bfloat16 int32; WeightScale, ActivationScale, QuantScale, ScaleOut
+// float32; Bias float32 float16 bfloat16 int32; GroupIndex int32 int64; YOut int8.
 func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -381,18 +350,18 @@ func (p *DequantSwigluQuantV2Params) Operator() *Operator { return &opDequantSwi
 
 func (p *DequantSwigluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.WeightScaleOptional)
-	c.Tensor(p.ActivationScaleOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.Bias)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffset)
+	c.Tensor(p.GroupIndex)
 	c.Bool(p.ActivateLeft)
-	c.OptStr(p.QuantModeOptional)
-	c.Int64(p.DstType)
-	c.OptStr(p.RoundModeOptional)
+	c.OptStr(string(p.QuantMode))
+	c.Int64(int64(p.DstType))
+	c.OptStr(string(p.RoundMode))
 	c.Int64(p.ActivateDim)
-	c.Int64(p.SwigluMode)
+	c.Int64(int64(p.SwigluMode))
 	c.Float64(p.ClampLimit)
 	c.Float64(p.GluAlpha)
 	c.Float64(p.GluBias)
@@ -402,14 +371,14 @@ func (p *DequantSwigluQuantV2Params) Encode(c *Call) {
 
 // DynamicBlockQuantParams are the arguments, in C order.
 type DynamicBlockQuantParams struct {
-	X                 *Tensor // 2 to 3 dimensions
-	MinScale          float64
-	RoundModeOptional string // optional
-	DstType           int64  // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	RowBlockSize      int64
-	ColBlockSize      int64
-	YOut              *Tensor // output, 2 to 3 dimensions
-	ScaleOut          *Tensor // output, 2 to 3 dimensions
+	X            *Tensor // 2 to 3 dimensions
+	MinScale     float64
+	RoundMode    RoundMode // optional
+	DstType      DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	RowBlockSize int64
+	ColBlockSize int64
+	YOut         *Tensor // output, 2 to 3 dimensions
+	ScaleOut     *Tensor // output, 2 to 3 dimensions
 }
 
 var opDynamicBlockQuant = Operator{
@@ -417,12 +386,9 @@ var opDynamicBlockQuant = Operator{
 	Slots: "i-----oo",
 }
 
-// DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives.
-//
-// It launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs
+// DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives. C:
+// aclnnDynamicBlockQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// X float32 float16 bfloat16; YOut int8; ScaleOut float32.
 func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -434,8 +400,8 @@ func (p *DynamicBlockQuantParams) Operator() *Operator { return &opDynamicBlockQ
 func (p *DynamicBlockQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Float64(p.MinScale)
-	c.OptStr(p.RoundModeOptional)
-	c.Int64(p.DstType)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Int64(p.RowBlockSize)
 	c.Int64(p.ColBlockSize)
 	c.Tensor(p.YOut)
@@ -444,15 +410,15 @@ func (p *DynamicBlockQuantParams) Encode(c *Call) {
 
 // DynamicBlockQuantV2Params are the arguments, in C order.
 type DynamicBlockQuantV2Params struct {
-	X                 *Tensor // 2 to 3 dimensions
-	MinScale          float64
-	RoundModeOptional string // optional
-	DstType           int64  // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	RowBlockSize      int64
-	ColBlockSize      int64
-	DstTypeMax        float64
-	YOut              *Tensor // output, 2 to 3 dimensions
-	ScaleOut          *Tensor // output, 2 to 3 dimensions
+	X            *Tensor // 2 to 3 dimensions
+	MinScale     float64
+	RoundMode    RoundMode // optional
+	DstType      DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	RowBlockSize int64
+	ColBlockSize int64
+	DstTypeMax   float64
+	YOut         *Tensor // output, 2 to 3 dimensions
+	ScaleOut     *Tensor // output, 2 to 3 dimensions
 }
 
 var opDynamicBlockQuantV2 = Operator{
@@ -460,12 +426,9 @@ var opDynamicBlockQuantV2 = Operator{
 	Slots: "i------oo",
 }
 
-// DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value.
-//
-// It launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow
-// the document.
-// Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs
+// DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value. C:
+// aclnnDynamicBlockQuantV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: X float32 float16 bfloat16; YOut int8; ScaleOut float32.
 func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -477,8 +440,8 @@ func (p *DynamicBlockQuantV2Params) Operator() *Operator { return &opDynamicBloc
 func (p *DynamicBlockQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Float64(p.MinScale)
-	c.OptStr(p.RoundModeOptional)
-	c.Int64(p.DstType)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Int64(p.RowBlockSize)
 	c.Int64(p.ColBlockSize)
 	c.Float64(p.DstTypeMax)
@@ -488,10 +451,10 @@ func (p *DynamicBlockQuantV2Params) Encode(c *Call) {
 
 // DynamicQuantParams are the arguments, in C order.
 type DynamicQuantParams struct {
-	X                    *Tensor // 2 to 8 dimensions
-	SmoothScalesOptional *Tensor // optional, 1 dimension
-	YOut                 *Tensor // output, 2 to 8 dimensions
-	ScaleOut             *Tensor // output, 1 to 7 dimensions
+	X            *Tensor // 2 to 8 dimensions
+	SmoothScales *Tensor // optional, 1 dimension
+	YOut         *Tensor // output, 2 to 8 dimensions
+	ScaleOut     *Tensor // output, 1 to 7 dimensions
 }
 
 var opDynamicQuant = Operator{
@@ -499,12 +462,9 @@ var opDynamicQuant = Operator{
 	Slots: "iioo",
 }
 
-// DynamicQuant quantises each row with a scale of its own, which it gives.
-//
-// It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X float16 bfloat16; YOut int8 int32 int4; ScaleOut float32. Its checks
-// follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
+// DynamicQuant quantises each row with a scale of its own, which it gives. C: aclnnDynamicQuant,
+// CANN since 8.1.RC1. The emulator computes: X float16 bfloat16; YOut int8 int32 int4; ScaleOut
+// float32.
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -515,20 +475,20 @@ func (p *DynamicQuantParams) Operator() *Operator { return &opDynamicQuant }
 
 func (p *DynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.SmoothScales)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
 }
 
 // DynamicQuantV2Params are the arguments, in C order.
 type DynamicQuantV2Params struct {
-	X                    *Tensor
-	SmoothScalesOptional *Tensor // optional, 2 dimensions
-	GroupIndexOptional   *Tensor // optional, 1 dimension
-	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	YOut                 *Tensor // output
-	ScaleOut             *Tensor // output
-	OffsetOut            *Tensor // output
+	X            *Tensor
+	SmoothScales *Tensor // optional, 2 dimensions
+	GroupIndex   *Tensor // optional, 1 dimension
+	DstType      DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	YOut         *Tensor // output
+	ScaleOut     *Tensor // output
+	OffsetOut    *Tensor // output
 }
 
 var opDynamicQuantV2 = Operator{
@@ -537,12 +497,9 @@ var opDynamicQuantV2 = Operator{
 }
 
 // DynamicQuantV2 is DynamicQuant that also gives offsets for asymmetric quantisation; smoothing
-// scales may differ by group.
-//
-// It launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; GroupIndexOptional
-// int32; YOut int8 int32 int4; ScaleOut, OffsetOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs
+// scales may differ by group. C: aclnnDynamicQuantV2, CANN since 8.1.RC1. The emulator computes: X,
+// SmoothScales float32 float16 bfloat16; GroupIndex int32; YOut int8 int32 int4; ScaleOut,
+// OffsetOut float32.
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -553,9 +510,9 @@ func (p *DynamicQuantV2Params) Operator() *Operator { return &opDynamicQuantV2 }
 
 func (p *DynamicQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.SmoothScalesOptional)
-	c.Tensor(p.GroupIndexOptional)
-	c.Int64(p.DstType)
+	c.Tensor(p.SmoothScales)
+	c.Tensor(p.GroupIndex)
+	c.Int64(int64(p.DstType))
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
 	c.Tensor(p.OffsetOut)
@@ -563,15 +520,15 @@ func (p *DynamicQuantV2Params) Encode(c *Call) {
 
 // DynamicQuantV3Params are the arguments, in C order.
 type DynamicQuantV3Params struct {
-	X                    *Tensor // 2 to 8 dimensions
-	SmoothScalesOptional *Tensor // optional, 1 or 2 dimensions
-	GroupIndexOptional   *Tensor // optional, 1 dimension
-	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	IsSymmetrical        bool
-	QuantMode            string  // "pertoken", "pertensor" or "perchannel"
-	YOut                 *Tensor // output, 2 to 8 dimensions
-	ScaleOut             *Tensor // output, 1 to 7 dimensions
-	OffsetOut            *Tensor // output, 1 to 7 dimensions
+	X             *Tensor // 2 to 8 dimensions
+	SmoothScales  *Tensor // optional, 1 or 2 dimensions
+	GroupIndex    *Tensor // optional, 1 dimension
+	DstType       DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	IsSymmetrical bool
+	QuantMode     QuantMode // QuantPerToken, QuantPerTensor or QuantPerChannel
+	YOut          *Tensor   // output, 2 to 8 dimensions
+	ScaleOut      *Tensor   // output, 1 to 7 dimensions
+	OffsetOut     *Tensor   // output, 1 to 7 dimensions
 }
 
 var opDynamicQuantV3 = Operator{
@@ -580,13 +537,9 @@ var opDynamicQuantV3 = Operator{
 }
 
 // DynamicQuantV3 is DynamicQuantV2 with a choice of symmetry and of one scale for each row, column
-// or tensor.
-//
-// It launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
-// int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut float32. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
+// or tensor. C: aclnnDynamicQuantV3, CANN since 2026-08. The emulator computes: X, SmoothScales
+// float16 bfloat16; GroupIndex int32; YOut int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn;
+// ScaleOut, OffsetOut float32.
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -597,11 +550,11 @@ func (p *DynamicQuantV3Params) Operator() *Operator { return &opDynamicQuantV3 }
 
 func (p *DynamicQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.SmoothScalesOptional)
-	c.Tensor(p.GroupIndexOptional)
-	c.Int64(p.DstType)
+	c.Tensor(p.SmoothScales)
+	c.Tensor(p.GroupIndex)
+	c.Int64(int64(p.DstType))
 	c.Bool(p.IsSymmetrical)
-	c.Str(p.QuantMode)
+	c.Str(string(p.QuantMode))
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
 	c.Tensor(p.OffsetOut)
@@ -609,16 +562,16 @@ func (p *DynamicQuantV3Params) Encode(c *Call) {
 
 // DynamicQuantV4Params are the arguments, in C order.
 type DynamicQuantV4Params struct {
-	X                    *Tensor // 2 to 8 dimensions
-	SmoothScalesOptional *Tensor // optional, 1 or 2 dimensions
-	GroupIndexOptional   *Tensor // optional, 1 dimension
-	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	IsSymmetrical        bool
-	QuantMode            string // "pertoken", "pertensor" or "perchannel"
-	DstTypeMax           float32
-	YOut                 *Tensor // output, 2 to 8 dimensions
-	ScaleOut             *Tensor // output, 1 to 7 dimensions
-	OffsetOut            *Tensor // output, 1 to 7 dimensions
+	X             *Tensor // 2 to 8 dimensions
+	SmoothScales  *Tensor // optional, 1 or 2 dimensions
+	GroupIndex    *Tensor // optional, 1 dimension
+	DstType       DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	IsSymmetrical bool
+	QuantMode     QuantMode // QuantPerToken, QuantPerTensor or QuantPerChannel
+	DstTypeMax    float32
+	YOut          *Tensor // output, 2 to 8 dimensions
+	ScaleOut      *Tensor // output, 1 to 7 dimensions
+	OffsetOut     *Tensor // output, 1 to 7 dimensions
 }
 
 var opDynamicQuantV4 = Operator{
@@ -626,13 +579,10 @@ var opDynamicQuantV4 = Operator{
 	Slots: "iii----ooo",
 }
 
-// DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value.
-//
-// It launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
-// int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut float32. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
+// DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value. C:
+// aclnnDynamicQuantV4, CANN since 2026-08. The emulator computes: X, SmoothScales float16 bfloat16;
+// GroupIndex int32; YOut int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut
+// float32.
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -643,11 +593,11 @@ func (p *DynamicQuantV4Params) Operator() *Operator { return &opDynamicQuantV4 }
 
 func (p *DynamicQuantV4Params) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.SmoothScalesOptional)
-	c.Tensor(p.GroupIndexOptional)
-	c.Int64(p.DstType)
+	c.Tensor(p.SmoothScales)
+	c.Tensor(p.GroupIndex)
+	c.Int64(int64(p.DstType))
 	c.Bool(p.IsSymmetrical)
-	c.Str(p.QuantMode)
+	c.Str(string(p.QuantMode))
 	c.Float32(p.DstTypeMax)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
@@ -672,12 +622,9 @@ var opFakeQuantPerChannelAffineCachemask = Operator{
 }
 
 // FakeQuantPerChannelAffineCachemask quantises and dequantises with a scale for each channel, and
-// marks the elements within range.
-//
-// It launches aclnnFakeQuantPerChannelAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Scale, Out float32 float16; ZeroPoint float32 float16 int32; Mask
-// bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs
+// marks the elements within range. C: aclnnFakeQuantPerChannelAffineCachemask, CANN since 8.1.RC1.
+// Not on Ascend910, Ascend310P. The emulator computes: Self, Scale, Out float32 float16; ZeroPoint
+// float32 float16 int32; Mask bool.
 func FakeQuantPerChannelAffineCachemask(st *acl.Stream, p FakeQuantPerChannelAffineCachemaskParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -717,11 +664,8 @@ var opFakeQuantPerTensorAffineCachemask = Operator{
 }
 
 // FakeQuantPerTensorAffineCachemask quantises and dequantises with one scale, and marks the
-// elements within range.
-//
-// It launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16; Mask bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs
+// elements within range. C: aclnnFakeQuantPerTensorAffineCachemask, CANN since 8.1.RC1. Not on
+// Ascend910, Ascend310P. The emulator computes: Self, Out float32 float16; Mask bool.
 func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffineCachemaskParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -758,12 +702,9 @@ var opFlatQuant = Operator{
 	Slots: "iii-oo",
 }
 
-// FlatQuant multiplies matrices from left and right and quantises the result.
-//
-// It launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
-// float32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/flat_quant/docs
+// FlatQuant multiplies matrices from left and right and quantises the result. C: aclnnFlatQuant,
+// CANN since 8.1.RC1. The emulator computes: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out
+// int32; QuantScale float32.
 func FlatQuant(st *acl.Stream, p FlatQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -797,12 +738,9 @@ var opFlatQuantV2 = Operator{
 	Slots: "iii--oo",
 }
 
-// FlatQuantV2 is FlatQuant with a choice of the greatest quantised value.
-//
-// It launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
-// float32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/flat_quant/docs
+// FlatQuantV2 is FlatQuant with a choice of the greatest quantised value. C: aclnnFlatQuantV2, CANN
+// since 2026-08. The emulator computes: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32;
+// QuantScale float32.
 func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -823,15 +761,15 @@ func (p *FlatQuantV2Params) Encode(c *Call) {
 
 // FlatQuantV3Params are the arguments, in C order.
 type FlatQuantV3Params struct {
-	X                 *Tensor // 3 dimensions
-	KroneckerP1       *Tensor // 2 dimensions
-	KroneckerP2       *Tensor // 2 dimensions
-	GroupListOptional *Tensor // optional, 1 to 2 dimensions
-	ClipRatio         float64
-	DstTypeMax        float64
-	GroupListType     int64   // GroupListCumsum, GroupListCount or GroupListSparse
-	Out               *Tensor // output, 3 or 2 dimensions
-	QuantScale        *Tensor // output, 1 or 3 dimensions
+	X             *Tensor // 3 dimensions
+	KroneckerP1   *Tensor // 2 dimensions
+	KroneckerP2   *Tensor // 2 dimensions
+	GroupList     *Tensor // optional, 1 to 2 dimensions
+	ClipRatio     float64
+	DstTypeMax    float64
+	GroupListType GroupListType // GroupListCumsum, GroupListCount or GroupListSparse
+	Out           *Tensor       // output, 3 or 2 dimensions
+	QuantScale    *Tensor       // output, 1 or 3 dimensions
 }
 
 var opFlatQuantV3 = Operator{
@@ -839,12 +777,9 @@ var opFlatQuantV3 = Operator{
 	Slots: "iiii---oo",
 }
 
-// FlatQuantV3 is FlatQuantV2 for groups of matrices.
-//
-// It launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; GroupListOptional int64; Out
-// int32; QuantScale float32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/flat_quant/docs
+// FlatQuantV3 is FlatQuantV2 for groups of matrices. C: aclnnFlatQuantV3, CANN since 2026-08. The
+// emulator computes: X, KroneckerP1, KroneckerP2 float16 bfloat16; GroupList int64; Out int32;
+// QuantScale float32.
 func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -857,25 +792,25 @@ func (p *FlatQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.KroneckerP1)
 	c.Tensor(p.KroneckerP2)
-	c.Tensor(p.GroupListOptional)
+	c.Tensor(p.GroupList)
 	c.Float64(p.ClipRatio)
 	c.Float64(p.DstTypeMax)
-	c.Int64(p.GroupListType)
+	c.Int64(int64(p.GroupListType))
 	c.Tensor(p.Out)
 	c.Tensor(p.QuantScale)
 }
 
 // GeluQuantParams are the arguments, in C order.
 type GeluQuantParams struct {
-	Self                *Tensor // 1 to 8 dimensions
-	InputScaleOptional  *Tensor // optional, 1 dimension
-	InputOffsetOptional *Tensor // optional
-	Approximate         string  // "none" for erf, or "tanh"
-	QuantMode           string  // "static" or "dynamic"
-	RoundMode           string
-	DstType             int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	Y                   *Tensor // output, 1 to 8 dimensions
-	OutScaleOptional    *Tensor // optional output, 1 to 7 dimensions
+	Self        *Tensor // 1 to 8 dimensions
+	InputScale  *Tensor // optional, 1 dimension
+	InputOffset *Tensor // optional
+	Approximate GeluApproximationName
+	QuantMode   QuantMode // QuantStatic or QuantDynamic
+	RoundMode   RoundMode
+	DstType     DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	Y           *Tensor // output, 1 to 8 dimensions
+	OutScale    *Tensor // optional output, 1 to 7 dimensions
 }
 
 var opGeluQuant = Operator{
@@ -883,13 +818,10 @@ var opGeluQuant = Operator{
 	Slots: "iii----oo",
 }
 
-// GeluQuant computes Gelu and quantises its result, with scales given or found.
-//
-// It launches aclnnGeluQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, InputScaleOptional, InputOffsetOptional float32 float16 bfloat16; Y
-// int8 hifloat8 float8_e5m2 float8_e4m3fn; OutScaleOptional float32. Its checks follow CANN's
-// source, 9 of them in part.
-// Vendor's page: hicann/ops-nn, activation/gelu_quant/docs
+// GeluQuant computes Gelu and quantises its result, with scales given or found. C: aclnnGeluQuant,
+// CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Self, InputScale,
+// InputOffset float32 float16 bfloat16; Y int8 hifloat8 float8_e5m2 float8_e4m3fn; OutScale
+// float32.
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -900,24 +832,24 @@ func (p *GeluQuantParams) Operator() *Operator { return &opGeluQuant }
 
 func (p *GeluQuantParams) Encode(c *Call) {
 	c.Tensor(p.Self)
-	c.Tensor(p.InputScaleOptional)
-	c.Tensor(p.InputOffsetOptional)
-	c.Str(p.Approximate)
-	c.Str(p.QuantMode)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
+	c.Tensor(p.InputScale)
+	c.Tensor(p.InputOffset)
+	c.Str(string(p.Approximate))
+	c.Str(string(p.QuantMode))
+	c.Str(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Tensor(p.Y)
-	c.Tensor(p.OutScaleOptional)
+	c.Tensor(p.OutScale)
 }
 
 // GroupQuantParams are the arguments, in C order.
 type GroupQuantParams struct {
-	X              *Tensor // 2 dimensions
-	Scale          *Tensor // 2 dimensions
-	GroupIndex     *Tensor // 1 dimension
-	OffsetOptional *Tensor // optional, 1 dimension
-	DstType        int32   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	Y              *Tensor // output, 2 dimensions
+	X          *Tensor // 2 dimensions
+	Scale      *Tensor // 2 dimensions
+	GroupIndex *Tensor // 1 dimension
+	Offset     *Tensor // optional, 1 dimension
+	DstType    DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	Y          *Tensor // output, 2 dimensions
 }
 
 var opGroupQuant = Operator{
@@ -925,12 +857,9 @@ var opGroupQuant = Operator{
 	Slots: "iiii-o",
 }
 
-// GroupQuant quantises the rows of each group with its scales.
-//
-// It launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X, Scale, OffsetOptional float32 float16 bfloat16; GroupIndex int32 int64;
-// Y int8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/group_quant/docs
+// GroupQuant quantises the rows of each group with its scales. C: aclnnGroupQuant, CANN since
+// 8.1.RC1. The emulator computes: X, Scale, Offset float32 float16 bfloat16; GroupIndex int32
+// int64; Y int8.
 func GroupQuant(st *acl.Stream, p GroupQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -943,7 +872,7 @@ func (p *GroupQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
 	c.Tensor(p.GroupIndex)
-	c.Tensor(p.OffsetOptional)
+	c.Tensor(p.Offset)
 	c.Int64(int64(p.DstType))
 	c.Tensor(p.Y)
 }
@@ -952,8 +881,8 @@ func (p *GroupQuantParams) Encode(c *Call) {
 type GroupedDynamicMxQuantParams struct {
 	X          *Tensor // 2 dimensions
 	GroupIndex *Tensor // 1 dimension
-	RoundMode  string
-	DstType    int64 // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	RoundMode  RoundMode
+	DstType    DType // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
 	Blocksize  int64
 	Y          *Tensor // output, 2 dimensions
 	Mxscale    *Tensor // output, 3 dimensions
@@ -964,12 +893,10 @@ var opGroupedDynamicMxQuant = Operator{
 	Slots: "ii---oo",
 }
 
-// GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent.
-//
-// It launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs
+// GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent. C:
+// aclnnGroupedDynamicMxQuant, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes it; its element types were not tested: only the Ascend950 has
+// it.
 func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -981,8 +908,8 @@ func (p *GroupedDynamicMxQuantParams) Operator() *Operator { return &opGroupedDy
 func (p *GroupedDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.GroupIndex)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
+	c.Str(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Int64(p.Blocksize)
 	c.Tensor(p.Y)
 	c.Tensor(p.Mxscale)
@@ -992,8 +919,8 @@ func (p *GroupedDynamicMxQuantParams) Encode(c *Call) {
 type GroupedDynamicMxQuantV2Params struct {
 	X          *Tensor // 2 dimensions
 	GroupIndex *Tensor // 1 dimension
-	RoundMode  string
-	DstType    int64 // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	RoundMode  RoundMode
+	DstType    DType // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
 	Blocksize  int64
 	ScaleAlg   int64
 	DstTypeMax float64
@@ -1007,12 +934,9 @@ var opGroupedDynamicMxQuantV2 = Operator{
 }
 
 // GroupedDynamicMxQuantV2 is GroupedDynamicMxQuant for 4-bit floats too, with a choice of how
-// exponents are found.
-//
-// It launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs
+// exponents are found. C: aclnnGroupedDynamicMxQuantV2, CANN since 2026-08. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its element types were not
+// tested: only the Ascend950 has it.
 func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1024,8 +948,8 @@ func (p *GroupedDynamicMxQuantV2Params) Operator() *Operator { return &opGrouped
 func (p *GroupedDynamicMxQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.GroupIndex)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
+	c.Str(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Int64(p.Blocksize)
 	c.Int64(p.ScaleAlg)
 	c.Float64(p.DstTypeMax)
@@ -1038,8 +962,8 @@ type GroupedQuantMaxParams struct {
 	X         *Tensor // 2 to 8 dimensions
 	Scale     *Tensor // 1 dimension
 	GroupList *Tensor // 1 dimension
-	RoundMode string
-	DstType   int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	RoundMode RoundMode
+	DstType   DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
 	Y         *Tensor // output, 2 to 8 dimensions
 	Amax      *Tensor // output, 1 dimension
 }
@@ -1050,12 +974,9 @@ var opGroupedQuantMax = Operator{
 }
 
 // GroupedQuantMax quantises the rows of each group with its scale and gives its greatest absolute
-// value.
-//
-// It launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Amax float32 float16 bfloat16; Scale float32; GroupList int64; Y
-// hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, quant/grouped_quant_max/docs
+// value. C: aclnnGroupedQuantMax, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes: X, Amax float32 float16 bfloat16; Scale float32; GroupList
+// int64; Y hifloat8 float8_e5m2 float8_e4m3fn.
 func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1068,8 +989,8 @@ func (p *GroupedQuantMaxParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
 	c.Tensor(p.GroupList)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
+	c.Str(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Tensor(p.Y)
 	c.Tensor(p.Amax)
 }
@@ -1078,8 +999,8 @@ func (p *GroupedQuantMaxParams) Encode(c *Call) {
 type QuantMaxParams struct {
 	X         *Tensor // 1 to 8 dimensions
 	Scale     *Tensor // 1 dimension
-	RoundMode string
-	DstType   int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	RoundMode RoundMode
+	DstType   DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
 	Y         *Tensor // output, 1 to 8 dimensions
 	Amax      *Tensor // output, 1 dimension
 }
@@ -1089,12 +1010,9 @@ var opQuantMax = Operator{
 	Slots: "ii--oo",
 }
 
-// QuantMax quantises with one scale and gives the greatest absolute value.
-//
-// It launches aclnnQuantMax (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Amax float32 float16 bfloat16; Scale float32; Y hifloat8 float8_e5m2
-// float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, quant/quant_max/docs
+// QuantMax quantises with one scale and gives the greatest absolute value. C: aclnnQuantMax, CANN
+// since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X,
+// Amax float32 float16 bfloat16; Scale float32; Y hifloat8 float8_e5m2 float8_e4m3fn.
 func QuantMax(st *acl.Stream, p QuantMaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1106,8 +1024,8 @@ func (p *QuantMaxParams) Operator() *Operator { return &opQuantMax }
 func (p *QuantMaxParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
+	c.Str(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
 	c.Tensor(p.Y)
 	c.Tensor(p.Amax)
 }
@@ -1128,12 +1046,8 @@ var opQuantize = Operator{
 }
 
 // Quantize quantises: X / scale + zero point, rounded, with one scale or one for each slice along
-// Axis.
-//
-// It launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: X float32 float16 bfloat16; Scales float32 float16; ZeroPoints, Out int8
-// int32 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/quantize/docs
+// Axis. C: aclnnQuantize, CANN since 8.1.RC1. The emulator computes: X float32 float16 bfloat16;
+// Scales float32 float16; ZeroPoints, Out int8 int32 uint8.
 func Quantize(st *acl.Stream, p QuantizeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1157,7 +1071,7 @@ type RotateQuantParams struct {
 	Rotation   *Tensor // 2 or 3 dimensions
 	Alpha      *Tensor // 1 dimension
 	Axis       int64
-	RoundMode  string
+	RoundMode  RoundMode
 	ScaleAlg   int64
 	DstTypeMax float64
 	Trans      bool
@@ -1171,12 +1085,8 @@ var opRotateQuant = Operator{
 }
 
 // RotateQuant multiplies by a rotation, limits the result and quantises it with scales that it
-// gives.
-//
-// It launches aclnnRotateQuant (libopapi, CANN 2026-08) on st.
-// The emulator verified: X, Rotation float16 bfloat16; YOut int8 int32; ScaleOut float32. Its
-// checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/rotate_quant/docs
+// gives. C: aclnnRotateQuant, CANN since 2026-08. The emulator computes: X, Rotation float16
+// bfloat16; YOut int8 int32; ScaleOut float32.
 func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1190,7 +1100,7 @@ func (p *RotateQuantParams) Encode(c *Call) {
 	c.Tensor(p.Rotation)
 	c.Tensor(p.Alpha)
 	c.Int64(p.Axis)
-	c.Str(p.RoundMode)
+	c.Str(string(p.RoundMode))
 	c.Int64(p.ScaleAlg)
 	c.Float64(p.DstTypeMax)
 	c.Bool(p.Trans)
@@ -1200,14 +1110,14 @@ func (p *RotateQuantParams) Encode(c *Call) {
 
 // SwiGluQuantParams are the arguments, in C order.
 type SwiGluQuantParams struct {
-	X                    *Tensor
-	SmoothScalesOptional *Tensor // optional
-	OffsetsOptional      *Tensor // optional
-	GroupIndexOptional   *Tensor // optional
-	ActivateLeft         bool
-	QuantModeOptional    string  // optional, "static" or "dynamic"
-	YOut                 *Tensor // output
-	ScaleOut             *Tensor // output
+	X            *Tensor
+	SmoothScales *Tensor // optional
+	Offsets      *Tensor // optional
+	GroupIndex   *Tensor // optional
+	ActivateLeft bool
+	QuantMode    QuantMode // optional, QuantStatic or QuantDynamic
+	YOut         *Tensor   // output
+	ScaleOut     *Tensor   // output
 }
 
 var opSwiGluQuant = Operator{
@@ -1215,12 +1125,9 @@ var opSwiGluQuant = Operator{
 	Slots: "iiii--oo",
 }
 
-// SwiGluQuant computes SwiGlu and quantises its result, with smoothing scales by group.
-//
-// It launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
-// ScaleOut float32; GroupIndexOptional int32; YOut int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs
+// SwiGluQuant computes SwiGlu and quantises its result, with smoothing scales by group. C:
+// aclnnSwiGluQuant, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X
+// float32 float16 bfloat16; SmoothScales, Offsets, ScaleOut float32; GroupIndex int32; YOut int8.
 func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1231,27 +1138,27 @@ func (p *SwiGluQuantParams) Operator() *Operator { return &opSwiGluQuant }
 
 func (p *SwiGluQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.SmoothScalesOptional)
-	c.Tensor(p.OffsetsOptional)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.SmoothScales)
+	c.Tensor(p.Offsets)
+	c.Tensor(p.GroupIndex)
 	c.Bool(p.ActivateLeft)
-	c.OptStr(p.QuantModeOptional)
+	c.OptStr(string(p.QuantMode))
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
 }
 
 // SwiGluQuantV2Params are the arguments, in C order.
 type SwiGluQuantV2Params struct {
-	X                    *Tensor
-	SmoothScalesOptional *Tensor // optional
-	OffsetsOptional      *Tensor // optional
-	GroupIndexOptional   *Tensor // optional
-	ActivateLeft         bool
-	QuantModeOptional    string  // optional, "static" or "dynamic"
-	GroupListType        int64   // GroupListCumsum or GroupListCount
-	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	YOut                 *Tensor // output
-	ScaleOut             *Tensor // output
+	X             *Tensor
+	SmoothScales  *Tensor // optional
+	Offsets       *Tensor // optional
+	GroupIndex    *Tensor // optional
+	ActivateLeft  bool
+	QuantMode     QuantMode     // optional, QuantStatic or QuantDynamic
+	GroupListType GroupListType // GroupListCumsum or GroupListCount
+	DstType       DType         // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	YOut          *Tensor       // output
+	ScaleOut      *Tensor       // output
 }
 
 var opSwiGluQuantV2 = Operator{
@@ -1259,12 +1166,10 @@ var opSwiGluQuantV2 = Operator{
 	Slots: "iiii----oo",
 }
 
-// SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes.
-//
-// It launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
-// ScaleOut float32; GroupIndexOptional int32; YOut int8 int4. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs
+// SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes. C:
+// aclnnSwiGluQuantV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X
+// float32 float16 bfloat16; SmoothScales, Offsets, ScaleOut float32; GroupIndex int32; YOut int8
+// int4.
 func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1275,33 +1180,33 @@ func (p *SwiGluQuantV2Params) Operator() *Operator { return &opSwiGluQuantV2 }
 
 func (p *SwiGluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.SmoothScalesOptional)
-	c.Tensor(p.OffsetsOptional)
-	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.SmoothScales)
+	c.Tensor(p.Offsets)
+	c.Tensor(p.GroupIndex)
 	c.Bool(p.ActivateLeft)
-	c.OptStr(p.QuantModeOptional)
-	c.Int64(p.GroupListType)
-	c.Int64(p.DstType)
+	c.OptStr(string(p.QuantMode))
+	c.Int64(int64(p.GroupListType))
+	c.Int64(int64(p.DstType))
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
 }
 
 // SwigluGroupQuantParams are the arguments, in C order.
 type SwigluGroupQuantParams struct {
-	X                  *Tensor // 2 to 8 dimensions
-	WeightOptional     *Tensor // optional, 1 to 8 dimensions
-	GroupIndexOptional *Tensor // optional, 1 dimension
-	ScaleOptional      *Tensor // optional, 1 dimension
-	DstType            int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
-	QuantMode          int64
-	BlockSize          int64
-	RoundScale         bool
-	ClampLimit         float64
-	DstTypeMax         float64
-	OutputOrigin       bool
-	YOut               *Tensor // output, 2 to 8 dimensions
-	YScaleOut          *Tensor // output, 1 to 8 dimensions
-	YOriginOut         *Tensor // output, 2 to 8 dimensions
+	X            *Tensor // 2 to 8 dimensions
+	Weight       *Tensor // optional, 1 to 8 dimensions
+	GroupIndex   *Tensor // optional, 1 dimension
+	Scale        *Tensor // optional, 1 dimension
+	DstType      DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	QuantMode    int64
+	BlockSize    int64
+	RoundScale   bool
+	ClampLimit   float64
+	DstTypeMax   float64
+	OutputOrigin bool
+	YOut         *Tensor // output, 2 to 8 dimensions
+	YScaleOut    *Tensor // output, 1 to 8 dimensions
+	YOriginOut   *Tensor // output, 2 to 8 dimensions
 }
 
 var opSwigluGroupQuant = Operator{
@@ -1310,12 +1215,9 @@ var opSwigluGroupQuant = Operator{
 }
 
 // SwigluGroupQuant computes SwigluGroup and quantises its result by blocks or with the scales
-// given.
-//
-// It launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs
+// given. C: aclnnSwigluGroupQuant, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes it; its element types were not tested: only the Ascend950 has
+// it.
 func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1326,10 +1228,10 @@ func (p *SwigluGroupQuantParams) Operator() *Operator { return &opSwigluGroupQua
 
 func (p *SwigluGroupQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.GroupIndexOptional)
-	c.Tensor(p.ScaleOptional)
-	c.Int64(p.DstType)
+	c.Tensor(p.Weight)
+	c.Tensor(p.GroupIndex)
+	c.Tensor(p.Scale)
+	c.Int64(int64(p.DstType))
 	c.Int64(p.QuantMode)
 	c.Int64(p.BlockSize)
 	c.Bool(p.RoundScale)
@@ -1370,11 +1272,9 @@ var opSwinTransformerLnQkvQuant = Operator{
 }
 
 // SwinTransformerLnQkvQuant normalises rows, divides an image into windows, and computes their
-// query, key and value with int8 products.
-//
-// It launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) on st.
-// The emulator does not implement it: no public source, only a document, and not written yet.
-// Vendor's page: mirror-cann/ops-transformer, ffn/swin_transformer_ln_qkv_quant/docs
+// query, key and value with int8 products. C: aclnnSwinTransformerLnQkvQuant, CANN 8.1.RC1 only.
+// Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator does not implement it: no
+// public source, only a document, and not written yet.
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1418,11 +1318,8 @@ var opTransQuantParamV2 = Operator{
 }
 
 // TransQuantParamV2 packs float32 scales and offsets into the 64-bit words that quantised products
-// take.
-//
-// It launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Scale, Offset float32; Out int64 uint64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs
+// take. C: aclnnTransQuantParamV2, CANN since 8.1.RC1. Not on Ascend910. The emulator computes:
+// Scale, Offset float32; Out int64 uint64.
 func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1450,11 +1347,8 @@ var opTransQuantParamV3 = Operator{
 	Slots: "ii-o",
 }
 
-// TransQuantParamV3 is TransQuantParamV2 with a choice of rounding.
-//
-// It launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Scale float32; Out int64 uint64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs
+// TransQuantParamV3 is TransQuantParamV2 with a choice of rounding. C: aclnnTransQuantParamV3, CANN
+// since 2026-08. Not on Ascend910. The emulator computes: Scale float32; Out int64 uint64.
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1472,17 +1366,17 @@ func (p *TransQuantParamV3Params) Encode(c *Call) {
 
 // WeightQuantPreprocessParams are the arguments, in C order.
 type WeightQuantPreprocessParams struct {
-	Weight                  *Tensor // 2 to 3 dimensions
-	WeightScale             *Tensor // 3 to 4 dimensions
-	WeightOffsetOptional    *Tensor // optional, 1 to 2 dimensions
-	BiasOptional            *Tensor // optional, 1 to 2 dimensions
-	XDtype                  DType
-	XScaleDtype             DType
-	KGroupSize              int64
-	OutWeight               *Tensor // output, 2 to 5 dimensions
-	OutWeightScale          *Tensor // output, 3 to 4 dimensions
-	OutWeightOffsetOptional *Tensor // optional output, 1 to 2 dimensions
-	OutBiasOptional         *Tensor // optional output, 1 to 2 dimensions
+	Weight          *Tensor // 2 to 3 dimensions
+	WeightScale     *Tensor // 3 to 4 dimensions
+	WeightOffset    *Tensor // optional, 1 to 2 dimensions
+	Bias            *Tensor // optional, 1 to 2 dimensions
+	XDtype          DType
+	XScaleDtype     DType
+	KGroupSize      int64
+	OutWeight       *Tensor // output, 2 to 5 dimensions
+	OutWeightScale  *Tensor // output, 3 to 4 dimensions
+	OutWeightOffset *Tensor // optional output, 1 to 2 dimensions
+	OutBias         *Tensor // optional output, 1 to 2 dimensions
 }
 
 var opWeightQuantPreprocess = Operator{
@@ -1491,11 +1385,9 @@ var opWeightQuantPreprocess = Operator{
 }
 
 // WeightQuantPreprocess rewrites a quantised weight and its scales into the layout that products
-// take.
-//
-// It launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-math, conversion/weight_quant_preprocess/docs
+// take. C: aclnnWeightQuantPreprocess, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1507,13 +1399,13 @@ func (p *WeightQuantPreprocessParams) Operator() *Operator { return &opWeightQua
 func (p *WeightQuantPreprocessParams) Encode(c *Call) {
 	c.Tensor(p.Weight)
 	c.Tensor(p.WeightScale)
-	c.Tensor(p.WeightOffsetOptional)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.WeightOffset)
+	c.Tensor(p.Bias)
 	c.Int64(int64(p.XDtype))
 	c.Int64(int64(p.XScaleDtype))
 	c.Int64(p.KGroupSize)
 	c.Tensor(p.OutWeight)
 	c.Tensor(p.OutWeightScale)
-	c.Tensor(p.OutWeightOffsetOptional)
-	c.Tensor(p.OutBiasOptional)
+	c.Tensor(p.OutWeightOffset)
+	c.Tensor(p.OutBias)
 }

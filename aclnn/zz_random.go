@@ -20,12 +20,8 @@ var opApplyTopKTopP = Operator{
 }
 
 // ApplyTopKTopP sets logits outside of the K most likely and of the probability mass P to negative
-// infinity.
-//
-// It launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) on st.
-// The emulator verified: Logits, P, Out float32 float16 bfloat16; K int32. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-nn, index/apply_top_k_top_p_with_sorted/docs
+// infinity. C: aclnnApplyTopKTopP, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: Logits, P, Out float32 float16 bfloat16; K int32.
 func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -55,12 +51,9 @@ var opBernoulli = Operator{
 	Slots: "ih--o",
 }
 
-// Bernoulli draws ones with probability Prob and zeros otherwise.
-//
-// It launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
-// Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
+// Bernoulli draws ones with probability Prob and zeros otherwise. C: aclnnBernoulli, CANN since
+// 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 func Bernoulli(st *acl.Stream, p BernoulliParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -91,12 +84,9 @@ var opBernoulliTensor = Operator{
 	Slots: "ii--o",
 }
 
-// BernoulliTensor draws ones with the probabilities that a tensor gives and zeros otherwise.
-//
-// It launches aclnnBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Prob float32 float16 bfloat16 float64; Out float32 float16 bfloat16
-// float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
+// BernoulliTensor draws ones with the probabilities that a tensor gives and zeros otherwise. C:
+// aclnnBernoulliTensor, CANN since 8.1.RC1. The emulator computes: Prob float32 float16 bfloat16
+// float64; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func BernoulliTensor(st *acl.Stream, p BernoulliTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -130,12 +120,8 @@ var opDropout = Operator{
 }
 
 // Dropout sets elements to zero with probability P, divides the others by 1 − P, and gives the mask
-// as bits.
-//
-// It launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, Out float32 float16 bfloat16; MaskOut uint8. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
+// as bits. C: aclnnDropout, CANN since 8.1.RC1. Not on Ascend950. The emulator computes: Input, Out
+// float32 float16 bfloat16; MaskOut uint8.
 func Dropout(st *acl.Stream, p DropoutParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -167,12 +153,8 @@ var opDropoutBackward = Operator{
 	Slots: "ii-o",
 }
 
-// DropoutBackward computes the gradient of Dropout from its mask of bits.
-//
-// It launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16; Mask uint8. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs
+// DropoutBackward computes the gradient of Dropout from its mask of bits. C: aclnnDropoutBackward,
+// CANN since 8.1.RC1. The emulator computes: GradOutput, Out float32 float16 bfloat16; Mask uint8.
 func DropoutBackward(st *acl.Stream, p DropoutBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -202,11 +184,8 @@ var opDropoutDoMask = Operator{
 }
 
 // DropoutDoMask applies a mask of bits: sets elements to zero and divides the others by 1 − Prob.
-//
-// It launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Mask uint8. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs
+// C: aclnnDropoutDoMask, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16; Mask uint8.
 func DropoutDoMask(st *acl.Stream, p DropoutDoMaskParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -236,11 +215,8 @@ var opDropoutGenMask = Operator{
 	Slots: "h---o",
 }
 
-// DropoutGenMask draws a mask of bits that are zero with probability Prob.
-//
-// It launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
+// DropoutGenMask draws a mask of bits that are zero with probability Prob. C: aclnnDropoutGenMask,
+// CANN since 8.1.RC1. The emulator computes: Out uint8.
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -272,11 +248,8 @@ var opDropoutGenMaskV2 = Operator{
 	Slots: "h----o",
 }
 
-// DropoutGenMaskV2 draws a mask of bits that are zero with probability Prob.
-//
-// It launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
+// DropoutGenMaskV2 draws a mask of bits that are zero with probability Prob. C:
+// aclnnDropoutGenMaskV2, CANN since 8.1.RC1. The emulator computes: Out uint8.
 func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -311,12 +284,8 @@ var opDropoutGenMaskV2Tensor = Operator{
 }
 
 // DropoutGenMaskV2Tensor draws a mask of bits that are zero with probability Prob, with the seed in
-// a tensor.
-//
-// It launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) on st.
-// The emulator verified: SeedTensor, OffsetTensor int64 uint64; Out uint8. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
+// a tensor. C: aclnnDropoutGenMaskV2Tensor, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: SeedTensor, OffsetTensor int64 uint64; Out uint8.
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -337,13 +306,13 @@ func (p *DropoutGenMaskV2TensorParams) Encode(c *Call) {
 
 // DropoutV3Params are the arguments, in C order.
 type DropoutV3Params struct {
-	Input              *Tensor // 0 to 8 dimensions
-	OptionalNoiseShape *Tensor // optional, 0 dimensions
-	P                  float64
-	Seed               int64   // seed of the random numbers
-	Offset             int64   // position in the random sequence, a multiple of 4
-	Out                *Tensor // output, 0 to 8 dimensions
-	MaskOut            *Tensor // output, 1 dimension
+	Input      *Tensor // 0 to 8 dimensions
+	NoiseShape *Tensor // optional, 0 dimensions
+	P          float64
+	Seed       int64   // seed of the random numbers
+	Offset     int64   // position in the random sequence, a multiple of 4
+	Out        *Tensor // output, 0 to 8 dimensions
+	MaskOut    *Tensor // output, 1 dimension
 }
 
 var opDropoutV3 = Operator{
@@ -352,12 +321,8 @@ var opDropoutV3 = Operator{
 }
 
 // DropoutV3 sets elements to zero with probability P, divides the others by 1 − P, and gives the
-// mask as bits.
-//
-// It launches aclnnDropoutV3 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16; MaskOut uint8. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, random/drop_out_v3/docs
+// mask as bits. C: aclnnDropoutV3, CANN since 2026-08. Not on Ascend910B, Ascend910_93. The
+// emulator computes: Out float32 float16 bfloat16; MaskOut uint8.
 func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -368,7 +333,7 @@ func (p *DropoutV3Params) Operator() *Operator { return &opDropoutV3 }
 
 func (p *DropoutV3Params) Encode(c *Call) {
 	c.Tensor(p.Input)
-	c.Tensor(p.OptionalNoiseShape)
+	c.Tensor(p.NoiseShape)
 	c.Float64(p.P)
 	c.Int64(p.Seed)
 	c.Int64(p.Offset)
@@ -389,12 +354,9 @@ var opDropoutV3Grad = Operator{
 	Slots: "ii-o",
 }
 
-// DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits.
-//
-// It launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradY, GradX float32 float16 bfloat16; Mask uint8. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs
+// DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits. C: aclnnDropoutV3Grad,
+// CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator
+// computes: GradY, GradX float32 float16 bfloat16; Mask uint8.
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -412,10 +374,10 @@ func (p *DropoutV3GradParams) Encode(c *Call) {
 
 // InplaceBernoulliParams are the arguments, in C order.
 type InplaceBernoulliParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Prob    Scalar
-	Seed    int64 // seed of the random numbers
-	Offset  int64 // position in the random sequence, a multiple of 4
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	Prob   Scalar
+	Seed   int64 // seed of the random numbers
+	Offset int64 // position in the random sequence, a multiple of 4
 }
 
 var opInplaceBernoulli = Operator{
@@ -423,12 +385,9 @@ var opInplaceBernoulli = Operator{
 	Slots: "ih--",
 }
 
-// InplaceBernoulli is Bernoulli with the result in place of the first argument.
-//
-// It launches aclnnInplaceBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
+// InplaceBernoulli is Bernoulli with the result in place of the first argument. C:
+// aclnnInplaceBernoulli, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool.
 func InplaceBernoulli(st *acl.Stream, p InplaceBernoulliParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -438,7 +397,7 @@ func InplaceBernoulli(st *acl.Stream, p InplaceBernoulliParams) error {
 func (p *InplaceBernoulliParams) Operator() *Operator { return &opInplaceBernoulli }
 
 func (p *InplaceBernoulliParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Scalar(p.Prob)
 	c.Int64(p.Seed)
 	c.Int64(p.Offset)
@@ -446,10 +405,10 @@ func (p *InplaceBernoulliParams) Encode(c *Call) {
 
 // InplaceBernoulliTensorParams are the arguments, in C order.
 type InplaceBernoulliTensorParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Prob    *Tensor // 0 to 8 dimensions
-	Seed    int64   // seed of the random numbers
-	Offset  int64   // position in the random sequence, a multiple of 4
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	Prob   *Tensor // 0 to 8 dimensions
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence, a multiple of 4
 }
 
 var opInplaceBernoulliTensor = Operator{
@@ -457,12 +416,9 @@ var opInplaceBernoulliTensor = Operator{
 	Slots: "ii--",
 }
 
-// InplaceBernoulliTensor is BernoulliTensor with the result in place of the first argument.
-//
-// It launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Prob float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
+// InplaceBernoulliTensor is BernoulliTensor with the result in place of the first argument. C:
+// aclnnInplaceBernoulliTensor, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8 bool; Prob float32 float16 bfloat16 float64.
 func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -472,7 +428,7 @@ func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) erro
 func (p *InplaceBernoulliTensorParams) Operator() *Operator { return &opInplaceBernoulliTensor }
 
 func (p *InplaceBernoulliTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.Prob)
 	c.Int64(p.Seed)
 	c.Int64(p.Offset)
@@ -480,11 +436,11 @@ func (p *InplaceBernoulliTensorParams) Encode(c *Call) {
 
 // InplaceNormalParams are the arguments, in C order.
 type InplaceNormalParams struct {
-	SelfRef *Tensor // read and written
-	Mean    float32
-	Std     float32
-	Seed    int64 // seed of the random numbers
-	Offset  int64 // position in the random sequence
+	Self   *Tensor // read and written
+	Mean   float32
+	Std    float32
+	Seed   int64 // seed of the random numbers
+	Offset int64 // position in the random sequence
 }
 
 var opInplaceNormal = Operator{
@@ -492,12 +448,9 @@ var opInplaceNormal = Operator{
 	Slots: "i----",
 }
 
-// InplaceNormal draws from the normal distribution with a mean and a standard deviation.
-//
-// It launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_normal/docs
+// InplaceNormal draws from the normal distribution with a mean and a standard deviation. C:
+// aclnnInplaceNormal, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool.
 func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -507,7 +460,7 @@ func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
 func (p *InplaceNormalParams) Operator() *Operator { return &opInplaceNormal }
 
 func (p *InplaceNormalParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Float32(p.Mean)
 	c.Float32(p.Std)
 	c.Int64(p.Seed)
@@ -516,7 +469,7 @@ func (p *InplaceNormalParams) Encode(c *Call) {
 
 // InplaceNormalTensorParams are the arguments, in C order.
 type InplaceNormalTensorParams struct {
-	SelfRef      *Tensor // read and written, 0 to 8 dimensions
+	Self         *Tensor // read and written, 0 to 8 dimensions
 	Mean         float32
 	Std          float32
 	SeedTensor   *Tensor // (1)
@@ -530,12 +483,9 @@ var opInplaceNormalTensor = Operator{
 }
 
 // InplaceNormalTensor draws from the normal distribution with a mean and a standard deviation, with
-// the seed in a tensor.
-//
-// It launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; SeedTensor, OffsetTensor int64. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, random/dsa_random_normal/docs
+// the seed in a tensor. C: aclnnInplaceNormalTensor, CANN since 2026-08. The emulator computes:
+// Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; SeedTensor, OffsetTensor
+// int64.
 func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -545,7 +495,7 @@ func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
 func (p *InplaceNormalTensorParams) Operator() *Operator { return &opInplaceNormalTensor }
 
 func (p *InplaceNormalTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Float32(p.Mean)
 	c.Float32(p.Std)
 	c.Tensor(p.SeedTensor)
@@ -555,11 +505,11 @@ func (p *InplaceNormalTensorParams) Encode(c *Call) {
 
 // InplaceRandomParams are the arguments, in C order.
 type InplaceRandomParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	From    int64
-	To      int64
-	Seed    int64 // seed of the random numbers
-	Offset  int64 // position in the random sequence
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	From   int64
+	To     int64
+	Seed   int64 // seed of the random numbers
+	Offset int64 // position in the random sequence
 }
 
 var opInplaceRandom = Operator{
@@ -567,12 +517,9 @@ var opInplaceRandom = Operator{
 	Slots: "i----",
 }
 
-// InplaceRandom draws integers from From to To, without To, all equally likely.
-//
-// It launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
+// InplaceRandom draws integers from From to To, without To, all equally likely. C:
+// aclnnInplaceRandom, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -582,7 +529,7 @@ func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
 func (p *InplaceRandomParams) Operator() *Operator { return &opInplaceRandom }
 
 func (p *InplaceRandomParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.From)
 	c.Int64(p.To)
 	c.Int64(p.Seed)
@@ -591,7 +538,7 @@ func (p *InplaceRandomParams) Encode(c *Call) {
 
 // InplaceRandomTensorParams are the arguments, in C order.
 type InplaceRandomTensorParams struct {
-	SelfRef      *Tensor // read and written, 0 to 8 dimensions
+	Self         *Tensor // read and written, 0 to 8 dimensions
 	From         int64
 	To           int64
 	SeedTensor   *Tensor // 1 dimension
@@ -605,12 +552,9 @@ var opInplaceRandomTensor = Operator{
 }
 
 // InplaceRandomTensor draws integers from From to To, without To, all equally likely, with the seed
-// in a tensor.
-//
-// It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
+// in a tensor. C: aclnnInplaceRandomTensor, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; SeedTensor, OffsetTensor int64 uint64.
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -620,7 +564,7 @@ func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 func (p *InplaceRandomTensorParams) Operator() *Operator { return &opInplaceRandomTensor }
 
 func (p *InplaceRandomTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.From)
 	c.Int64(p.To)
 	c.Tensor(p.SeedTensor)
@@ -630,9 +574,9 @@ func (p *InplaceRandomTensorParams) Encode(c *Call) {
 
 // InplaceRandomWithoutFromToParams are the arguments, in C order.
 type InplaceRandomWithoutFromToParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Seed    int64   // seed of the random numbers
-	Offset  int64   // position in the random sequence
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence
 }
 
 var opInplaceRandomWithoutFromTo = Operator{
@@ -641,11 +585,9 @@ var opInplaceRandomWithoutFromTo = Operator{
 }
 
 // InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
-//
-// It launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 int8 int16 int32 int64 uint8 bool. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
+// C: aclnnInplaceRandomWithoutFromTo, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator computes: Self float32 float16 int8 int16 int32 int64
+// uint8 bool.
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -655,14 +597,14 @@ func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToPara
 func (p *InplaceRandomWithoutFromToParams) Operator() *Operator { return &opInplaceRandomWithoutFromTo }
 
 func (p *InplaceRandomWithoutFromToParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Seed)
 	c.Int64(p.Offset)
 }
 
 // InplaceRandomWithoutFromToTensorParams are the arguments, in C order.
 type InplaceRandomWithoutFromToTensorParams struct {
-	SelfRef      *Tensor // read and written, 0 to 8 dimensions
+	Self         *Tensor // read and written, 0 to 8 dimensions
 	SeedTensor   *Tensor // 1 dimension
 	OffsetTensor *Tensor // 1 dimension
 	Offset       int64
@@ -674,12 +616,9 @@ var opInplaceRandomWithoutFromToTensor = Operator{
 }
 
 // InplaceRandomWithoutFromToTensor draws integers from zero to the greatest that the dtype holds
-// exactly, with the seed in a tensor.
-//
-// It launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 int8 int16 int32 uint8 bool; SeedTensor,
-// OffsetTensor int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
+// exactly, with the seed in a tensor. C: aclnnInplaceRandomWithoutFromToTensor, CANN since 2026-08.
+// Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Self float32
+// float16 int8 int16 int32 uint8 bool; SeedTensor, OffsetTensor int64.
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -691,7 +630,7 @@ func (p *InplaceRandomWithoutFromToTensorParams) Operator() *Operator {
 }
 
 func (p *InplaceRandomWithoutFromToTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Tensor(p.SeedTensor)
 	c.Tensor(p.OffsetTensor)
 	c.Int64(p.Offset)
@@ -699,11 +638,11 @@ func (p *InplaceRandomWithoutFromToTensorParams) Encode(c *Call) {
 
 // InplaceUniformParams are the arguments, in C order.
 type InplaceUniformParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	From    float64
-	To      float64
-	Seed    uint64 // seed of the random numbers
-	Offset  uint64 // position in the random sequence
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	From   float64
+	To     float64
+	Seed   uint64 // seed of the random numbers
+	Offset uint64 // position in the random sequence
 }
 
 var opInplaceUniform = Operator{
@@ -711,12 +650,9 @@ var opInplaceUniform = Operator{
 	Slots: "i----",
 }
 
-// InplaceUniform draws numbers from From to To, without To, uniformly.
-//
-// It launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
+// InplaceUniform draws numbers from From to To, without To, uniformly. C: aclnnInplaceUniform, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8.
 func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -726,7 +662,7 @@ func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
 func (p *InplaceUniformParams) Operator() *Operator { return &opInplaceUniform }
 
 func (p *InplaceUniformParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Float64(p.From)
 	c.Float64(p.To)
 	c.Int64(int64(p.Seed))
@@ -735,7 +671,7 @@ func (p *InplaceUniformParams) Encode(c *Call) {
 
 // InplaceUniformTensorParams are the arguments, in C order.
 type InplaceUniformTensorParams struct {
-	SelfRef      *Tensor // read and written, 0 to 8 dimensions
+	Self         *Tensor // read and written, 0 to 8 dimensions
 	From         float64
 	To           float64
 	SeedTensor   *Tensor // 1 dimension
@@ -749,12 +685,8 @@ var opInplaceUniformTensor = Operator{
 }
 
 // InplaceUniformTensor draws numbers from From to To, without To, uniformly, with the seed in a
-// tensor.
-//
-// It launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
+// tensor. C: aclnnInplaceUniformTensor, CANN since 2026-08. The emulator computes: Self float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8; SeedTensor, OffsetTensor int64 uint64.
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -764,7 +696,7 @@ func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 func (p *InplaceUniformTensorParams) Operator() *Operator { return &opInplaceUniformTensor }
 
 func (p *InplaceUniformTensorParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Float64(p.From)
 	c.Float64(p.To)
 	c.Tensor(p.SeedTensor)
@@ -787,12 +719,8 @@ var opMultinomial = Operator{
 	Slots: "i----o",
 }
 
-// Multinomial draws indices with the probabilities that each row gives.
-//
-// It launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64; Out int64. Its checks follow CANN's
-// source, 4 of them in part.
-// Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs
+// Multinomial draws indices with the probabilities that each row gives. C: aclnnMultinomial, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64; Out int64.
 func Multinomial(st *acl.Stream, p MultinomialParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -827,12 +755,8 @@ var opMultinomialTensor = Operator{
 }
 
 // MultinomialTensor draws indices with the probabilities that each row gives, with the seed in a
-// tensor.
-//
-// It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64; SeedTensor, OffsetTensor, Out
-// int64. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs
+// tensor. C: aclnnMultinomialTensor, CANN since 2026-08. The emulator computes: Self float32
+// float16 bfloat16 float64; SeedTensor, OffsetTensor, Out int64.
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -865,11 +789,9 @@ var opNormalFloatFloat = Operator{
 	Slots: "----o",
 }
 
-// NormalFloatFloat draws from the normal distribution with a mean and a standard deviation.
-//
-// It launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
+// NormalFloatFloat draws from the normal distribution with a mean and a standard deviation. C:
+// aclnnNormalFloatFloat, CANN since 8.1.RC1. The emulator computes: Out float32 float16 bfloat16
+// float64.
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -901,12 +823,8 @@ var opNormalFloatTensor = Operator{
 }
 
 // NormalFloatTensor draws from normal distributions with one mean and a standard deviation for each
-// element.
-//
-// It launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Std, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
+// element. C: aclnnNormalFloatTensor, CANN since 8.1.RC1. The emulator computes: Std, Out float32
+// float16 bfloat16 float64.
 func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -938,12 +856,8 @@ var opNormalTensorFloat = Operator{
 }
 
 // NormalTensorFloat draws from normal distributions with a mean for each element and one standard
-// deviation.
-//
-// It launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Mean, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
+// deviation. C: aclnnNormalTensorFloat, CANN since 8.1.RC1. The emulator computes: Mean, Out
+// float32 float16 bfloat16 float64.
 func NormalTensorFloat(st *acl.Stream, p NormalTensorFloatParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -975,12 +889,8 @@ var opNormalTensorTensor = Operator{
 }
 
 // NormalTensorTensor draws from normal distributions with a mean and a standard deviation for each
-// element.
-//
-// It launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Mean, Std, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
+// element. C: aclnnNormalTensorTensor, CANN since 8.1.RC1. The emulator computes: Mean, Std, Out
+// float32 float16 bfloat16 float64.
 func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1010,12 +920,9 @@ var opRandperm = Operator{
 	Slots: "---o",
 }
 
-// Randperm draws a permutation of the integers from 0 to N − 1.
-//
-// It launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, random/stateless_randperm/docs
+// Randperm draws a permutation of the integers from 0 to N − 1. C: aclnnRandperm, CANN since
+// 8.1.RC1. The emulator computes: Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8.
 func Randperm(st *acl.Stream, p RandpermParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1033,11 +940,11 @@ func (p *RandpermParams) Encode(c *Call) {
 
 // SimThreadExponentialParams are the arguments, in C order.
 type SimThreadExponentialParams struct {
-	SelfRef *Tensor // read and written, 0 to 8 dimensions
-	Count   int64
-	Lambda  float64
-	Seed    int64 // seed of the random numbers
-	Offset  int64
+	Self   *Tensor // read and written, 0 to 8 dimensions
+	Count  int64
+	Lambda float64
+	Seed   int64 // seed of the random numbers
+	Offset int64
 }
 
 var opSimThreadExponential = Operator{
@@ -1045,11 +952,9 @@ var opSimThreadExponential = Operator{
 	Slots: "i----",
 }
 
-// SimThreadExponential draws Count numbers from the exponential distribution.
-//
-// It launches aclnnSimThreadExponential (libopapi, CANN 2026-08) on st.
-// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-math, random/sim_thread_exponential/docs
+// SimThreadExponential draws Count numbers from the exponential distribution. C:
+// aclnnSimThreadExponential, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// computes: Self float32 float16 bfloat16.
 func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1059,7 +964,7 @@ func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
 func (p *SimThreadExponentialParams) Operator() *Operator { return &opSimThreadExponential }
 
 func (p *SimThreadExponentialParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
+	c.Tensor(p.Self)
 	c.Int64(p.Count)
 	c.Float64(p.Lambda)
 	c.Int64(p.Seed)
@@ -1085,12 +990,9 @@ var opTopKTopPSample = Operator{
 }
 
 // TopKTopPSample filters logits to the most likely ones and picks one in each row with the help of
-// random numbers Q.
-//
-// It launches aclnnTopKTopPSample (libopapi, CANN 2026-08) on st.
-// The emulator verified: Logits, TopP float16 bfloat16; TopK int32; Q, LogitsTopKPSelect float32;
-// LogitsSelectIdx int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/top_k_top_p_sample/docs
+// random numbers Q. C: aclnnTopKTopPSample, CANN since 2026-08. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: Logits, TopP float16 bfloat16; TopK int32; Q, LogitsTopKPSelect
+// float32; LogitsSelectIdx int64.
 func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1136,12 +1038,9 @@ var opTopKTopPSampleV2 = Operator{
 }
 
 // TopKTopPSampleV2 filters logits to the most likely ones, by a least probability too, and picks
-// one in each row or gives them sorted.
-//
-// It launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) on st.
-// The emulator verified: Logits, TopP, MinPs float32 float16 bfloat16; TopK int32; Q,
-// LogitsTopKPSelect float32; LogitsSelectIdx int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/top_k_top_p_sample_v2/docs
+// one in each row or gives them sorted. C: aclnnTopKTopPSampleV2, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: Logits, TopP, MinPs float32 float16 bfloat16; TopK
+// int32; Q, LogitsTopKPSelect float32; LogitsSelectIdx int64.
 func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -8,24 +8,24 @@ import (
 
 // BidirectionLSTMParams are the arguments, in C order.
 type BidirectionLSTMParams struct {
-	X                  *Tensor // 3 dimensions
-	InitH              *Tensor // 3 dimensions
-	InitC              *Tensor // 3 dimensions
-	WIh                *Tensor // 2 dimensions
-	WHh                *Tensor // 2 dimensions
-	BIhOptional        *Tensor // optional, 1 dimension
-	BHhOptional        *Tensor // optional, 1 dimension
-	WIhReverseOptional *Tensor // optional, 2 dimensions
-	WHhReverseOptional *Tensor // optional, 2 dimensions
-	BIhReverseOptional *Tensor // optional, 1 dimension
-	BHhReverseOptional *Tensor // optional, 1 dimension
-	NumLayers          int64
-	Isbias             bool
-	BatchFirst         bool
-	Bidirection        bool
-	YOut               *Tensor // output, 3 dimensions
-	OutputHOut         *Tensor // output, 3 dimensions
-	OutputCOut         *Tensor // output, 3 dimensions
+	X           *Tensor // 3 dimensions
+	InitH       *Tensor // 3 dimensions
+	InitC       *Tensor // 3 dimensions
+	WIh         *Tensor // 2 dimensions
+	WHh         *Tensor // 2 dimensions
+	BIh         *Tensor // optional, 1 dimension
+	BHh         *Tensor // optional, 1 dimension
+	WIhReverse  *Tensor // optional, 2 dimensions
+	WHhReverse  *Tensor // optional, 2 dimensions
+	BIhReverse  *Tensor // optional, 1 dimension
+	BHhReverse  *Tensor // optional, 1 dimension
+	NumLayers   int64
+	Isbias      bool
+	BatchFirst  bool
+	Bidirection bool
+	YOut        *Tensor // output, 3 dimensions
+	OutputHOut  *Tensor // output, 3 dimensions
+	OutputCOut  *Tensor // output, 3 dimensions
 }
 
 var opBidirectionLSTM = Operator{
@@ -33,13 +33,10 @@ var opBidirectionLSTM = Operator{
 	Slots: "iiiiiiiiiii----ooo",
 }
 
-// BidirectionLSTM computes a long short-term memory layer in one or both directions.
-//
-// It launches aclnnBidirectionLSTM (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
-// WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
-// Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/bidirection_lstm/docs
+// BidirectionLSTM computes a long short-term memory layer in one or both directions. C:
+// aclnnBidirectionLSTM, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950.
+// The emulator computes: X, InitH, InitC, WIh, WHh, BIh, BHh, WIhReverse, WHhReverse, BIhReverse,
+// BHhReverse, YOut, OutputHOut, OutputCOut float16.
 func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -54,12 +51,12 @@ func (p *BidirectionLSTMParams) Encode(c *Call) {
 	c.Tensor(p.InitC)
 	c.Tensor(p.WIh)
 	c.Tensor(p.WHh)
-	c.Tensor(p.BIhOptional)
-	c.Tensor(p.BHhOptional)
-	c.Tensor(p.WIhReverseOptional)
-	c.Tensor(p.WHhReverseOptional)
-	c.Tensor(p.BIhReverseOptional)
-	c.Tensor(p.BHhReverseOptional)
+	c.Tensor(p.BIh)
+	c.Tensor(p.BHh)
+	c.Tensor(p.WIhReverse)
+	c.Tensor(p.WHhReverse)
+	c.Tensor(p.BIhReverse)
+	c.Tensor(p.BHhReverse)
 	c.Int64(p.NumLayers)
 	c.Bool(p.Isbias)
 	c.Bool(p.BatchFirst)
@@ -71,26 +68,26 @@ func (p *BidirectionLSTMParams) Encode(c *Call) {
 
 // BidirectionLSTMV2Params are the arguments, in C order.
 type BidirectionLSTMV2Params struct {
-	X                  *Tensor // 3 dimensions
-	InitH              *Tensor // 3 dimensions
-	InitC              *Tensor // 3 dimensions
-	WIh                *Tensor // 2 dimensions
-	WHh                *Tensor // 2 dimensions
-	BIhOptional        *Tensor // optional, 1 dimension
-	BHhOptional        *Tensor // optional, 1 dimension
-	WIhReverseOptional *Tensor // optional, 2 dimensions
-	WHhReverseOptional *Tensor // optional, 2 dimensions
-	BIhReverseOptional *Tensor // optional, 1 dimension
-	BHhReverseOptional *Tensor // optional, 1 dimension
-	BatchSizeOptional  *Tensor // optional, 1 dimension
-	NumLayers          int64
-	Isbias             bool
-	BatchFirst         bool
-	Bidirection        bool
-	Packed             bool
-	YOut               *Tensor // output, 3 dimensions
-	OutputHOut         *Tensor // output, 3 dimensions
-	OutputCOut         *Tensor // output, 3 dimensions
+	X           *Tensor // 3 dimensions
+	InitH       *Tensor // 3 dimensions
+	InitC       *Tensor // 3 dimensions
+	WIh         *Tensor // 2 dimensions
+	WHh         *Tensor // 2 dimensions
+	BIh         *Tensor // optional, 1 dimension
+	BHh         *Tensor // optional, 1 dimension
+	WIhReverse  *Tensor // optional, 2 dimensions
+	WHhReverse  *Tensor // optional, 2 dimensions
+	BIhReverse  *Tensor // optional, 1 dimension
+	BHhReverse  *Tensor // optional, 1 dimension
+	BatchSize   *Tensor // optional, 1 dimension
+	NumLayers   int64
+	Isbias      bool
+	BatchFirst  bool
+	Bidirection bool
+	Packed      bool
+	YOut        *Tensor // output, 3 dimensions
+	OutputHOut  *Tensor // output, 3 dimensions
+	OutputCOut  *Tensor // output, 3 dimensions
 }
 
 var opBidirectionLSTMV2 = Operator{
@@ -99,13 +96,9 @@ var opBidirectionLSTMV2 = Operator{
 }
 
 // BidirectionLSTMV2 computes a long short-term memory layer in one or both directions, over
-// sequences of different lengths too.
-//
-// It launches aclnnBidirectionLSTMV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
-// WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
-// Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/bidirection_lstmv2/docs
+// sequences of different lengths too. C: aclnnBidirectionLSTMV2, CANN 8.1.RC1 only. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator computes: X, InitH, InitC, WIh, WHh,
+// BIh, BHh, WIhReverse, WHhReverse, BIhReverse, BHhReverse, YOut, OutputHOut, OutputCOut float16.
 func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -120,13 +113,13 @@ func (p *BidirectionLSTMV2Params) Encode(c *Call) {
 	c.Tensor(p.InitC)
 	c.Tensor(p.WIh)
 	c.Tensor(p.WHh)
-	c.Tensor(p.BIhOptional)
-	c.Tensor(p.BHhOptional)
-	c.Tensor(p.WIhReverseOptional)
-	c.Tensor(p.WHhReverseOptional)
-	c.Tensor(p.BIhReverseOptional)
-	c.Tensor(p.BHhReverseOptional)
-	c.Tensor(p.BatchSizeOptional)
+	c.Tensor(p.BIh)
+	c.Tensor(p.BHh)
+	c.Tensor(p.WIhReverse)
+	c.Tensor(p.WHhReverse)
+	c.Tensor(p.BIhReverse)
+	c.Tensor(p.BHhReverse)
+	c.Tensor(p.BatchSize)
 	c.Int64(p.NumLayers)
 	c.Bool(p.Isbias)
 	c.Bool(p.BatchFirst)
@@ -147,8 +140,8 @@ type ChunkBwdDqkwgParams struct {
 	Dox                  *Tensor
 	Dh                   *Tensor
 	Dv                   *Tensor
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
+	CuSeqlens            []int64 // optional
+	ChunkIndices         []int64 // optional
 	W                    *Tensor
 	GGamma               *Tensor
 	Scale                float32
@@ -167,12 +160,8 @@ var opChunkBwdDqkwg = Operator{
 }
 
 // ChunkBwdDqkwg computes gradients of the chunked gated delta rule for queries, keys, the WY
-// weights and gates.
-//
-// It launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) on st.
-// The emulator verified: Q, V, G, H, Dox, Dh, DqOut, DkOut, DwOut, DgOut float32 float16 bfloat16;
-// K float16 bfloat16. Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dqkwg/README.md
+// weights and gates. C: aclnnChunkBwdDqkwg, custom operator package. The emulator computes: Q, V,
+// G, H, Dox, Dh, DqOut, DkOut, DwOut, DgOut float32 float16 bfloat16; K float16 bfloat16.
 func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -190,8 +179,8 @@ func (p *ChunkBwdDqkwgParams) Encode(c *Call) {
 	c.Tensor(p.Dox)
 	c.Tensor(p.Dh)
 	c.Tensor(p.Dv)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Tensor(p.W)
 	c.Tensor(p.GGamma)
 	c.Float32(p.Scale)
@@ -206,17 +195,17 @@ func (p *ChunkBwdDqkwgParams) Encode(c *Call) {
 
 // ChunkBwdDvLocalParams are the arguments, in C order.
 type ChunkBwdDvLocalParams struct {
-	Q                    *Tensor
-	K                    *Tensor
-	DO                   *Tensor
-	G                    *Tensor
-	GGammaOptional       *Tensor // optional
-	AOptional            *Tensor // optional
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	Scale                float64
-	ChunkSize            int64
-	Out                  *Tensor // output
+	Q            *Tensor
+	K            *Tensor
+	DO           *Tensor
+	G            *Tensor
+	GGamma       *Tensor // optional
+	A            *Tensor // optional
+	CuSeqlens    []int64 // optional
+	ChunkIndices []int64 // optional
+	Scale        float64
+	ChunkSize    int64
+	Out          *Tensor // output
 }
 
 var opChunkBwdDvLocal = Operator{
@@ -225,11 +214,8 @@ var opChunkBwdDvLocal = Operator{
 }
 
 // ChunkBwdDvLocal computes the part of the values' gradient within chunks of the gated delta rule.
-//
-// It launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) on st.
-// The emulator verified: Q, DO, G, Out float32 float16 bfloat16; K float16 bfloat16. Its checks
-// follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dv_local/README.md
+// C: aclnnChunkBwdDvLocal, custom operator package. The emulator computes: Q, DO, G, Out float32
+// float16 bfloat16; K float16 bfloat16.
 func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -243,10 +229,10 @@ func (p *ChunkBwdDvLocalParams) Encode(c *Call) {
 	c.Tensor(p.K)
 	c.Tensor(p.DO)
 	c.Tensor(p.G)
-	c.Tensor(p.GGammaOptional)
-	c.Tensor(p.AOptional)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Tensor(p.GGamma)
+	c.Tensor(p.A)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Float64(p.Scale)
 	c.Int64(p.ChunkSize)
 	c.Tensor(p.Out)
@@ -254,16 +240,16 @@ func (p *ChunkBwdDvLocalParams) Encode(c *Call) {
 
 // ChunkFwdOParams are the arguments, in C order.
 type ChunkFwdOParams struct {
-	Q                    *Tensor
-	K                    *Tensor
-	V                    *Tensor
-	H                    *Tensor
-	G                    *Tensor
-	CuSeqlensOptional    []int64 // optional
-	ChunkOffsetsOptional []int64 // optional
-	Scale                float64
-	ChunkSize            int64
-	OOut                 *Tensor // output
+	Q            *Tensor
+	K            *Tensor
+	V            *Tensor
+	H            *Tensor
+	G            *Tensor
+	CuSeqlens    []int64 // optional
+	ChunkOffsets []int64 // optional
+	Scale        float64
+	ChunkSize    int64
+	OOut         *Tensor // output
 }
 
 var opChunkFwdO = Operator{
@@ -272,12 +258,8 @@ var opChunkFwdO = Operator{
 }
 
 // ChunkFwdO computes the outputs of the chunked gated delta rule from states between and scores
-// within chunks.
-//
-// It launches aclnnChunkFwdO (libcust_opapi, custom operator package) on st.
-// The emulator verified: Q, V, H, G, OOut float32 float16 bfloat16; K float16 bfloat16. Its checks
-// follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_fwd_o/README.md
+// within chunks. C: aclnnChunkFwdO, custom operator package. The emulator computes: Q, V, H, G,
+// OOut float32 float16 bfloat16; K float16 bfloat16.
 func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -292,8 +274,8 @@ func (p *ChunkFwdOParams) Encode(c *Call) {
 	c.Tensor(p.V)
 	c.Tensor(p.H)
 	c.Tensor(p.G)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkOffsetsOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkOffsets)
 	c.Float64(p.Scale)
 	c.Int64(p.ChunkSize)
 	c.Tensor(p.OOut)
@@ -301,23 +283,23 @@ func (p *ChunkFwdOParams) Encode(c *Call) {
 
 // ChunkGatedDeltaRuleBwdDhuParams are the arguments, in C order.
 type ChunkGatedDeltaRuleBwdDhuParams struct {
-	Q                    *Tensor
-	K                    *Tensor
-	W                    *Tensor
-	DO                   *Tensor
-	Dv                   *Tensor
-	GOptional            *Tensor // optional
-	GkOptional           *Tensor // optional
-	H0Optional           *Tensor // optional
-	DhtOptional          *Tensor // optional
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	Scale                float64
-	ChunkSize            int64
-	UseExp2              bool
-	DhOut                *Tensor // output
-	Dh0Out               *Tensor // output
-	Dv2Out               *Tensor // output
+	Q            *Tensor
+	K            *Tensor
+	W            *Tensor
+	DO           *Tensor
+	Dv           *Tensor
+	G            *Tensor // optional
+	Gk           *Tensor // optional
+	H0           *Tensor // optional
+	Dht          *Tensor // optional
+	CuSeqlens    []int64 // optional
+	ChunkIndices []int64 // optional
+	Scale        float64
+	ChunkSize    int64
+	UseExp2      bool
+	DhOut        *Tensor // output
+	Dh0Out       *Tensor // output
+	Dv2Out       *Tensor // output
 }
 
 var opChunkGatedDeltaRuleBwdDhu = Operator{
@@ -326,12 +308,8 @@ var opChunkGatedDeltaRuleBwdDhu = Operator{
 }
 
 // ChunkGatedDeltaRuleBwdDhu computes the gradients of the states between chunks of the gated delta
-// rule, back from the last.
-//
-// It launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) on st.
-// The emulator verified: Q, W, DO, Dv, GOptional, DhOut, Dv2Out float32 float16 bfloat16; K float16
-// bfloat16. Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_gated_delta_rule_bwd_dhu/README.md
+// rule, back from the last. C: aclnnChunkGatedDeltaRuleBwdDhu, custom operator package. The
+// emulator computes: Q, W, DO, Dv, G, DhOut, Dv2Out float32 float16 bfloat16; K float16 bfloat16.
 func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -346,12 +324,12 @@ func (p *ChunkGatedDeltaRuleBwdDhuParams) Encode(c *Call) {
 	c.Tensor(p.W)
 	c.Tensor(p.DO)
 	c.Tensor(p.Dv)
-	c.Tensor(p.GOptional)
-	c.Tensor(p.GkOptional)
-	c.Tensor(p.H0Optional)
-	c.Tensor(p.DhtOptional)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Tensor(p.G)
+	c.Tensor(p.Gk)
+	c.Tensor(p.H0)
+	c.Tensor(p.Dht)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Float64(p.Scale)
 	c.Int64(p.ChunkSize)
 	c.Bool(p.UseExp2)
@@ -362,20 +340,20 @@ func (p *ChunkGatedDeltaRuleBwdDhuParams) Encode(c *Call) {
 
 // ChunkGatedDeltaRuleFwdHParams are the arguments, in C order.
 type ChunkGatedDeltaRuleFwdHParams struct {
-	K                    *Tensor
-	W                    *Tensor
-	U                    *Tensor
-	GOptional            *Tensor // optional
-	GkOptional           *Tensor // optional
-	InitialStateOptional *Tensor // optional
-	OutputFinalState     bool
-	ChunkSize            int64
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	StateVFirst          bool
-	HOut                 *Tensor // output
-	VNewOut              *Tensor // output
-	FinalStateOut        *Tensor // output
+	K                *Tensor
+	W                *Tensor
+	U                *Tensor
+	G                *Tensor // optional
+	Gk               *Tensor // optional
+	InitialState     *Tensor // optional
+	OutputFinalState bool
+	ChunkSize        int64
+	CuSeqlens        []int64 // optional
+	ChunkIndices     []int64 // optional
+	StateVFirst      bool
+	HOut             *Tensor // output
+	VNewOut          *Tensor // output
+	FinalStateOut    *Tensor // output
 }
 
 var opChunkGatedDeltaRuleFwdH = Operator{
@@ -384,11 +362,9 @@ var opChunkGatedDeltaRuleFwdH = Operator{
 }
 
 // ChunkGatedDeltaRuleFwdH computes the states between chunks of the gated delta rule, and the
-// corrected values.
-//
-// It launches aclnnChunkGatedDeltaRuleFwdH (libcust_opapi, custom operator package) on st.
-// The emulator verified: K float16 bfloat16; W, U, GOptional, InitialStateOptional, HOut, VNewOut,
-// FinalStateOut float32 float16 bfloat16.
+// corrected values. C: aclnnChunkGatedDeltaRuleFwdH, custom operator package. The emulator
+// computes: K float16 bfloat16; W, U, G, InitialState, HOut, VNewOut, FinalStateOut float32 float16
+// bfloat16.
 func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -401,13 +377,13 @@ func (p *ChunkGatedDeltaRuleFwdHParams) Encode(c *Call) {
 	c.Tensor(p.K)
 	c.Tensor(p.W)
 	c.Tensor(p.U)
-	c.Tensor(p.GOptional)
-	c.Tensor(p.GkOptional)
-	c.Tensor(p.InitialStateOptional)
+	c.Tensor(p.G)
+	c.Tensor(p.Gk)
+	c.Tensor(p.InitialState)
 	c.Bool(p.OutputFinalState)
 	c.Int64(p.ChunkSize)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Bool(p.StateVFirst)
 	c.Tensor(p.HOut)
 	c.Tensor(p.VNewOut)
@@ -416,25 +392,25 @@ func (p *ChunkGatedDeltaRuleFwdHParams) Encode(c *Call) {
 
 // ChunkKdaBwdIntraParams are the arguments, in C order.
 type ChunkKdaBwdIntraParams struct {
-	Q                    *Tensor
-	K                    *Tensor
-	Gk                   *Tensor
-	Beta                 *Tensor
-	DAqk                 *Tensor
-	DAkk                 *Tensor
-	Dq                   *Tensor
-	Dk                   *Tensor
-	Db                   *Tensor
-	Dg                   *Tensor
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	ChunkSize            int64
-	SafeGate             bool
-	Layout               string
-	DqOut                *Tensor // output
-	DkOut                *Tensor // output
-	DbOut                *Tensor // output
-	DgOut                *Tensor // output
+	Q            *Tensor
+	K            *Tensor
+	Gk           *Tensor
+	Beta         *Tensor
+	DAqk         *Tensor
+	DAkk         *Tensor
+	Dq           *Tensor
+	Dk           *Tensor
+	Db           *Tensor
+	Dg           *Tensor
+	CuSeqlens    []int64 // optional
+	ChunkIndices []int64 // optional
+	ChunkSize    int64
+	SafeGate     bool
+	Layout       Layout
+	DqOut        *Tensor // output
+	DkOut        *Tensor // output
+	DbOut        *Tensor // output
+	DgOut        *Tensor // output
 }
 
 var opChunkKdaBwdIntra = Operator{
@@ -443,10 +419,8 @@ var opChunkKdaBwdIntra = Operator{
 }
 
 // ChunkKdaBwdIntra adds the gradients within chunks of Kimi delta attention to those of queries,
-// keys, betas and gates.
-//
-// It launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) on st.
-// The emulator does not implement it: of a custom package, and not written yet.
+// keys, betas and gates. C: aclnnChunkKdaBwdIntra, custom operator package. The emulator does not
+// implement it: of a custom package, and not written yet.
 func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -466,11 +440,11 @@ func (p *ChunkKdaBwdIntraParams) Encode(c *Call) {
 	c.Tensor(p.Dk)
 	c.Tensor(p.Db)
 	c.Tensor(p.Dg)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Int64(p.ChunkSize)
 	c.Bool(p.SafeGate)
-	c.Str(p.Layout)
+	c.Str(string(p.Layout))
 	c.Tensor(p.DqOut)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DbOut)
@@ -479,34 +453,34 @@ func (p *ChunkKdaBwdIntraParams) Encode(c *Call) {
 
 // ChunkKdaFwdParams are the arguments, in C order.
 type ChunkKdaFwdParams struct {
-	Q                    *Tensor
-	K                    *Tensor
-	V                    *Tensor
-	G                    *Tensor
-	Beta                 *Tensor
-	ALogOptional         *Tensor // optional
-	DtBiasOptional       *Tensor // optional
-	InitialStateOptional *Tensor // optional
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	Layout               string
-	Scale                float64
-	ChunkSize            int64
-	SafeGate             bool
-	LowerBound           float64
-	UseGateInKernel      bool
-	StateVFirst          bool
-	AttnOut              *Tensor // output
-	FinalStateOut        *Tensor // output
-	GkOut                *Tensor // output
-	AqkOut               *Tensor // output
-	AkkOut               *Tensor // output
-	WOut                 *Tensor // output
-	UOut                 *Tensor // output
-	QgOut                *Tensor // output
-	KgOut                *Tensor // output
-	VNewOut              *Tensor // output
-	HOut                 *Tensor // output
+	Q               *Tensor
+	K               *Tensor
+	V               *Tensor
+	G               *Tensor
+	Beta            *Tensor
+	ALog            *Tensor // optional
+	DtBias          *Tensor // optional
+	InitialState    *Tensor // optional
+	CuSeqlens       []int64 // optional
+	ChunkIndices    []int64 // optional
+	Layout          Layout
+	Scale           float64
+	ChunkSize       int64
+	SafeGate        bool
+	LowerBound      float64
+	UseGateInKernel bool
+	StateVFirst     bool
+	AttnOut         *Tensor // output
+	FinalStateOut   *Tensor // output
+	GkOut           *Tensor // output
+	AqkOut          *Tensor // output
+	AkkOut          *Tensor // output
+	WOut            *Tensor // output
+	UOut            *Tensor // output
+	QgOut           *Tensor // output
+	KgOut           *Tensor // output
+	VNewOut         *Tensor // output
+	HOut            *Tensor // output
 }
 
 var opChunkKdaFwd = Operator{
@@ -515,11 +489,8 @@ var opChunkKdaFwd = Operator{
 }
 
 // ChunkKdaFwd computes Kimi delta attention, a delta rule with a gate for each key channel, in
-// chunks.
-//
-// It launches aclnnChunkKdaFwd (libcust_opapi, custom operator package) on st.
-// The emulator does not implement it: of a custom package, and not written yet.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/chunk_kda_fwd/docs/api.md
+// chunks. C: aclnnChunkKdaFwd, custom operator package. The emulator does not implement it: of a
+// custom package, and not written yet.
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -534,12 +505,12 @@ func (p *ChunkKdaFwdParams) Encode(c *Call) {
 	c.Tensor(p.V)
 	c.Tensor(p.G)
 	c.Tensor(p.Beta)
-	c.Tensor(p.ALogOptional)
-	c.Tensor(p.DtBiasOptional)
-	c.Tensor(p.InitialStateOptional)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
-	c.Str(p.Layout)
+	c.Tensor(p.ALog)
+	c.Tensor(p.DtBias)
+	c.Tensor(p.InitialState)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
+	c.Str(string(p.Layout))
 	c.Float64(p.Scale)
 	c.Int64(p.ChunkSize)
 	c.Bool(p.SafeGate)
@@ -561,15 +532,15 @@ func (p *ChunkKdaFwdParams) Encode(c *Call) {
 
 // ChunkLocalCumsumParams are the arguments, in C order.
 type ChunkLocalCumsumParams struct {
-	G                       *Tensor
-	CuSeqlensOptional       []int64 // optional
-	ChunkIndicesOutOptional []int64 // optional
-	ChunkSize               int64
-	Reverse                 bool
-	Scale                   float64
-	HeadFirst               bool
-	OutputDtypeOptional     string  // optional
-	Out                     *Tensor // output
+	G               *Tensor
+	CuSeqlens       []int64 // optional
+	ChunkIndicesOut []int64 // optional
+	ChunkSize       int64
+	Reverse         bool
+	Scale           float64
+	HeadFirst       bool
+	OutputDtype     string  // optional
+	Out             *Tensor // output
 }
 
 var opChunkLocalCumsum = Operator{
@@ -577,11 +548,8 @@ var opChunkLocalCumsum = Operator{
 	Slots: "ihh-----o",
 }
 
-// ChunkLocalCumsum computes cumulative sums within chunks of a sequence.
-//
-// It launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) on st.
-// The emulator verified: G, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs
+// ChunkLocalCumsum computes cumulative sums within chunks of a sequence. C: aclnnChunkLocalCumsum,
+// custom operator package. The emulator computes: G, Out float32 float16 bfloat16.
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -592,13 +560,13 @@ func (p *ChunkLocalCumsumParams) Operator() *Operator { return &opChunkLocalCums
 
 func (p *ChunkLocalCumsumParams) Encode(c *Call) {
 	c.Tensor(p.G)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOutOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndicesOut)
 	c.Int64(p.ChunkSize)
 	c.Bool(p.Reverse)
 	c.Float64(p.Scale)
 	c.Bool(p.HeadFirst)
-	c.OptStr(p.OutputDtypeOptional)
+	c.OptStr(p.OutputDtype)
 	c.Tensor(p.Out)
 }
 
@@ -613,11 +581,9 @@ var opExpSegsum = Operator{
 	Slots: "io",
 }
 
-// ExpSegsum computes e to the power of the sums over all segments, as a lower triangular matrix.
-//
-// It launches aclnnExpSegsum (libopapi, CANN 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/segsum/docs
+// ExpSegsum computes e to the power of the sums over all segments, as a lower triangular matrix. C:
+// aclnnExpSegsum, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Self,
+// Out float32 float16 bfloat16.
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -643,12 +609,9 @@ var opExpSegsumBackward = Operator{
 	Slots: "iio",
 }
 
-// ExpSegsumBackward computes the gradient of ExpSegsum.
-//
-// It launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradOutput, GradSelf, GradInput float32 float16 bfloat16. Its checks
-// follow CANN's source.
-// Vendor's page: hicann/ops-math, math/exp_segsum_grad/docs
+// ExpSegsumBackward computes the gradient of ExpSegsum. C: aclnnExpSegsumBackward, CANN since
+// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: GradOutput, GradSelf, GradInput
+// float32 float16 bfloat16.
 func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -690,12 +653,8 @@ var opGRU = Operator{
 }
 
 // GRU computes layers of gated recurrent units in one or both directions, and what their gradient
-// needs.
-//
-// It launches aclnnGRU (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Params, Hx, Output, Hy, ROut, ZOut, NOut, HnOut, HOut float32
-// float16. Its checks follow CANN's source, 11 of them in part.
-// Vendor's page: hicann/ops-nn, rnn/gru/docs
+// needs. C: aclnnGRU, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: Input, Params, Hx, Output, Hy, ROut, ZOut, NOut, HnOut, HOut float32 float16.
 func GRU(st *acl.Stream, p GRUParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -751,12 +710,9 @@ var opGRUBackward = Operator{
 	Slots: "iiiiiiiiiii----ooo",
 }
 
-// GRUBackward computes the gradients of GRU.
-//
-// It launches aclnnGRUBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Params, Hx, Dy, Dh, R, Z, N, Hn, H, DxOut, DhPrevOut, DparamsOut
-// float32 float16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/gru_grad/docs
+// GRUBackward computes the gradients of GRU. C: aclnnGRUBackward, CANN since 2026-08. Not on
+// Ascend910, Ascend310P, Ascend950. The emulator computes: Input, Params, Hx, Dy, Dh, R, Z, N, Hn,
+// H, DxOut, DhPrevOut, DparamsOut float32 float16.
 func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -788,15 +744,15 @@ func (p *GRUBackwardParams) Encode(c *Call) {
 
 // KdaGateCumsumParams are the arguments, in C order.
 type KdaGateCumsumParams struct {
-	G                 *Tensor
-	ALogOptional      *Tensor // optional
-	DtBiasOptional    *Tensor // optional
-	CuSeqlensOptional []int64 // optional
-	ChunkSize         int64
-	UseGateInKernel   bool
-	SafeGate          bool
-	LowerBound        float64
-	GkOut             *Tensor // output
+	G               *Tensor
+	ALog            *Tensor // optional
+	DtBias          *Tensor // optional
+	CuSeqlens       []int64 // optional
+	ChunkSize       int64
+	UseGateInKernel bool
+	SafeGate        bool
+	LowerBound      float64
+	GkOut           *Tensor // output
 }
 
 var opKdaGateCumsum = Operator{
@@ -804,10 +760,9 @@ var opKdaGateCumsum = Operator{
 	Slots: "iiih----o",
 }
 
-// KdaGateCumsum computes the cumulative gates within chunks of Kimi delta attention.
-//
-// It launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) on st.
-// The emulator verified: G float32 float16 bfloat16; ALogOptional, DtBiasOptional, GkOut float32.
+// KdaGateCumsum computes the cumulative gates within chunks of Kimi delta attention. C:
+// aclnnKdaGateCumsum, custom operator package. The emulator computes: G float32 float16 bfloat16;
+// ALog, DtBias, GkOut float32.
 func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -818,9 +773,9 @@ func (p *KdaGateCumsumParams) Operator() *Operator { return &opKdaGateCumsum }
 
 func (p *KdaGateCumsumParams) Encode(c *Call) {
 	c.Tensor(p.G)
-	c.Tensor(p.ALogOptional)
-	c.Tensor(p.DtBiasOptional)
-	c.Ints(p.CuSeqlensOptional)
+	c.Tensor(p.ALog)
+	c.Tensor(p.DtBias)
+	c.Ints(p.CuSeqlens)
 	c.Int64(p.ChunkSize)
 	c.Bool(p.UseGateInKernel)
 	c.Bool(p.SafeGate)
@@ -858,12 +813,8 @@ var opLSTM = Operator{
 }
 
 // LSTM computes layers of long short-term memory in one or both directions, and what their gradient
-// needs.
-//
-// It launches aclnnLSTM (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Params, Hx, Output, Hy, Cy, IOut, JOut, FOut, OOut, HOut, COut,
-// TanhCOut float32 float16. Its checks follow CANN's source, 17 of them in part.
-// Vendor's page: hicann/ops-nn, rnn/dynamic_rnn/docs
+// needs. C: aclnnLSTM, CANN since 2026-08. The emulator computes: Input, Params, Hx, Output, Hy,
+// Cy, IOut, JOut, FOut, OOut, HOut, COut, TanhCOut float32 float16.
 func LSTM(st *acl.Stream, p LSTMParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -897,31 +848,31 @@ func (p *LSTMParams) Encode(c *Call) {
 
 // LstmBackwardParams are the arguments, in C order.
 type LstmBackwardParams struct {
-	Input              *Tensor
-	Hx                 []*Tensor
-	Params             []*Tensor
-	Dy                 *Tensor
-	Dh                 *Tensor   // (numLayers*D,batch_size,hidden_size)
-	Dc                 *Tensor   // (numLayers*D,batch_size,hidden_size)
-	I                  []*Tensor // (time_step,batch_size,hidden_size)
-	G                  []*Tensor // (time_step,batch_size,hidden_size)
-	F                  []*Tensor // (time_step,batch_size,hidden_size)
-	O                  []*Tensor // (time_step,batch_size,hidden_size)
-	H                  []*Tensor // (time_step,batch_size,hidden_size)
-	C                  []*Tensor // (time_step,batch_size,hidden_size)
-	Tanhc              []*Tensor // (time_step,batch_size,hidden_size)
-	BatchSizesOptional *Tensor   // optional, (time_step)
-	HasBias            bool
-	NumLayers          int64
-	Dropout            float64
-	Train              bool
-	Bidirectional      bool
-	BatchFirst         bool
-	OutputMask         []bool
-	DxOut              *Tensor   // output
-	DhPrevOut          *Tensor   // output, (D*num_layers,batch_size,hidden_size)
-	DcPrevOut          *Tensor   // output, (D*num_layers,batch_size,hidden_size)
-	DparamsOut         []*Tensor // output
+	Input         *Tensor
+	Hx            []*Tensor
+	Params        []*Tensor
+	Dy            *Tensor
+	Dh            *Tensor   // (numLayers*D,batch_size,hidden_size)
+	Dc            *Tensor   // (numLayers*D,batch_size,hidden_size)
+	I             []*Tensor // (time_step,batch_size,hidden_size)
+	G             []*Tensor // (time_step,batch_size,hidden_size)
+	F             []*Tensor // (time_step,batch_size,hidden_size)
+	O             []*Tensor // (time_step,batch_size,hidden_size)
+	H             []*Tensor // (time_step,batch_size,hidden_size)
+	C             []*Tensor // (time_step,batch_size,hidden_size)
+	Tanhc         []*Tensor // (time_step,batch_size,hidden_size)
+	BatchSizes    *Tensor   // optional, (time_step)
+	HasBias       bool
+	NumLayers     int64
+	Dropout       float64
+	Train         bool
+	Bidirectional bool
+	BatchFirst    bool
+	OutputMask    []bool
+	DxOut         *Tensor   // output
+	DhPrevOut     *Tensor   // output, (D*num_layers,batch_size,hidden_size)
+	DcPrevOut     *Tensor   // output, (D*num_layers,batch_size,hidden_size)
+	DparamsOut    []*Tensor // output
 }
 
 var opLstmBackward = Operator{
@@ -929,12 +880,9 @@ var opLstmBackward = Operator{
 	Slots: "iiiiiiiiiiiiii------hoooo",
 }
 
-// LstmBackward computes the gradients of LSTM.
-//
-// It launches aclnnLstmBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: Input, Hx, Params, Dy, Dh, Dc, I, G, F, O, H, C, Tanhc, DxOut, DhPrevOut,
-// DcPrevOut, DparamsOut float32 float16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/single_layer_lstm_grad/docs
+// LstmBackward computes the gradients of LSTM. C: aclnnLstmBackward, CANN since 2026-08. Not on
+// Ascend910, Ascend310P. The emulator computes: Input, Hx, Params, Dy, Dh, Dc, I, G, F, O, H, C,
+// Tanhc, DxOut, DhPrevOut, DcPrevOut, DparamsOut float32 float16.
 func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -957,7 +905,7 @@ func (p *LstmBackwardParams) Encode(c *Call) {
 	c.Tensors(p.H)
 	c.Tensors(p.C)
 	c.Tensors(p.Tanhc)
-	c.Tensor(p.BatchSizesOptional)
+	c.Tensor(p.BatchSizes)
 	c.Bool(p.HasBias)
 	c.Int64(p.NumLayers)
 	c.Float64(p.Dropout)
@@ -973,20 +921,20 @@ func (p *LstmBackwardParams) Encode(c *Call) {
 
 // PrepareWyReprBwdParams are the arguments, in C order.
 type PrepareWyReprBwdParams struct {
-	K                    *Tensor
-	V                    *Tensor
-	Beta                 *Tensor
-	A                    *Tensor
-	Dw                   *Tensor
-	Du                   *Tensor
-	G                    *Tensor
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	ChunkSize            int64
-	DkOut                *Tensor // output
-	DvOut                *Tensor // output
-	DbetaOut             *Tensor // output
-	DgOut                *Tensor // output
+	K            *Tensor
+	V            *Tensor
+	Beta         *Tensor
+	A            *Tensor
+	Dw           *Tensor
+	Du           *Tensor
+	G            *Tensor
+	CuSeqlens    []int64 // optional
+	ChunkIndices []int64 // optional
+	ChunkSize    int64
+	DkOut        *Tensor // output
+	DvOut        *Tensor // output
+	DbetaOut     *Tensor // output
+	DgOut        *Tensor // output
 }
 
 var opPrepareWyReprBwd = Operator{
@@ -995,11 +943,8 @@ var opPrepareWyReprBwd = Operator{
 }
 
 // PrepareWyReprBwd computes the gradients of the WY representation of chunks for keys, values,
-// betas and gates.
-//
-// It launches aclnnPrepareWyReprBwd (libcust_opapi, custom operator package) on st.
-// The emulator verified: K float16 bfloat16; V, Beta, A, Dw, Du, G, DkOut, DvOut, DbetaOut, DgOut
-// float32 float16 bfloat16.
+// betas and gates. C: aclnnPrepareWyReprBwd, custom operator package. The emulator computes: K
+// float16 bfloat16; V, Beta, A, Dw, Du, G, DkOut, DvOut, DbetaOut, DgOut float32 float16 bfloat16.
 func PrepareWyReprBwd(st *acl.Stream, p PrepareWyReprBwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1016,8 +961,8 @@ func (p *PrepareWyReprBwdParams) Encode(c *Call) {
 	c.Tensor(p.Dw)
 	c.Tensor(p.Du)
 	c.Tensor(p.G)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Int64(p.ChunkSize)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DvOut)
@@ -1027,17 +972,17 @@ func (p *PrepareWyReprBwdParams) Encode(c *Call) {
 
 // PrepareWyReprBwdDaParams are the arguments, in C order.
 type PrepareWyReprBwdDaParams struct {
-	K                    *Tensor
-	V                    *Tensor
-	Beta                 *Tensor
-	A                    *Tensor
-	Dw                   *Tensor
-	Du                   *Tensor
-	G                    *Tensor
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	ChunkSize            int64
-	DAOut                *Tensor // output
+	K            *Tensor
+	V            *Tensor
+	Beta         *Tensor
+	A            *Tensor
+	Dw           *Tensor
+	Du           *Tensor
+	G            *Tensor
+	CuSeqlens    []int64 // optional
+	ChunkIndices []int64 // optional
+	ChunkSize    int64
+	DAOut        *Tensor // output
 }
 
 var opPrepareWyReprBwdDa = Operator{
@@ -1046,12 +991,8 @@ var opPrepareWyReprBwdDa = Operator{
 }
 
 // PrepareWyReprBwdDa computes the gradient of the WY representation of chunks for its triangular
-// matrix.
-//
-// It launches aclnnPrepareWyReprBwdDa (libcust_opapi, custom operator package) on st.
-// The emulator verified: K float16 bfloat16; V, Beta, A, Dw, Du, G, DAOut float32 float16 bfloat16.
-// Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_da/README.md
+// matrix. C: aclnnPrepareWyReprBwdDa, custom operator package. The emulator computes: K float16
+// bfloat16; V, Beta, A, Dw, Du, G, DAOut float32 float16 bfloat16.
 func PrepareWyReprBwdDa(st *acl.Stream, p PrepareWyReprBwdDaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1068,29 +1009,29 @@ func (p *PrepareWyReprBwdDaParams) Encode(c *Call) {
 	c.Tensor(p.Dw)
 	c.Tensor(p.Du)
 	c.Tensor(p.G)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Int64(p.ChunkSize)
 	c.Tensor(p.DAOut)
 }
 
 // PrepareWyReprBwdFullParams are the arguments, in C order.
 type PrepareWyReprBwdFullParams struct {
-	K                    *Tensor
-	V                    *Tensor
-	Beta                 *Tensor
-	A                    *Tensor
-	DA                   *Tensor
-	Dw                   *Tensor
-	Du                   *Tensor
-	G                    *Tensor
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	ChunkSize            int64
-	DkOut                *Tensor // output
-	DvOut                *Tensor // output
-	DbetaOut             *Tensor // output
-	DgOut                *Tensor // output
+	K            *Tensor
+	V            *Tensor
+	Beta         *Tensor
+	A            *Tensor
+	DA           *Tensor
+	Dw           *Tensor
+	Du           *Tensor
+	G            *Tensor
+	CuSeqlens    []int64 // optional
+	ChunkIndices []int64 // optional
+	ChunkSize    int64
+	DkOut        *Tensor // output
+	DvOut        *Tensor // output
+	DbetaOut     *Tensor // output
+	DgOut        *Tensor // output
 }
 
 var opPrepareWyReprBwdFull = Operator{
@@ -1099,12 +1040,9 @@ var opPrepareWyReprBwdFull = Operator{
 }
 
 // PrepareWyReprBwdFull computes the gradients of the WY representation of chunks for keys, values,
-// betas and gates from that of its triangular matrix.
-//
-// It launches aclnnPrepareWyReprBwdFull (libcust_opapi, custom operator package) on st.
-// The emulator verified: K float16 bfloat16; V, Beta, A, DA, Dw, Du, G, DkOut, DvOut, DbetaOut,
-// DgOut float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_full/README.md
+// betas and gates from that of its triangular matrix. C: aclnnPrepareWyReprBwdFull, custom operator
+// package. The emulator computes: K float16 bfloat16; V, Beta, A, DA, Dw, Du, G, DkOut, DvOut,
+// DbetaOut, DgOut float32 float16 bfloat16.
 func PrepareWyReprBwdFull(st *acl.Stream, p PrepareWyReprBwdFullParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1122,8 +1060,8 @@ func (p *PrepareWyReprBwdFullParams) Encode(c *Call) {
 	c.Tensor(p.Dw)
 	c.Tensor(p.Du)
 	c.Tensor(p.G)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Int64(p.ChunkSize)
 	c.Tensor(p.DkOut)
 	c.Tensor(p.DvOut)
@@ -1133,17 +1071,17 @@ func (p *PrepareWyReprBwdFullParams) Encode(c *Call) {
 
 // RecomputeWUFwdParams are the arguments, in C order.
 type RecomputeWUFwdParams struct {
-	K                    *Tensor
-	V                    *Tensor
-	Beta                 *Tensor
-	A                    *Tensor
-	G                    *Tensor
-	Gk                   *Tensor
-	CuSeqlensOptional    []int64 // optional
-	ChunkIndicesOptional []int64 // optional
-	ChunkSize            int64
-	WOut                 *Tensor // output
-	UOut                 *Tensor // output
+	K            *Tensor
+	V            *Tensor
+	Beta         *Tensor
+	A            *Tensor
+	G            *Tensor
+	Gk           *Tensor
+	CuSeqlens    []int64 // optional
+	ChunkIndices []int64 // optional
+	ChunkSize    int64
+	WOut         *Tensor // output
+	UOut         *Tensor // output
 }
 
 var opRecomputeWUFwd = Operator{
@@ -1152,11 +1090,8 @@ var opRecomputeWUFwd = Operator{
 }
 
 // RecomputeWUFwd computes the WY representation of chunks again from keys, values, betas and gates.
-//
-// It launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) on st.
-// The emulator verified: K float16 bfloat16; V, Beta, A, G, WOut, UOut float32 float16 bfloat16.
-// Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/recompute_w_u_fwd/README.md
+// C: aclnnRecomputeWUFwd, custom operator package. The emulator computes: K float16 bfloat16; V,
+// Beta, A, G, WOut, UOut float32 float16 bfloat16.
 func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1172,8 +1107,8 @@ func (p *RecomputeWUFwdParams) Encode(c *Call) {
 	c.Tensor(p.A)
 	c.Tensor(p.G)
 	c.Tensor(p.Gk)
-	c.Ints(p.CuSeqlensOptional)
-	c.Ints(p.ChunkIndicesOptional)
+	c.Ints(p.CuSeqlens)
+	c.Ints(p.ChunkIndices)
 	c.Int64(p.ChunkSize)
 	c.Tensor(p.WOut)
 	c.Tensor(p.UOut)
@@ -1185,7 +1120,7 @@ type RecurrentGatedDeltaRuleParams struct {
 	Key               *Tensor // (T,Nk,Dk)
 	Value             *Tensor // (T,Nv,Dv)
 	Beta              *Tensor // (T,Nv)
-	StateRef          *Tensor // read and written, (BlockNum,Nv,Dv,Dk)
+	State             *Tensor // read and written, (BlockNum,Nv,Dv,Dk)
 	ActualSeqLengths  *Tensor // (B)
 	SsmStateIndices   *Tensor // (T)
 	G                 *Tensor // (T,Nv)
@@ -1200,13 +1135,10 @@ var opRecurrentGatedDeltaRule = Operator{
 	Slots: "iiiiiiiiii-o",
 }
 
-// RecurrentGatedDeltaRule computes the gated delta rule token by token and updates the states.
-//
-// It launches aclnnRecurrentGatedDeltaRule (libcust_opapi, custom operator package) on st.
-// The emulator verified: Query, Key, Value, Beta, Out bfloat16; StateRef float32 bfloat16;
-// ActualSeqLengths, SsmStateIndices, NumAcceptedTokens int32; G float32. Its checks follow the
-// document.
-// Vendor's page: mirror-cann/ops-transformer, attention/recurrent_gated_delta_rule/docs
+// RecurrentGatedDeltaRule computes the gated delta rule token by token and updates the states. C:
+// aclnnRecurrentGatedDeltaRule, custom operator package. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, Key, Value, Beta, Out bfloat16; State float32 bfloat16; ActualSeqLengths,
+// SsmStateIndices, NumAcceptedTokens int32; G float32.
 func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1220,7 +1152,7 @@ func (p *RecurrentGatedDeltaRuleParams) Encode(c *Call) {
 	c.Tensor(p.Key)
 	c.Tensor(p.Value)
 	c.Tensor(p.Beta)
-	c.Tensor(p.StateRef)
+	c.Tensor(p.State)
 	c.Tensor(p.ActualSeqLengths)
 	c.Tensor(p.SsmStateIndices)
 	c.Tensor(p.G)
@@ -1232,30 +1164,30 @@ func (p *RecurrentGatedDeltaRuleParams) Encode(c *Call) {
 
 // RecurrentKdaParams are the arguments, in C order.
 type RecurrentKdaParams struct {
-	Query                     *Tensor
-	Key                       *Tensor
-	Value                     *Tensor
-	Gate                      *Tensor
-	Beta                      *Tensor
-	InitialStateRef           *Tensor // read and written
-	CuSeqlensOptional         *Tensor // optional
-	SsmStateIndicesOptional   *Tensor // optional
-	ALogOptional              *Tensor // optional
-	DtBiasOptional            *Tensor // optional
-	NumAcceptedTokensOptional *Tensor // optional
-	Layout                    string
-	Scale                     float64
-	OutputFinalState          bool
-	InplaceFinalState         bool
-	UseQkL2normInKernel       bool
-	UseGateInKernel           bool
-	UseBetaSigmoidInKernel    bool
-	AllowNegEigval            bool
-	SafeGate                  bool
-	LowerBound                float64
-	StateVFirst               bool
-	AttnOut                   *Tensor // output
-	FinalState                *Tensor // output
+	Query                  *Tensor
+	Key                    *Tensor
+	Value                  *Tensor
+	Gate                   *Tensor
+	Beta                   *Tensor
+	InitialState           *Tensor // read and written
+	CuSeqlens              *Tensor // optional
+	SsmStateIndices        *Tensor // optional
+	ALog                   *Tensor // optional
+	DtBias                 *Tensor // optional
+	NumAcceptedTokens      *Tensor // optional
+	Layout                 Layout
+	Scale                  float64
+	OutputFinalState       bool
+	InplaceFinalState      bool
+	UseQkL2normInKernel    bool
+	UseGateInKernel        bool
+	UseBetaSigmoidInKernel bool
+	AllowNegEigval         bool
+	SafeGate               bool
+	LowerBound             float64
+	StateVFirst            bool
+	AttnOut                *Tensor // output
+	FinalState             *Tensor // output
 }
 
 var opRecurrentKda = Operator{
@@ -1263,13 +1195,10 @@ var opRecurrentKda = Operator{
 	Slots: "iiiiiiiiiii-----------oo",
 }
 
-// RecurrentKda computes Kimi delta attention token by token and updates the states.
-//
-// It launches aclnnRecurrentKda (libcust_opapi, custom operator package) on st.
-// The emulator implements it. Its element types are not verified: its states are too large for the
-// survey; tests compare bfloat16 and float32 ones with a definition. Its checks follow the
-// document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/recurrent_kda/docs/api.md
+// RecurrentKda computes Kimi delta attention token by token and updates the states. C:
+// aclnnRecurrentKda, custom operator package. The emulator computes it; its element types were not
+// tested: its states are too large for the survey; tests compare bfloat16 and float32 ones with a
+// definition.
 func RecurrentKda(st *acl.Stream, p RecurrentKdaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1284,13 +1213,13 @@ func (p *RecurrentKdaParams) Encode(c *Call) {
 	c.Tensor(p.Value)
 	c.Tensor(p.Gate)
 	c.Tensor(p.Beta)
-	c.Tensor(p.InitialStateRef)
-	c.Tensor(p.CuSeqlensOptional)
-	c.Tensor(p.SsmStateIndicesOptional)
-	c.Tensor(p.ALogOptional)
-	c.Tensor(p.DtBiasOptional)
-	c.Tensor(p.NumAcceptedTokensOptional)
-	c.Str(p.Layout)
+	c.Tensor(p.InitialState)
+	c.Tensor(p.CuSeqlens)
+	c.Tensor(p.SsmStateIndices)
+	c.Tensor(p.ALog)
+	c.Tensor(p.DtBias)
+	c.Tensor(p.NumAcceptedTokens)
+	c.Str(string(p.Layout))
 	c.Float64(p.Scale)
 	c.Bool(p.OutputFinalState)
 	c.Bool(p.InplaceFinalState)
@@ -1307,14 +1236,14 @@ func (p *RecurrentKdaParams) Encode(c *Call) {
 
 // ThnnFusedLstmCellParams are the arguments, in C order.
 type ThnnFusedLstmCellParams struct {
-	InputGates         *Tensor // (batch_size,4*hidden_size)
-	HiddenGates        *Tensor // (batch_size,4*hidden_size)
-	Cx                 *Tensor // (batch_size,hidden_size)
-	InputBiasOptional  *Tensor // optional, (4*hidden_size)
-	HiddenBiasOptional *Tensor // optional, (4*hidden_size)
-	HyOut              *Tensor // output, (batch_size,hidden_size)
-	CyOut              *Tensor // output, (batch_size,hidden_size)
-	StorageOut         *Tensor // output, (batch_size,4*hidden_size)
+	InputGates  *Tensor // (batch_size,4*hidden_size)
+	HiddenGates *Tensor // (batch_size,4*hidden_size)
+	Cx          *Tensor // (batch_size,hidden_size)
+	InputBias   *Tensor // optional, (4*hidden_size)
+	HiddenBias  *Tensor // optional, (4*hidden_size)
+	HyOut       *Tensor // output, (batch_size,hidden_size)
+	CyOut       *Tensor // output, (batch_size,hidden_size)
+	StorageOut  *Tensor // output, (batch_size,4*hidden_size)
 }
 
 var opThnnFusedLstmCell = Operator{
@@ -1322,12 +1251,10 @@ var opThnnFusedLstmCell = Operator{
 	Slots: "iiiiiooo",
 }
 
-// ThnnFusedLstmCell computes one step of a long short-term memory cell after its products.
-//
-// It launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) on st.
-// The emulator verified: InputGates, HiddenGates, Cx, InputBiasOptional, HiddenBiasOptional, HyOut,
-// CyOut, StorageOut float32 float16. Its checks follow CANN's source, 32 of them in part.
-// Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell/docs
+// ThnnFusedLstmCell computes one step of a long short-term memory cell after its products. C:
+// aclnnThnnFusedLstmCell, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// computes: InputGates, HiddenGates, Cx, InputBias, HiddenBias, HyOut, CyOut, StorageOut float32
+// float16.
 func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1340,8 +1267,8 @@ func (p *ThnnFusedLstmCellParams) Encode(c *Call) {
 	c.Tensor(p.InputGates)
 	c.Tensor(p.HiddenGates)
 	c.Tensor(p.Cx)
-	c.Tensor(p.InputBiasOptional)
-	c.Tensor(p.HiddenBiasOptional)
+	c.Tensor(p.InputBias)
+	c.Tensor(p.HiddenBias)
 	c.Tensor(p.HyOut)
 	c.Tensor(p.CyOut)
 	c.Tensor(p.StorageOut)
@@ -1349,15 +1276,15 @@ func (p *ThnnFusedLstmCellParams) Encode(c *Call) {
 
 // ThnnFusedLstmCellBackwardParams are the arguments, in C order.
 type ThnnFusedLstmCellBackwardParams struct {
-	GradHyOptional *Tensor // optional, (batch,hidden_size)
-	GradCOptional  *Tensor // optional, (batch,hidden_size)
-	Cx             *Tensor // (batch,hidden_size)
-	Cy             *Tensor // (batch,hidden_size)
-	Storage        *Tensor // (batch,4*hidden_size)
-	HasBias        bool
-	GradGatesOut   *Tensor // output, (batch,4*hidden_size)
-	GradCxOut      *Tensor // output, (batch,hidden_size)
-	GradBiasOut    *Tensor // output, (4*hidden_size)
+	GradHy       *Tensor // optional, (batch,hidden_size)
+	GradC        *Tensor // optional, (batch,hidden_size)
+	Cx           *Tensor // (batch,hidden_size)
+	Cy           *Tensor // (batch,hidden_size)
+	Storage      *Tensor // (batch,4*hidden_size)
+	HasBias      bool
+	GradGatesOut *Tensor // output, (batch,4*hidden_size)
+	GradCxOut    *Tensor // output, (batch,hidden_size)
+	GradBiasOut  *Tensor // output, (4*hidden_size)
 }
 
 var opThnnFusedLstmCellBackward = Operator{
@@ -1365,12 +1292,10 @@ var opThnnFusedLstmCellBackward = Operator{
 	Slots: "iiiii-ooo",
 }
 
-// ThnnFusedLstmCellBackward computes the gradients of ThnnFusedLstmCell.
-//
-// It launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) on st.
-// The emulator verified: GradHyOptional, GradCOptional, Cx, Cy, Storage, GradGatesOut, GradCxOut,
-// GradBiasOut float32 float16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell_grad/docs
+// ThnnFusedLstmCellBackward computes the gradients of ThnnFusedLstmCell. C:
+// aclnnThnnFusedLstmCellBackward, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: GradHy, GradC, Cx, Cy, Storage, GradGatesOut, GradCxOut, GradBiasOut float32
+// float16.
 func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1380,8 +1305,8 @@ func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams
 func (p *ThnnFusedLstmCellBackwardParams) Operator() *Operator { return &opThnnFusedLstmCellBackward }
 
 func (p *ThnnFusedLstmCellBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradHyOptional)
-	c.Tensor(p.GradCOptional)
+	c.Tensor(p.GradHy)
+	c.Tensor(p.GradC)
 	c.Tensor(p.Cx)
 	c.Tensor(p.Cy)
 	c.Tensor(p.Storage)

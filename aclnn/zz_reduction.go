@@ -19,12 +19,9 @@ var opAll = Operator{
 	Slots: "ih-o",
 }
 
-// All tells whether all elements over the given dimensions are true.
-//
-// It launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_all/docs
+// All tells whether all elements over the given dimensions are true. C: aclnnAll, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Out uint8 bool.
 func All(st *acl.Stream, p AllParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -53,12 +50,8 @@ var opAmax = Operator{
 	Slots: "ih-o",
 }
 
-// Amax computes the maximum over the given dimensions.
-//
-// It launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_max/docs
+// Amax computes the maximum over the given dimensions. C: aclnnAmax, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func Amax(st *acl.Stream, p AmaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -87,12 +80,8 @@ var opAmin = Operator{
 	Slots: "ih-o",
 }
 
-// Amin computes the minimum over the given dimensions.
-//
-// It launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs
+// Amin computes the minimum over the given dimensions. C: aclnnAmin, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func Amin(st *acl.Stream, p AminParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -122,12 +111,9 @@ var opAminmax = Operator{
 	Slots: "ih-oo",
 }
 
-// Aminmax computes the minimum and the maximum over the given dimensions.
-//
-// It launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs
+// Aminmax computes the minimum and the maximum over the given dimensions. C: aclnnAminmax, CANN
+// since 8.1.RC1. The emulator computes: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool.
 func Aminmax(st *acl.Stream, p AminmaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -156,12 +142,9 @@ var opAminmaxAll = Operator{
 	Slots: "ioo",
 }
 
-// AminmaxAll computes the minimum and the maximum of all elements.
-//
-// It launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs
+// AminmaxAll computes the minimum and the maximum of all elements. C: aclnnAminmaxAll, CANN since
+// 8.1.RC1. The emulator computes: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool.
 func AminmaxAll(st *acl.Stream, p AminmaxAllParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -190,12 +173,9 @@ var opAminmaxDim = Operator{
 	Slots: "i--oo",
 }
 
-// AminmaxDim computes the minimum and the maximum over one dimension.
-//
-// It launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs
+// AminmaxDim computes the minimum and the maximum over one dimension. C: aclnnAminmaxDim, CANN
+// since 8.1.RC1. The emulator computes: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8
+// int16 int32 int64 uint8 bool.
 func AminmaxDim(st *acl.Stream, p AminmaxDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -225,12 +205,9 @@ var opAny = Operator{
 	Slots: "ih-o",
 }
 
-// Any tells whether any element over the given dimensions is true.
-//
-// It launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out uint8 bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_any/docs
+// Any tells whether any element over the given dimensions is true. C: aclnnAny, CANN since 8.1.RC1.
+// The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out uint8 bool.
 func Any(st *acl.Stream, p AnyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -259,12 +236,9 @@ var opArgMax = Operator{
 	Slots: "i--o",
 }
 
-// ArgMax computes the index of the maximum over Dim.
-//
-// It launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
-// integers. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/arg_max_v2/docs
+// ArgMax computes the index of the maximum over Dim. C: aclnnArgMax, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
+// integers.
 func ArgMax(st *acl.Stream, p ArgMaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -293,12 +267,9 @@ var opArgMin = Operator{
 	Slots: "i--o",
 }
 
-// ArgMin computes the index of the minimum over Dim.
-//
-// It launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
-// int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/arg_min/docs
+// ArgMin computes the index of the minimum over Dim. C: aclnnArgMin, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out int32
+// int64.
 func ArgMin(st *acl.Stream, p ArgMinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -327,12 +298,8 @@ var opArgsort = Operator{
 	Slots: "i--o",
 }
 
-// Argsort computes the indices that sort Self along Dim.
-//
-// It launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out int64. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sort/docs
+// Argsort computes the indices that sort Self along Dim. C: aclnnArgsort, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out int64.
 func Argsort(st *acl.Stream, p ArgsortParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -362,11 +329,9 @@ var opBincount = Operator{
 }
 
 // Bincount counts how often each integer from zero on occurs, or sums up the weights of its places.
-//
-// It launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self int8 int16 int32 int64 uint8; Weights float32 float16 float64 int8
-// int16 int32 int64 uint8 bool; Out float32 float64 int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bincount/docs
+// C: aclnnBincount, CANN since 8.1.RC1. The emulator computes: Self int8 int16 int32 int64 uint8;
+// Weights float32 float16 float64 int8 int16 int32 int64 uint8 bool; Out float32 float64 int32
+// int64.
 func Bincount(st *acl.Stream, p BincountParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -395,12 +360,9 @@ var opCummax = Operator{
 	Slots: "i-oo",
 }
 
-// Cummax computes at each place the maximum up to it along Dim, and its index.
-//
-// It launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cummax/docs
+// Cummax computes at each place the maximum up to it along Dim, and its index. C: aclnnCummax, CANN
+// since 8.1.RC1. Not on Ascend950. The emulator computes: Self, ValuesOut float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool; IndicesOut int32 int64.
 func Cummax(st *acl.Stream, p CummaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -429,12 +391,9 @@ var opCummin = Operator{
 	Slots: "i-oo",
 }
 
-// Cummin computes at each place the minimum up to it along Dim, and its index.
-//
-// It launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cummin/docs
+// Cummin computes at each place the minimum up to it along Dim, and its index. C: aclnnCummin, CANN
+// since 8.1.RC1. The emulator computes: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8 bool; IndicesOut int32 int64.
 func Cummin(st *acl.Stream, p CumminParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -463,12 +422,9 @@ var opCumprod = Operator{
 	Slots: "ih-o",
 }
 
-// Cumprod computes at each place the product of the elements up to it along Dim.
-//
-// It launches aclnnCumprod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input, Out float32 float16 bfloat16 float64 integers. Its checks follow
-// CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
+// Cumprod computes at each place the product of the elements up to it along Dim. C: aclnnCumprod,
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Input, Out
+// float32 float16 bfloat16 float64 integers.
 func Cumprod(st *acl.Stream, p CumprodParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -497,13 +453,10 @@ var opCumsum = Operator{
 	Slots: "i--o",
 }
 
-// Cumsum computes at each place the sum of the elements up to it along Dim.
-//
-// It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool complex64 complex128;
-// Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128. Its
-// checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cumsum/docs
+// Cumsum computes at each place the sum of the elements up to it along Dim. C: aclnnCumsum, CANN
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 integers bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64
+// complex128.
 func Cumsum(st *acl.Stream, p CumsumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -534,12 +487,8 @@ var opCumsumV2 = Operator{
 }
 
 // CumsumV2 computes at each place the sum of the elements up to it along Dim, from either end, with
-// or without its own.
-//
-// It launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cumsum/docs
+// or without its own. C: aclnnCumsumV2, CANN since 8.1.RC1. The emulator computes: Self, Out
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128.
 func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -570,12 +519,9 @@ var opHistc = Operator{
 	Slots: "i-hho",
 }
 
-// Histc counts the elements in Bins intervals of equal width between Min and Max.
-//
-// It launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 int8 int16 int32 int64 uint8. Its checks follow
-// CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/histogram_v2/docs
+// Histc counts the elements in Bins intervals of equal width between Min and Max. C: aclnnHistc,
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 int8 int16 int32 int64
+// uint8.
 func Histc(st *acl.Stream, p HistcParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -603,12 +549,9 @@ var opInplaceCumprod = Operator{
 	Slots: "ih",
 }
 
-// InplaceCumprod is Cumprod with the result in place of the first argument.
-//
-// It launches aclnnInplaceCumprod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 integers. Its checks follow CANN's
-// source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
+// InplaceCumprod is Cumprod with the result in place of the first argument. C: aclnnInplaceCumprod,
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Input float32
+// float16 bfloat16 float64 integers.
 func InplaceCumprod(st *acl.Stream, p InplaceCumprodParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -637,12 +580,9 @@ var opKthvalue = Operator{
 	Slots: "i---oo",
 }
 
-// Kthvalue computes the K-th smallest element along Dim and its index.
-//
-// It launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
-// IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// Kthvalue computes the K-th smallest element along Dim and its index. C: aclnnKthvalue, CANN since
+// 8.1.RC1. The emulator computes: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64
+// uint8; IndicesOut int64.
 func Kthvalue(st *acl.Stream, p KthvalueParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -675,12 +615,9 @@ var opLinalgVectorNorm = Operator{
 	Slots: "ihh--o",
 }
 
-// LinalgVectorNorm computes the norm of order Ord over the given dimensions.
-//
-// It launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs
+// LinalgVectorNorm computes the norm of order Ord over the given dimensions. C:
+// aclnnLinalgVectorNorm, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64.
 func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -712,12 +649,8 @@ var opLogSumExp = Operator{
 }
 
 // LogSumExp computes the logarithm of the sum of e to the power of the elements over the given
-// dimensions.
-//
-// It launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
-// float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_log_sum_exp/docs
+// dimensions. C: aclnnLogSumExp, CANN since 8.1.RC1. The emulator computes: Self float32 float16
+// bfloat16 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16.
 func LogSumExp(st *acl.Stream, p LogSumExpParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -744,12 +677,8 @@ var opMax = Operator{
 	Slots: "io",
 }
 
-// Max computes the maximum of all elements.
-//
-// It launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_max/docs
+// Max computes the maximum of all elements. C: aclnnMax, CANN since 8.1.RC1. The emulator computes:
+// Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func Max(st *acl.Stream, p MaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -777,12 +706,8 @@ var opMaxDim = Operator{
 	Slots: "i--oo",
 }
 
-// MaxDim computes the maximum over Dim and its index.
-//
-// It launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers. Its
-// checks follow CANN's source, 8 of them in part.
-// Vendor's page: hicann/ops-math, math/arg_max_with_value/docs
+// MaxDim computes the maximum over Dim and its index. C: aclnnMaxDim, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 int64 bool; Indices integers.
 func MaxDim(st *acl.Stream, p MaxDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -813,12 +738,8 @@ var opMaxV2 = Operator{
 	Slots: "ih--o",
 }
 
-// MaxV2 computes the maximum over the given dimensions.
-//
-// It launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_max/docs
+// MaxV2 computes the maximum over the given dimensions. C: aclnnMaxV2, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func MaxV2(st *acl.Stream, p MaxV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -849,12 +770,9 @@ var opMean = Operator{
 	Slots: "ih--o",
 }
 
-// Mean computes the mean over the given dimensions.
-//
-// It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_mean/docs
+// Mean computes the mean over the given dimensions. C: aclnnMean, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64
+// complex128.
 func Mean(st *acl.Stream, p MeanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -886,12 +804,8 @@ var opMeanV2 = Operator{
 }
 
 // MeanV2 computes the mean over the given dimensions; without any it reduces all, or copies with
-// NoopWithEmptyAxes.
-//
-// It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_mean/docs
+// NoopWithEmptyAxes. C: aclnnMeanV2, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128.
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -919,12 +833,9 @@ var opMedian = Operator{
 	Slots: "io",
 }
 
-// Median computes the median of all elements, the lower one of two.
-//
-// It launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// Median computes the median of all elements, the lower one of two. C: aclnnMedian, CANN since
+// 8.1.RC1. The emulator computes: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64
+// uint8.
 func Median(st *acl.Stream, p MedianParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -952,12 +863,9 @@ var opMedianDim = Operator{
 	Slots: "i--oo",
 }
 
-// MedianDim computes the median over Dim, the lower one of two, and its index.
-//
-// It launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
-// IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// MedianDim computes the median over Dim, the lower one of two, and its index. C: aclnnMedianDim,
+// CANN since 8.1.RC1. The emulator computes: Self, ValuesOut float32 float16 bfloat16 int8 int16
+// int32 int64 uint8; IndicesOut int64.
 func MedianDim(st *acl.Stream, p MedianDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -985,12 +893,8 @@ var opMin = Operator{
 	Slots: "io",
 }
 
-// Min computes the minimum of all elements.
-//
-// It launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs
+// Min computes the minimum of all elements. C: aclnnMin, CANN since 8.1.RC1. The emulator computes:
+// Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 func Min(st *acl.Stream, p MinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1018,12 +922,8 @@ var opMinDim = Operator{
 	Slots: "i--oo",
 }
 
-// MinDim computes the minimum over Dim and its index.
-//
-// It launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers. Its
-// checks follow CANN's source, 8 of them in part.
-// Vendor's page: hicann/ops-math, math/arg_min_with_value/docs
+// MinDim computes the minimum over Dim and its index. C: aclnnMinDim, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 int64 bool; Indices integers.
 func MinDim(st *acl.Stream, p MinDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1051,12 +951,8 @@ var opNanMedian = Operator{
 	Slots: "io",
 }
 
-// NanMedian computes the median of all elements that are not NaN.
-//
-// It launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// NanMedian computes the median of all elements that are not NaN. C: aclnnNanMedian, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8.
 func NanMedian(st *acl.Stream, p NanMedianParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1084,12 +980,9 @@ var opNanMedianDim = Operator{
 	Slots: "i--oo",
 }
 
-// NanMedianDim computes the median over Dim of the elements that are not NaN, and its index.
-//
-// It launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
-// IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs
+// NanMedianDim computes the median over Dim of the elements that are not NaN, and its index. C:
+// aclnnNanMedianDim, CANN since 8.1.RC1. The emulator computes: Self, ValuesOut float32 float16
+// bfloat16 int8 int16 int32 int64 uint8; IndicesOut int64.
 func NanMedianDim(st *acl.Stream, p NanMedianDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1120,12 +1013,9 @@ var opNorm = Operator{
 	Slots: "ihh-o",
 }
 
-// Norm computes the norm of order PScalar over the given dimensions.
-//
-// It launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs
+// Norm computes the norm of order PScalar over the given dimensions. C: aclnnNorm, CANN since
+// 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Out float32 float16 bfloat16 float64.
 func Norm(st *acl.Stream, p NormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1154,12 +1044,9 @@ var opProd = Operator{
 	Slots: "i-o",
 }
 
-// Prod computes the product of all elements.
-//
-// It launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_prod/docs
+// Prod computes the product of all elements. C: aclnnProd, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
+// complex128.
 func Prod(st *acl.Stream, p ProdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1188,12 +1075,9 @@ var opProdDim = Operator{
 	Slots: "i---o",
 }
 
-// ProdDim computes the product over Dim.
-//
-// It launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_prod/docs
+// ProdDim computes the product over Dim. C: aclnnProdDim, CANN since 8.1.RC1. The emulator
+// computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
+// complex128.
 func ProdDim(st *acl.Stream, p ProdDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1224,12 +1108,8 @@ var opReduceLogSum = Operator{
 	Slots: "ih--o",
 }
 
-// ReduceLogSum computes the logarithm of the sum over the given dimensions.
-//
-// It launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Data, Reduce float32 float16. Its checks follow CANN's source, 2 of them
-// in part.
-// Vendor's page: hicann/ops-math, math/reduce_log_sum/docs
+// ReduceLogSum computes the logarithm of the sum over the given dimensions. C: aclnnReduceLogSum,
+// CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Data, Reduce float32 float16.
 func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1260,12 +1140,9 @@ var opReduceNansum = Operator{
 	Slots: "ih--o",
 }
 
-// ReduceNansum computes the sum over the given dimensions, with zero for NaN.
-//
-// It launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_nansum/docs
+// ReduceNansum computes the sum over the given dimensions, with zero for NaN. C: aclnnReduceNansum,
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 int8 int16 int32
+// int64 uint8 bool.
 func ReduceNansum(st *acl.Stream, p ReduceNansumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1296,12 +1173,9 @@ var opReduceSum = Operator{
 	Slots: "ih--o",
 }
 
-// ReduceSum computes the sum over the given dimensions.
-//
-// It launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_sum/docs
+// ReduceSum computes the sum over the given dimensions. C: aclnnReduceSum, CANN since 8.1.RC1. The
+// emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1333,13 +1207,9 @@ var opSort = Operator{
 	Slots: "i---oo",
 }
 
-// Sort sorts along Dim and gives the indices as well.
-//
-// It launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; ValuesOut
-// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; IndicesOut int64. Its checks
-// follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/sort/docs
+// Sort sorts along Dim and gives the indices as well. C: aclnnSort, CANN since 8.1.RC1. The
+// emulator computes: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; ValuesOut
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; IndicesOut int64.
 func Sort(st *acl.Stream, p SortParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1373,11 +1243,9 @@ var opSortWithIndex = Operator{
 	Slots: "ii---oo",
 }
 
-// SortWithIndex sorts along Axis and reorders a tensor of indices alike.
-//
-// It launches aclnnSortWithIndex (libopapi, CANN 2026-08) on st.
-// The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/sort_with_index/docs
+// SortWithIndex sorts along Axis and reorders a tensor of indices alike. C: aclnnSortWithIndex,
+// CANN since 2026-08. Not on Ascend910, Ascend910_93, Ascend310P. The emulator does not implement
+// it: experimental, in no release of CANN.
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1411,12 +1279,8 @@ var opStd = Operator{
 }
 
 // Std computes the standard deviation over the given dimensions, dividing by their size less
-// Correction.
-//
-// It launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 4 of
-// them in part.
-// Vendor's page: hicann/ops-math, math/reduce_std_v2/docs
+// Correction. C: aclnnStd, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
+// bfloat16.
 func Std(st *acl.Stream, p StdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1449,12 +1313,8 @@ var opStdMeanCorrection = Operator{
 }
 
 // StdMeanCorrection computes the standard deviation and the mean over the given dimensions,
-// dividing by their size less Correction.
-//
-// It launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, StdOut, MeanOut float32 float16 bfloat16. Its checks follow CANN's
-// source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs
+// dividing by their size less Correction. C: aclnnStdMeanCorrection, CANN since 8.1.RC1. The
+// emulator computes: Self, StdOut, MeanOut float32 float16 bfloat16.
 func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1488,12 +1348,9 @@ var opTopk = Operator{
 	Slots: "i----oo",
 }
 
-// Topk finds the K largest or smallest elements along Dim, with their indices.
-//
-// It launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8; IndicesOut int64. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/topk/docs
+// Topk finds the K largest or smallest elements along Dim, with their indices. C: aclnnTopk, CANN
+// since 8.1.RC1. The emulator computes: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16
+// int32 int64 uint8; IndicesOut int64.
 func Topk(st *acl.Stream, p TopkParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1526,12 +1383,9 @@ var opUnique = Operator{
 	Slots: "i--oo",
 }
 
-// Unique finds the different elements, and the place of each element among them.
-//
-// It launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut
-// int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
+// Unique finds the different elements, and the place of each element among them. C: aclnnUnique,
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Self, ValueOut float32
+// float16 bfloat16 float64 integers bool; InverseOut int64.
 func Unique(st *acl.Stream, p UniqueParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1565,12 +1419,8 @@ var opUnique2 = Operator{
 }
 
 // Unique2 finds the different elements, the place of each element among them, and how often each
-// occurs.
-//
-// It launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
+// occurs. C: aclnnUnique2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
+// Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut, CountsOut int64.
 func Unique2(st *acl.Stream, p Unique2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1605,12 +1455,10 @@ var opUniqueConsecutive = Operator{
 	Slots: "i---ooo",
 }
 
-// UniqueConsecutive drops elements that equal the one before, and counts how long each run was.
-//
-// It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool complex64
-// complex128; InverseOut, CountsOut int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
+// UniqueConsecutive drops elements that equal the one before, and counts how long each run was. C:
+// aclnnUniqueConsecutive, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
+// Self, ValueOut float32 float16 bfloat16 float64 integers bool complex64 complex128; InverseOut,
+// CountsOut int64.
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1646,12 +1494,8 @@ var opUniqueDim = Operator{
 }
 
 // UniqueDim finds the different slices along Dim, the place of each slice among them, and how often
-// each occurs.
-//
-// It launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/unique_with_counts_ext2/docs
+// each occurs. C: aclnnUniqueDim, CANN since 8.1.RC1. The emulator computes: Self, ValueOut float32
+// float16 bfloat16 float64 integers bool; InverseOut, CountsOut int64.
 func UniqueDim(st *acl.Stream, p UniqueDimParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1685,12 +1529,8 @@ var opVar = Operator{
 }
 
 // Var computes the variance over the given dimensions, dividing by their size, less one when
-// Unbiased is true.
-//
-// It launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 5 of
-// them in part.
-// Vendor's page: hicann/ops-math, math/reduce_var/docs
+// Unbiased is true. C: aclnnVar, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16.
 func Var(st *acl.Stream, p VarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1722,12 +1562,8 @@ var opVarCorrection = Operator{
 }
 
 // VarCorrection computes the variance over the given dimensions, dividing by their size less
-// Correction.
-//
-// It launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 5 of
-// them in part.
-// Vendor's page: hicann/ops-math, math/reduce_var/docs
+// Correction. C: aclnnVarCorrection, CANN since 8.1.RC1. The emulator computes: Self, Out float32
+// float16 bfloat16.
 func VarCorrection(st *acl.Stream, p VarCorrectionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1760,12 +1596,8 @@ var opVarMean = Operator{
 }
 
 // VarMean computes the variance and the mean over the given dimensions, dividing by their size less
-// Correction.
-//
-// It launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, VarOut, MeanOut float32 float16. Its checks follow CANN's source, 7
-// of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_var/docs
+// Correction. C: aclnnVarMean, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: Self,
+// VarOut, MeanOut float32 float16.
 func VarMean(st *acl.Stream, p VarMeanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

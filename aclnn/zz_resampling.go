@@ -20,12 +20,8 @@ var opAffineGrid = Operator{
 }
 
 // AffineGrid computes the coordinates at which affine maps read images or volumes, as GridSampler2D
-// and GridSampler3D take them.
-//
-// It launches aclnnAffineGrid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Theta, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
-// them in part.
-// Vendor's page: hicann/ops-math, math/affine_grid/docs
+// and GridSampler3D take them. C: aclnnAffineGrid, CANN since 8.1.RC1. Not on Ascend950. The
+// emulator computes: Theta, Out float32 float16 bfloat16.
 func AffineGrid(st *acl.Stream, p AffineGridParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -54,12 +50,9 @@ var opBackgroundReplace = Operator{
 	Slots: "iiio",
 }
 
-// BackgroundReplace blends Src over Bkg as Mask says.
-//
-// It launches aclnnBackgroundReplace (libopapi, CANN 8.1.RC1) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-cv, objdetect/background_replace/docs
+// BackgroundReplace blends Src over Bkg as Mask says. C: aclnnBackgroundReplace, CANN 8.1.RC1 only.
+// Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator computes it; its element
+// types were not tested: only the Ascend310P has it.
 func BackgroundReplace(st *acl.Stream, p BackgroundReplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -88,12 +81,9 @@ var opBlendImagesCustom = Operator{
 	Slots: "iiio",
 }
 
-// BlendImagesCustom blends the image Rgb over Frame with the opacity Alpha / 255.
-//
-// It launches aclnnBlendImagesCustom (libopapi, CANN 8.1.RC1) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-cv, objdetect/blend_images_custom/docs
+// BlendImagesCustom blends the image Rgb over Frame with the opacity Alpha / 255. C:
+// aclnnBlendImagesCustom, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950.
+// The emulator computes it; its element types were not tested: only the Ascend310P has it.
 func BlendImagesCustom(st *acl.Stream, p BlendImagesCustomParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -113,8 +103,8 @@ func (p *BlendImagesCustomParams) Encode(c *Call) {
 type GridSampler2DParams struct {
 	Input             *Tensor // 4 dimensions
 	Grid              *Tensor // 4 dimensions
-	InterpolationMode int64   // InterpolationBilinear, InterpolationNearest or InterpolationBicubic
-	PaddingMode       int64   // PaddingZeros, PaddingBorder or PaddingReflection
+	InterpolationMode Interpolation
+	PaddingMode       PaddingMode
 	AlignCorners      bool
 	Out               *Tensor // output, 4 dimensions
 }
@@ -124,12 +114,8 @@ var opGridSampler2D = Operator{
 	Slots: "ii---o",
 }
 
-// GridSampler2D reads images at the coordinates of a grid, from −1 to 1.
-//
-// It launches aclnnGridSampler2D (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/grid_sample/docs
+// GridSampler2D reads images at the coordinates of a grid, from −1 to 1. C: aclnnGridSampler2D,
+// CANN 8.1.RC1 only. The emulator computes: Input, Grid, Out float32 float16 bfloat16 float64.
 func GridSampler2D(st *acl.Stream, p GridSampler2DParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -141,8 +127,8 @@ func (p *GridSampler2DParams) Operator() *Operator { return &opGridSampler2D }
 func (p *GridSampler2DParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Grid)
-	c.Int64(p.InterpolationMode)
-	c.Int64(p.PaddingMode)
+	c.Int64(int64(p.InterpolationMode))
+	c.Int64(int64(p.PaddingMode))
 	c.Bool(p.AlignCorners)
 	c.Tensor(p.Out)
 }
@@ -152,8 +138,8 @@ type GridSampler2DBackwardParams struct {
 	GradOutput        *Tensor // 4 dimensions
 	Input             *Tensor // 4 dimensions
 	Grid              *Tensor // 4 dimensions
-	InterpolationMode int64   // InterpolationBilinear, InterpolationNearest or InterpolationBicubic
-	PaddingMode       int64   // PaddingZeros, PaddingBorder or PaddingReflection
+	InterpolationMode Interpolation
+	PaddingMode       PaddingMode
 	AlignCorners      bool
 	OutputMask        []bool
 	InputGrad         *Tensor // output, 4 dimensions
@@ -165,12 +151,9 @@ var opGridSampler2DBackward = Operator{
 	Slots: "iii---hoo",
 }
 
-// GridSampler2DBackward computes the gradients of GridSampler2D.
-//
-// It launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
-// float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/grid_sampler2_d_grad/docs
+// GridSampler2DBackward computes the gradients of GridSampler2D. C: aclnnGridSampler2DBackward,
+// CANN 8.1.RC1 only. The emulator computes: GradOutput, Input, Grid, InputGrad, GridGrad float32
+// float16 bfloat16 float64.
 func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -183,8 +166,8 @@ func (p *GridSampler2DBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Input)
 	c.Tensor(p.Grid)
-	c.Int64(p.InterpolationMode)
-	c.Int64(p.PaddingMode)
+	c.Int64(int64(p.InterpolationMode))
+	c.Int64(int64(p.PaddingMode))
 	c.Bool(p.AlignCorners)
 	c.Bools(p.OutputMask)
 	c.Tensor(p.InputGrad)
@@ -193,10 +176,10 @@ func (p *GridSampler2DBackwardParams) Encode(c *Call) {
 
 // GridSampler3DParams are the arguments, in C order.
 type GridSampler3DParams struct {
-	Input             *Tensor // 5 dimensions
-	Grid              *Tensor // 5 dimensions
-	InterpolationMode int64   // InterpolationBilinear or InterpolationNearest
-	PaddingMode       int64   // PaddingZeros, PaddingBorder or PaddingReflection
+	Input             *Tensor       // 5 dimensions
+	Grid              *Tensor       // 5 dimensions
+	InterpolationMode Interpolation // InterpolationBilinear or InterpolationNearest
+	PaddingMode       PaddingMode
 	AlignCorners      bool
 	Out               *Tensor // output, 5 dimensions
 }
@@ -206,12 +189,8 @@ var opGridSampler3D = Operator{
 	Slots: "ii---o",
 }
 
-// GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1.
-//
-// It launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-cv, image/grid_sample/docs
+// GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1. C: aclnnGridSampler3D,
+// CANN 8.1.RC1 only. The emulator computes: Input, Grid, Out float32 float16 bfloat16 float64.
 func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -223,19 +202,19 @@ func (p *GridSampler3DParams) Operator() *Operator { return &opGridSampler3D }
 func (p *GridSampler3DParams) Encode(c *Call) {
 	c.Channels(p.Input, -1, -1, NCDHW)
 	c.Tensor(p.Grid)
-	c.Int64(p.InterpolationMode)
-	c.Int64(p.PaddingMode)
+	c.Int64(int64(p.InterpolationMode))
+	c.Int64(int64(p.PaddingMode))
 	c.Bool(p.AlignCorners)
 	c.Channels(p.Out, -1, -1, NCDHW)
 }
 
 // GridSampler3DBackwardParams are the arguments, in C order.
 type GridSampler3DBackwardParams struct {
-	GradOutput        *Tensor // 5 dimensions
-	Input             *Tensor // 5 dimensions
-	Grid              *Tensor // 5 dimensions
-	InterpolationMode int64   // InterpolationBilinear or InterpolationNearest
-	PaddingMode       int64   // PaddingZeros, PaddingBorder or PaddingReflection
+	GradOutput        *Tensor       // 5 dimensions
+	Input             *Tensor       // 5 dimensions
+	Grid              *Tensor       // 5 dimensions
+	InterpolationMode Interpolation // InterpolationBilinear or InterpolationNearest
+	PaddingMode       PaddingMode
 	AlignCorners      bool
 	OutputMask        []bool
 	InputGrad         *Tensor // output, 5 dimensions
@@ -247,12 +226,9 @@ var opGridSampler3DBackward = Operator{
 	Slots: "iii---hoo",
 }
 
-// GridSampler3DBackward computes the gradients of GridSampler3D.
-//
-// It launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
-// float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/grid_sampler3_d_grad/docs
+// GridSampler3DBackward computes the gradients of GridSampler3D. C: aclnnGridSampler3DBackward,
+// CANN 8.1.RC1 only. Not on Ascend310P. The emulator computes: GradOutput, Input, Grid, InputGrad,
+// GridGrad float32 float16 bfloat16 float64.
 func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -265,8 +241,8 @@ func (p *GridSampler3DBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Input)
 	c.Tensor(p.Grid)
-	c.Int64(p.InterpolationMode)
-	c.Int64(p.PaddingMode)
+	c.Int64(int64(p.InterpolationMode))
+	c.Int64(int64(p.PaddingMode))
 	c.Bool(p.AlignCorners)
 	c.Bools(p.OutputMask)
 	c.Tensor(p.InputGrad)
@@ -285,12 +261,9 @@ var opMrgbaCustom = Operator{
 	Slots: "iio",
 }
 
-// MrgbaCustom multiplies the three channels of an image by Alpha / 255.
-//
-// It launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
-// checks follow the document.
-// Vendor's page: hicann/ops-cv, objdetect/mrgba_custom/docs
+// MrgbaCustom multiplies the three channels of an image by Alpha / 255. C: aclnnMrgbaCustom, CANN
+// 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator computes it;
+// its element types were not tested: only the Ascend310P has it.
 func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -322,12 +295,9 @@ var opNonMaxSuppression = Operator{
 }
 
 // NonMaxSuppression selects boxes by score and drops those that overlap a better one of their
-// class.
-//
-// It launches aclnnNonMaxSuppression (libopapi, CANN 8.1.RC1) on st.
-// The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
-// checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-cv, objdetect/non_max_suppression_v6/docs
+// class. C: aclnnNonMaxSuppression, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend950. The emulator computes it; its element types were not tested: only the Ascend310P has
+// it.
 func NonMaxSuppression(st *acl.Stream, p NonMaxSuppressionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -359,12 +329,8 @@ var opResize = Operator{
 	Slots: "ih-o",
 }
 
-// Resize resizes images by the factors Scales.
-//
-// It launches aclnnResize (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
-// them in part.
-// Vendor's page: hicann/ops-cv, image/resize_bilinear_v2/docs
+// Resize resizes images by the factors Scales. C: aclnnResize, CANN 8.1.RC1 only. The emulator
+// computes: Self, Out float32 float16 bfloat16.
 func Resize(st *acl.Stream, p ResizeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -399,12 +365,8 @@ var opRoiAlign = Operator{
 }
 
 // RoiAlign reads boxes of images as grids of one size, with bilinear interpolation; as ONNX defines
-// it.
-//
-// It launches aclnnRoiAlign (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Rois, Out float32 float16; BatchIndices int32. Its checks follow
-// CANN's source.
-// Vendor's page: hicann/ops-cv, objdetect/roi_align/docs
+// it. C: aclnnRoiAlign, CANN 8.1.RC1 only. Not on Ascend950. The emulator computes: Self, Rois, Out
+// float32 float16; BatchIndices int32.
 func RoiAlign(st *acl.Stream, p RoiAlignParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -443,12 +405,8 @@ var opRoiAlignV2 = Operator{
 }
 
 // RoiAlignV2 reads boxes of images as grids of one size, with bilinear interpolation; as
-// torchvision defines it.
-//
-// It launches aclnnRoiAlignV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Boxes, Out float32 float16. Its checks follow CANN's source, 1 of
-// them in part.
-// Vendor's page: hicann/ops-cv, objdetect/roi_align/docs
+// torchvision defines it. C: aclnnRoiAlignV2, CANN 8.1.RC1 only. Not on Ascend950. The emulator
+// computes: Self, Boxes, Out float32 float16.
 func RoiAlignV2(st *acl.Stream, p RoiAlignV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -486,12 +444,8 @@ var opRoiAlignV2Backward = Operator{
 	Slots: "iih-----o",
 }
 
-// RoiAlignV2Backward computes the gradient of RoiAlignV2.
-//
-// It launches aclnnRoiAlignV2Backward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOutput, Boxes, GradInput float32. Its checks follow CANN's source, 1
-// of them in part.
-// Vendor's page: hicann/ops-cv, objdetect/roi_align_grad/docs
+// RoiAlignV2Backward computes the gradient of RoiAlignV2. C: aclnnRoiAlignV2Backward, CANN 8.1.RC1
+// only. Not on Ascend310P. The emulator computes: GradOutput, Boxes, GradInput float32.
 func RoiAlignV2Backward(st *acl.Stream, p RoiAlignV2BackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -527,12 +481,8 @@ var opUpsampleBicubic2d = Operator{
 	Slots: "ih---o",
 }
 
-// UpsampleBicubic2d resizes images by bicubic interpolation.
-//
-// It launches aclnnUpsampleBicubic2d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d/docs
+// UpsampleBicubic2d resizes images by bicubic interpolation. C: aclnnUpsampleBicubic2d, CANN
+// 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -565,11 +515,9 @@ var opUpsampleBicubic2dAA = Operator{
 	Slots: "ih---o",
 }
 
-// UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing.
-//
-// It launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa/docs
+// UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing. C:
+// aclnnUpsampleBicubic2dAA, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Out float32 float16 bfloat16.
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -603,12 +551,9 @@ var opUpsampleBicubic2dAAGrad = Operator{
 	Slots: "ihh---o",
 }
 
-// UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA.
-//
-// It launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs
+// UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA. C:
+// aclnnUpsampleBicubic2dAAGrad, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// computes: GradOutput, Out float32 float16 bfloat16.
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -643,12 +588,9 @@ var opUpsampleBicubic2dBackward = Operator{
 	Slots: "ihh---o",
 }
 
-// UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d.
-//
-// It launches aclnnUpsampleBicubic2dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_grad/docs
+// UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d. C:
+// aclnnUpsampleBicubic2dBackward, CANN 8.1.RC1 only. Not on Ascend310P. The emulator computes:
+// GradOut, GradInput float32 float16 bfloat16 float64.
 func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -682,12 +624,8 @@ var opUpsampleBilinear2d = Operator{
 	Slots: "ih---o",
 }
 
-// UpsampleBilinear2d resizes images by bilinear interpolation.
-//
-// It launches aclnnUpsampleBilinear2d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d/docs
+// UpsampleBilinear2d resizes images by bilinear interpolation. C: aclnnUpsampleBilinear2d, CANN
+// 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func UpsampleBilinear2d(st *acl.Stream, p UpsampleBilinear2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -720,11 +658,9 @@ var opUpsampleBilinear2dAA = Operator{
 	Slots: "ih---o",
 }
 
-// UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing.
-//
-// It launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa/docs
+// UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing. C:
+// aclnnUpsampleBilinear2dAA, CANN 8.1.RC1 only. The emulator computes: Input, Out float32 float16
+// bfloat16.
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -758,12 +694,9 @@ var opUpsampleBilinear2dAABackward = Operator{
 	Slots: "ihh---o",
 }
 
-// UpsampleBilinear2dAABackward computes the gradient of UpsampleBilinear2dAA.
-//
-// It launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs
+// UpsampleBilinear2dAABackward computes the gradient of UpsampleBilinear2dAA. C:
+// aclnnUpsampleBilinear2dAABackward, CANN 8.1.RC1 only. The emulator computes: GradOutput, Out
+// float32 float16 bfloat16.
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -800,12 +733,9 @@ var opUpsampleBilinear2dBackward = Operator{
 	Slots: "ihh---o",
 }
 
-// UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d.
-//
-// It launches aclnnUpsampleBilinear2dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/resize_bilinear_v2_grad/docs
+// UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d. C:
+// aclnnUpsampleBilinear2dBackward, CANN 8.1.RC1 only. The emulator computes: GradOut, Out float32
+// float16 bfloat16 float64.
 func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -840,12 +770,9 @@ var opUpsampleBilinear2dBackwardV2 = Operator{
 	Slots: "ihh---o",
 }
 
-// UpsampleBilinear2dBackwardV2 computes the gradient of UpsampleBilinear2d.
-//
-// It launches aclnnUpsampleBilinear2dBackwardV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs
+// UpsampleBilinear2dBackwardV2 computes the gradient of UpsampleBilinear2d. C:
+// aclnnUpsampleBilinear2dBackwardV2, CANN 8.1.RC1 only. The emulator computes: GradOut, Out float32
+// float16 bfloat16 float64.
 func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -880,12 +807,9 @@ var opUpsampleLinear1d = Operator{
 	Slots: "ih--o",
 }
 
-// UpsampleLinear1d resizes sequences by linear interpolation.
-//
-// It launches aclnnUpsampleLinear1d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/upsample_linear1d/docs
+// UpsampleLinear1d resizes sequences by linear interpolation. C: aclnnUpsampleLinear1d, CANN
+// 8.1.RC1 only. Not on Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16
+// float64.
 func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -917,12 +841,9 @@ var opUpsampleLinear1dBackward = Operator{
 	Slots: "ihh--o",
 }
 
-// UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d.
-//
-// It launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source, 3 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs
+// UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d. C:
+// aclnnUpsampleLinear1dBackward, CANN 8.1.RC1 only. The emulator computes: GradOut, Out float32
+// float16 bfloat16 float64.
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -952,12 +873,8 @@ var opUpsampleNearest1d = Operator{
 	Slots: "iho",
 }
 
-// UpsampleNearest1d resizes sequences by repeating or dropping elements.
-//
-// It launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs
+// UpsampleNearest1d resizes sequences by repeating or dropping elements. C: aclnnUpsampleNearest1d,
+// CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64 uint8.
 func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -986,12 +903,9 @@ var opUpsampleNearest1dBackward = Operator{
 	Slots: "ihh-o",
 }
 
-// UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d.
-//
-// It launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source, 2 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs
+// UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d. C:
+// aclnnUpsampleNearest1dBackward, CANN 8.1.RC1 only. The emulator computes: GradOut, Out float32
+// float16 bfloat16 float64.
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1021,12 +935,9 @@ var opUpsampleNearest1dV2 = Operator{
 	Slots: "ih-o",
 }
 
-// UpsampleNearest1dV2 resizes sequences by repeating or dropping elements.
-//
-// It launches aclnnUpsampleNearest1dV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
+// UpsampleNearest1dV2 resizes sequences by repeating or dropping elements. C:
+// aclnnUpsampleNearest1dV2, CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 uint8.
 func UpsampleNearest1dV2(st *acl.Stream, p UpsampleNearest1dV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1054,12 +965,8 @@ var opUpsampleNearest2d = Operator{
 	Slots: "iho",
 }
 
-// UpsampleNearest2d resizes images by repeating or dropping elements.
-//
-// It launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs
+// UpsampleNearest2d resizes images by repeating or dropping elements. C: aclnnUpsampleNearest2d,
+// CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64 uint8.
 func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1089,12 +996,9 @@ var opUpsampleNearest2dBackward = Operator{
 	Slots: "ihh--o",
 }
 
-// UpsampleNearest2dBackward computes the gradient of UpsampleNearest2d.
-//
-// It launches aclnnUpsampleNearest2dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs
+// UpsampleNearest2dBackward computes the gradient of UpsampleNearest2d. C:
+// aclnnUpsampleNearest2dBackward, CANN 8.1.RC1 only. The emulator computes: GradOut, GradInput
+// float32 float16 bfloat16 float64.
 func UpsampleNearest2dBackward(st *acl.Stream, p UpsampleNearest2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1126,12 +1030,9 @@ var opUpsampleNearest2dV2 = Operator{
 	Slots: "ih--o",
 }
 
-// UpsampleNearest2dV2 resizes images by repeating or dropping elements.
-//
-// It launches aclnnUpsampleNearest2dV2 (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
-// document.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
+// UpsampleNearest2dV2 resizes images by repeating or dropping elements. C:
+// aclnnUpsampleNearest2dV2, CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 uint8.
 func UpsampleNearest2dV2(st *acl.Stream, p UpsampleNearest2dV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1163,12 +1064,8 @@ var opUpsampleNearest3d = Operator{
 	Slots: "ih---o",
 }
 
-// UpsampleNearest3d resizes volumes by repeating or dropping elements.
-//
-// It launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
+// UpsampleNearest3d resizes volumes by repeating or dropping elements. C: aclnnUpsampleNearest3d,
+// CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1202,12 +1099,9 @@ var opUpsampleNearest3dBackward = Operator{
 	Slots: "ihh---o",
 }
 
-// UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d.
-//
-// It launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs
+// UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d. C:
+// aclnnUpsampleNearest3dBackward, CANN 8.1.RC1 only. Not on Ascend310P. The emulator computes:
+// GradOut, GradInput float32 float16 bfloat16 float64.
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1239,11 +1133,9 @@ var opUpsampleNearestExact1d = Operator{
 	Slots: "ih-o",
 }
 
-// UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre.
-//
-// It launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest/docs
+// UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre. C:
+// aclnnUpsampleNearestExact1d, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: Self,
+// Out float32 float16 bfloat16 uint8.
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1273,12 +1165,9 @@ var opUpsampleNearestExact1dBackward = Operator{
 	Slots: "ihh-o",
 }
 
-// UpsampleNearestExact1dBackward computes the gradient of UpsampleNearestExact1d.
-//
-// It launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs
+// UpsampleNearestExact1dBackward computes the gradient of UpsampleNearestExact1d. C:
+// aclnnUpsampleNearestExact1dBackward, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// emulator computes: GradOutput, Out float32 float16 bfloat16.
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1311,11 +1200,9 @@ var opUpsampleNearestExact2d = Operator{
 	Slots: "ih--o",
 }
 
-// UpsampleNearestExact2d resizes images by taking the element nearest to each centre.
-//
-// It launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest/docs
+// UpsampleNearestExact2d resizes images by taking the element nearest to each centre. C:
+// aclnnUpsampleNearestExact2d, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: Self,
+// Out float32 float16 bfloat16 uint8.
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1347,12 +1234,9 @@ var opUpsampleNearestExact2dBackward = Operator{
 	Slots: "ihh--o",
 }
 
-// UpsampleNearestExact2dBackward computes the gradient of UpsampleNearestExact2d.
-//
-// It launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
-// 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs
+// UpsampleNearestExact2dBackward computes the gradient of UpsampleNearestExact2d. C:
+// aclnnUpsampleNearestExact2dBackward, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// emulator computes: GradOutput, Out float32 float16 bfloat16.
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1387,11 +1271,9 @@ var opUpsampleNearestExact3d = Operator{
 	Slots: "ih---o",
 }
 
-// UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre.
-//
-// It launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs
+// UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre. C:
+// aclnnUpsampleNearestExact3d, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: Self,
+// Out float32 float16 bfloat16.
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1425,12 +1307,9 @@ var opUpsampleNearestExact3dBackward = Operator{
 	Slots: "ihh---o",
 }
 
-// UpsampleNearestExact3dBackward computes the gradient of UpsampleNearestExact3d.
-//
-// It launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16. Its checks follow CANN's
-// source, 2 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs
+// UpsampleNearestExact3dBackward computes the gradient of UpsampleNearestExact3d. C:
+// aclnnUpsampleNearestExact3dBackward, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// emulator computes: GradOut, GradInput float32 float16 bfloat16.
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1467,12 +1346,9 @@ var opUpsampleTrilinear3d = Operator{
 	Slots: "ih----o",
 }
 
-// UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements.
-//
-// It launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
-// Vendor's page: hicann/ops-cv, image/resize_upsample_trilinear/docs
+// UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements. C:
+// aclnnUpsampleTrilinear3d, CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16
+// bfloat16 float64.
 func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1508,12 +1384,9 @@ var opUpsampleTrilinear3dBackward = Operator{
 	Slots: "ihh----o",
 }
 
-// UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d.
-//
-// It launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs
+// UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d. C:
+// aclnnUpsampleTrilinear3dBackward, CANN 8.1.RC1 only. Not on Ascend950. The emulator computes:
+// GradOut, GradInput float32 float16 bfloat16 float64.
 func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

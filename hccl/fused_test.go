@@ -79,7 +79,7 @@ func TestFusedOperatorsKeepTheirCommunicator(t *testing.T) {
 		for i, shape := range [][]int64{{2, 256}, {256, 3}, {2, 3}} {
 			x[i], err = aclnn.New(st, aclnn.Float16, shape...)
 			assert.NoError(t, err)
-			assert.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: x[i]}))
+			assert.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{Self: x[i]}))
 			defer func() { assert.NoError(t, x[i].Close()) }()
 		}
 		product := func() error {

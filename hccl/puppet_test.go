@@ -136,7 +136,7 @@ func (s *servant) queue(n int64) (err error) {
 	if s.queued, err = aclnn.New(s.st, aclnn.Float32, n); err != nil {
 		return err
 	}
-	if err := aclnn.InplaceFillScalar(s.st, aclnn.InplaceFillScalarParams{SelfRef: s.queued, Value: aclnn.Float(1)}); err != nil {
+	if err := aclnn.InplaceFillScalar(s.st, aclnn.InplaceFillScalarParams{Self: s.queued, Value: aclnn.Float(1)}); err != nil {
 		return err
 	}
 	return s.comm.AllReduce(s.st, s.queued, s.queued, hccl.Sum)

@@ -108,7 +108,7 @@ func newAdamW(reg *Registry) *Op[AdamWArgs, key.AdamW] {
 					step := s.Tensor(aclnn.Int64, 1)
 					s.Fill(step, aclnn.Int(int64(a.Step-1)))
 					launch(s, aclnn.ApplyAdamWV2, aclnn.ApplyAdamWV2Params{
-						VarRef: a.Param, MRef: a.ExpAvg, VRef: a.ExpAvgSq, MaxGradNormOptionalRef: a.MaxExpAvgSq, Grad: a.Grad, Step: step,
+						Var: a.Param, M: a.ExpAvg, V: a.ExpAvgSq, MaxGradNorm: a.MaxExpAvgSq, Grad: a.Grad, Step: step,
 						Lr: float32(a.LR), Beta1: float32(a.Beta1), Beta2: float32(a.Beta2), WeightDecay: float32(a.WeightDecay), Eps: float32(a.Epsilon),
 						Amsgrad: a.MaxExpAvgSq != nil, Maximize: a.Maximize,
 					})
@@ -149,7 +149,7 @@ func (a *AdamWArgs) composite(s *steps) {
 	s.scale(m, a.Beta1)
 	s.add(m, grad, sign*(1-a.Beta1))
 	s.scale(v, a.Beta2)
-	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{SelfRef: v, Tensor1: grad, Tensor2: grad, Value: aclnn.Float(1 - a.Beta2)})
+	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{Self: v, Tensor1: grad, Tensor2: grad, Value: aclnn.Float(1 - a.Beta2)})
 	second := v
 	if a.MaxExpAvgSq != nil {
 		second = s.float(a.MaxExpAvgSq)
@@ -161,14 +161,14 @@ func (a *AdamWArgs) composite(s *steps) {
 		s.times(root, a.Schedule.Select(0, 1))
 		s.adds(root, a.Epsilon)
 		move := s.mul(m, a.Schedule.Select(0, 2))
-		launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: move, Other: root})
+		launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: move, Other: root})
 		s.add(param, move, -1)
 	} else {
 		t := float64(a.Step)
 		s.scale(root, 1/math.Sqrt(1-math.Pow(a.Beta2, t)))
 		s.adds(root, a.Epsilon)
 		rate := a.LR / (1 - math.Pow(a.Beta1, t))
-		launch(s, aclnn.InplaceAddcdiv, aclnn.InplaceAddcdivParams{SelfRef: param, Tensor1: m, Tensor2: root, Value: aclnn.Float(-rate)})
+		launch(s, aclnn.InplaceAddcdiv, aclnn.InplaceAddcdivParams{Self: param, Tensor1: m, Tensor2: root, Value: aclnn.Float(-rate)})
 	}
 	for _, pair := range [][2]*aclnn.Tensor{{a.Param, param}, {a.ExpAvg, m}, {a.ExpAvgSq, v}, {a.MaxExpAvgSq, second}} {
 		if pair[0] != nil && pair[0] != pair[1] {

@@ -95,12 +95,12 @@ func (a *AdamWListArgs) fused(s *steps) {
 				StateSteps: []*aclnn.Tensor{step}, Lr: u.LR, Beta1: u.Beta1, Beta2: u.Beta2, WeightDecay: u.WeightDecay, Eps: u.Epsilon, Maximize: u.Maximize,
 			}
 		}
-		p.ParamsRef, p.Grads = append(p.ParamsRef, u.Param), append(p.Grads, u.Grad)
-		p.ExpAvgsRef, p.ExpAvgSqsRef = append(p.ExpAvgsRef, u.ExpAvg), append(p.ExpAvgSqsRef, u.ExpAvgSq)
+		p.Params, p.Grads = append(p.Params, u.Param), append(p.Grads, u.Grad)
+		p.ExpAvgs, p.ExpAvgSqs = append(p.ExpAvgs, u.ExpAvg), append(p.ExpAvgSqs, u.ExpAvgSq)
 	}
-	each(p.ParamsRef, func(at int, part []*aclnn.Tensor) {
+	each(p.Params, func(at int, part []*aclnn.Tensor) {
 		one, end := p, at+len(part)
-		one.ParamsRef, one.Grads, one.ExpAvgsRef, one.ExpAvgSqsRef = part, p.Grads[at:end], p.ExpAvgsRef[at:end], p.ExpAvgSqsRef[at:end]
+		one.Params, one.Grads, one.ExpAvgs, one.ExpAvgSqs = part, p.Grads[at:end], p.ExpAvgs[at:end], p.ExpAvgSqs[at:end]
 		for len(one.StateSteps) < len(part) {
 			one.StateSteps = append(one.StateSteps, p.StateSteps[0])
 		}

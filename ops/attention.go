@@ -28,10 +28,10 @@ type BiasKind = key.BiasKind
 // The kinds, with the values of CANN's pseType. For the first two, Bias has the dtype of the query;
 // for the others it is float32 with one slope per head.
 const (
-	BiasAfterScale   BiasKind = aclnn.PseAfterScale  // scale·QKᵀ + bias
-	BiasBeforeScale  BiasKind = aclnn.PseBeforeScale // scale·(QKᵀ + bias)
-	BiasDistance     BiasKind = aclnn.PseSlope       // scale·QKᵀ − slope·|KeyStart + j − QueryStart − i|
-	BiasRootDistance BiasKind = aclnn.PseSlopeRoot   // the same with √distance
+	BiasAfterScale   BiasKind = BiasKind(aclnn.PseAfterScale)  // scale·QKᵀ + bias
+	BiasBeforeScale  BiasKind = BiasKind(aclnn.PseBeforeScale) // scale·(QKᵀ + bias)
+	BiasDistance     BiasKind = BiasKind(aclnn.PseSlope)       // scale·QKᵀ − slope·|KeyStart + j − QueryStart − i|
+	BiasRootDistance BiasKind = BiasKind(aclnn.PseSlopeRoot)   // the same with √distance
 )
 
 // AttentionArgs describes scaled dot-product attention with grouped query heads: Out =

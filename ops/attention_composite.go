@@ -150,7 +150,7 @@ func (s *steps) maskedFill(t, where *aclnn.Tensor, v aclnn.Scalar) {
 		launch(s, aclnn.NeScalar, aclnn.NeScalarParams{Self: where, Other: aclnn.Int(0), Out: cells})
 		where = cells
 	}
-	launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{SelfRef: t, Mask: where, Value: v})
+	launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{Self: t, Mask: where, Value: v})
 }
 
 // exponentials replaces scores by exp(score − top) in place.
@@ -195,7 +195,7 @@ func (a *AttentionArgs) compose(ctx context.Context, st *acl.Stream) error {
 				s.maskedFill(sum, empty, aclnn.Float(math.MaxFloat32))
 			}
 			y := s.matmul(scores, b.v, b.b, b.nkv, b.n/b.nkv, b.sq, b.dv)
-			launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: y, Other: sum})
+			launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: y, Other: sum})
 			s.Copy(queries(out), y)
 			if b.top != nil {
 				s.Copy(b.top, top)
@@ -228,7 +228,7 @@ func (a *AttentionGradArgs) compose(ctx context.Context, st *acl.Stream) error {
 			group := b.n / b.nkv
 			p := a.scores(s, b)
 			s.exponentials(p, b.top.Narrow(-1, 0, 1))
-			launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: p, Other: b.sum.Narrow(-1, 0, 1)})
+			launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: p, Other: b.sum.Narrow(-1, 0, 1)})
 			dy := s.float(queries(dOut))
 			delta := s.sum(s.mul(dy, s.float(queries(out))), -1)
 			// The query heads of a group share the key head, whose gradients add up.

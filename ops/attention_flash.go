@@ -27,7 +27,7 @@ type plan struct {
 	tensor   *aclnn.Tensor // the mask, nil if there is no tensor
 	top, sum *aclnn.Tensor // the softmax statistics
 	keepProb float64
-	pseType  int64
+	pseType  aclnn.PseType
 
 	queryStart, keyStart []int64 // nil if both are 0
 }
@@ -35,36 +35,36 @@ type plan struct {
 var flashForward = []flash[AttentionArgs]{
 	{params: &aclnn.FlashAttentionScoreParams{}, dims: wideDims, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScore, aclnn.FlashAttentionScoreParams{
-			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
-			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
-			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
+			Query: a.Query, Key: a.Key, Value: a.Value, RealShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, Prefix: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOut: a.Out,
 		})
 	}},
 	{params: &aclnn.FlashAttentionScoreV2Params{}, dims: narrowDims, anyBias: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScoreV2, aclnn.FlashAttentionScoreV2Params{
-			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
-			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
-			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
+			Query: a.Query, Key: a.Key, Value: a.Value, RealShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, Prefix: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdx: p.queryStart, KvStartIdx: p.keyStart, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOut: a.Out,
 		})
 	}},
 	{params: &aclnn.FlashAttentionVarLenScoreParams{}, dims: wideDims, packed: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionVarLenScore, aclnn.FlashAttentionVarLenScoreParams{
-			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
-			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
+			Query: a.Query, Key: a.Key, Value: a.Value, RealShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, Prefix: p.Prefix, ActualSeqQLen: p.SeqQueries, ActualSeqKvLen: p.SeqKeys,
 			ScaleValue: a.Scale, KeepProb: p.keepProb,
-			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOut: a.Out,
 		})
 	}},
 	{params: &aclnn.FlashAttentionVarLenScoreV2Params{}, dims: narrowDims, packed: true, anyBias: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionVarLenScoreV2, aclnn.FlashAttentionVarLenScoreV2Params{
-			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
-			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
+			Query: a.Query, Key: a.Key, Value: a.Value, RealShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, Prefix: p.Prefix, ActualSeqQLen: p.SeqQueries, ActualSeqKvLen: p.SeqKeys,
 			ScaleValue: a.Scale, KeepProb: p.keepProb,
-			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdx: p.queryStart, KvStartIdx: p.keyStart, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOut: a.Out,
 		})
 	}},
 }
@@ -72,40 +72,40 @@ var flashForward = []flash[AttentionArgs]{
 var flashBackward = []flash[AttentionGradArgs]{
 	{params: &aclnn.FlashAttentionScoreGradParams{}, dims: wideDims, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScoreGrad, aclnn.FlashAttentionScoreGradParams{
-			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
-			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
-			PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
-			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
+			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, SoftmaxMax: p.top, SoftmaxSum: p.sum, AttentionIn: a.Out,
+			Prefix: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
 			SparseMode: p.SparseMode, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
 	{params: &aclnn.FlashAttentionScoreGradV2Params{}, dims: narrowDims, anyBias: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScoreGradV2, aclnn.FlashAttentionScoreGradV2Params{
-			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
-			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
-			PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
-			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
+			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, SoftmaxMax: p.top, SoftmaxSum: p.sum, AttentionIn: a.Out,
+			Prefix: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdx: p.queryStart, KvStartIdx: p.keyStart, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
 	{params: &aclnn.FlashAttentionUnpaddingScoreGradParams{}, dims: narrowDims, packed: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionUnpaddingScoreGrad, aclnn.FlashAttentionUnpaddingScoreGradParams{
-			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
-			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
-			PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
+			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, SoftmaxMax: p.top, SoftmaxSum: p.sum, AttentionIn: a.Out,
+			Prefix: p.Prefix, ActualSeqQLen: p.SeqQueries, ActualSeqKvLen: p.SeqKeys,
 			ScaleValue: a.Scale, KeepProb: p.keepProb,
-			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
 			SparseMode: p.SparseMode, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
 	{params: &aclnn.FlashAttentionUnpaddingScoreGradV2Params{}, dims: narrowDims, packed: true, anyBias: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionUnpaddingScoreGradV2, aclnn.FlashAttentionUnpaddingScoreGradV2Params{
-			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
-			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
-			PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
+			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, SoftmaxMax: p.top, SoftmaxSum: p.sum, AttentionIn: a.Out,
+			Prefix: p.Prefix, ActualSeqQLen: p.SeqQueries, ActualSeqKvLen: p.SeqKeys,
 			ScaleValue: a.Scale, KeepProb: p.keepProb,
-			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdx: p.queryStart, KvStartIdx: p.keyStart, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
 }
@@ -209,12 +209,12 @@ func (a *AttentionArgs) plan(ctx context.Context, reg *Registry, s *steps) (p pl
 		})
 		s.Fail(err)
 	}
-	p.keepProb, p.pseType = 1, int64(BiasBeforeScale) // the values for no dropout and no bias
+	p.keepProb, p.pseType = 1, aclnn.PseBeforeScale // the values for no dropout and no bias
 	if a.DropMask != nil {
 		p.keepProb = a.KeepProb
 	}
 	if a.Bias != nil {
-		p.pseType = int64(a.BiasKind)
+		p.pseType = aclnn.PseType(a.BiasKind)
 	}
 	if a.QueryStart != 0 {
 		p.queryStart = []int64{a.QueryStart}

@@ -71,7 +71,7 @@ func validKeys(c *golden.Case) []bool {
 func in(b *opstest.Bench, l ops.Layout, t *aclnn.Tensor) *aclnn.Tensor {
 	view := bnsd(l, t)
 	out := b.Empty(t.DType(), view.Shape()...)
-	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{SelfRef: out, Src: view}))
+	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{Self: out, Src: view}))
 	switch l {
 	case ops.BSH:
 		return out.Reshape(out.Dim(0), out.Dim(1), -1)

@@ -13,8 +13,8 @@ import (
 
 // hideBeyond sets the cells of a bool matrix above a diagonal and clears the others.
 func (s *steps) hideBeyond(t *aclnn.Tensor, last int64) {
-	launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: t})
-	launch(s, aclnn.InplaceTriu, aclnn.InplaceTriuParams{SelfRef: t, Diagonal: last + 1})
+	launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{Self: t})
+	launch(s, aclnn.InplaceTriu, aclnn.InplaceTriuParams{Self: t, Diagonal: last + 1})
 }
 
 // hidden converts a dense mask to CANN's form: bool or uint8, nonzero where a key is hidden.
@@ -97,8 +97,8 @@ func (s *steps) band(p mask.Pattern, queries, keys int64) *aclnn.Tensor {
 	}
 	if p.First != math.MinInt64 {
 		below = s.Tensor(aclnn.Bool, 1, 1, queries, keys)
-		launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: below})
-		launch(s, aclnn.InplaceTril, aclnn.InplaceTrilParams{SelfRef: below, Diagonal: p.First - 1})
+		launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{Self: below})
+		launch(s, aclnn.InplaceTril, aclnn.InplaceTrilParams{Self: below, Diagonal: p.First - 1})
 	}
 	switch {
 	case above == nil:

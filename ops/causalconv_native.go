@@ -79,8 +79,8 @@ func (a *CausalConvArgs) convolveNative(s *steps, silu bool, out *aclnn.Tensor) 
 		s.Zero(states)
 	}
 	p := aclnn.CausalConv1dParams{
-		X: a.joined(s, a.X), Weight: s.turned(a.Weight), BiasOptional: a.Bias, ConvStates: states, QueryStartLocOptional: a.CuSeqLens,
-		InitialStateModeOptional: modes, PadSlotId: -1, Out: out,
+		X: a.joined(s, a.X), Weight: s.turned(a.Weight), Bias: a.Bias, ConvStates: states, QueryStartLoc: a.CuSeqLens,
+		InitialStateMode: modes, PadSlotId: -1, Out: out,
 	}
 	if silu {
 		p.ActivationMode = 1
@@ -102,29 +102,29 @@ func runNativeConvGrad(_ context.Context, st *acl.Stream, a *CausalConvGradArgs)
 		dt, weight := a.X.DType(), s.turned(a.Weight)
 		dx, dw := s.Target(a.DX), s.Tensor(dt, weight.Shape()...)
 		p := aclnn.CausalConv1dBwdParams{
-			X: a.joined(s, a.X), Weight: weight, Dy: a.joined(s, a.DOut), QueryStartLocOptional: a.CuSeqLens, InputLayoutOptional: aclnn.LayoutBSH,
-			DxOut: a.joined(s, dx), DwOutOptional: dw,
+			X: a.joined(s, a.X), Weight: weight, Dy: a.joined(s, a.DOut), QueryStartLoc: a.CuSeqLens, InputLayout: aclnn.LayoutBSH,
+			DxOut: a.joined(s, dx), DwOut: dw,
 		}
 		if a.CuSeqLens != nil {
-			p.InputLayoutOptional = aclnn.LayoutTND
+			p.InputLayout = aclnn.LayoutTND
 		}
 		if a.InitialState != nil {
-			p.InitialStateOptional = s.turned(a.InitialState)
+			p.InitialState = s.turned(a.InitialState)
 		}
 		if a.DBias != nil {
-			p.DbOutOptional = s.Tensor(dt, a.X.Dim(2))
+			p.DbOut = s.Tensor(dt, a.X.Dim(2))
 		}
 		if a.SiLU {
 			p.Activation = 1
 			u := s.Tensor(dt, a.X.Shape()...)
-			p.YOptional = a.joined(s, u)
-			a.beforeSiLU(s, u, p.YOptional)
+			p.Y = a.joined(s, u)
+			a.beforeSiLU(s, u, p.Y)
 		}
 		launch(s, aclnn.CausalConv1dBwd, p)
 		s.Finish(a.DX, dx)
 		s.deliver(a.DWeight, dw.Transpose(0, 1), a.Accumulate)
 		if a.DBias != nil {
-			s.deliver(a.DBias, p.DbOutOptional, a.Accumulate)
+			s.deliver(a.DBias, p.DbOut, a.Accumulate)
 		}
 	})
 }

@@ -203,6 +203,6 @@ func (s *steps) clip(a *ClipGradNormArgs, norms *aclnn.Tensor) *aclnn.Tensor {
 	s.adds(total, 1e-6)
 	launch(s, aclnn.Reciprocal, aclnn.ReciprocalParams{Self: total, Out: total})
 	s.scale(total, a.MaxNorm)
-	launch(s, aclnn.InplaceClampMax, aclnn.InplaceClampMaxParams{SelfRef: total, ClipValueMax: aclnn.Float(1)})
+	launch(s, aclnn.InplaceClampMax, aclnn.InplaceClampMaxParams{Self: total, ClipValueMax: aclnn.Float(1)})
 	return total
 }

@@ -80,7 +80,7 @@ func newCrossEntropy(reg *Registry) *Op[CrossEntropyArgs, key.CrossEntropy] {
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyArgs) error {
 				return a.run(st, func(s *steps, logits, ids, logProb *aclnn.Tensor) {
 					launch(s, aclnn.CrossEntropyLoss, aclnn.CrossEntropyLossParams{
-						Input: logits, Target: ids, ReductionOptional: mean, IgnoreIndex: a.IgnoreIndex,
+						Input: logits, Target: ids, Reduction: mean, IgnoreIndex: a.IgnoreIndex,
 						LossOut: a.Loss, LogProbOut: logProb,
 						// The operator does not write these, but requires them.
 						ZlossOut: s.Tensor(aclnn.Float32, 1), LseForZlossOut: s.Tensor(aclnn.Float32, logits.Dim(0)),
@@ -139,7 +139,7 @@ func (a *CrossEntropyArgs) run(st *acl.Stream, compute func(s *steps, logits, id
 // ones makes a float32 vector of ones.
 func (s *steps) ones(n int64) *aclnn.Tensor {
 	t := s.Tensor(aclnn.Float32, n)
-	launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: t})
+	launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{Self: t})
 	return t
 }
 
@@ -179,7 +179,7 @@ func newCrossEntropyGrad(reg *Registry) *Op[CrossEntropyGradArgs, key.CrossEntro
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyGradArgs) error {
 				return a.run(st, func(s *steps, dLoss, logProb, ids, dLogits *aclnn.Tensor) {
 					launch(s, aclnn.CrossEntropyLossGrad, aclnn.CrossEntropyLossGradParams{
-						GradLoss: dLoss, LogProb: logProb, Target: ids, ReductionOptional: mean, IgnoreIndex: a.IgnoreIndex, Out: dLogits,
+						GradLoss: dLoss, LogProb: logProb, Target: ids, Reduction: mean, IgnoreIndex: a.IgnoreIndex, Out: dLogits,
 					})
 				})
 			},

@@ -44,7 +44,7 @@ func (d *deltaSequence) system(s *steps) (x *chunks, sums *aclnn.Tensor) {
 	x.decay = s.Like(between)
 	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: between, Dim: 4, Dtype: aclnn.Float32, Out: x.decay})
 	s.Free(between)
-	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.decay})
+	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{Self: x.decay})
 	s.lower(x.decay, 0)
 
 	x.mixing = s.mul(x.decay, x.beta)

@@ -72,7 +72,7 @@ func runNativeDecode(_ context.Context, st *acl.Stream, a *GatedDeltaArgs) error
 		s.Fill(accepted, aclnn.Int(1))
 		launch(s, aclnn.RecurrentGatedDeltaRule, aclnn.RecurrentGatedDeltaRuleParams{
 			Query: rows(a.Query), Key: rows(a.Key), Value: s.Contiguous(a.Value).Reshape(tokens, hv, dv), Beta: beta.Reshape(tokens, hv),
-			StateRef: states, ActualSeqLengths: s.multiples(b+1, t), SsmStateIndices: s.multiples(tokens, 1), G: decay.Reshape(tokens, hv), NumAcceptedTokens: accepted,
+			State: states, ActualSeqLengths: s.multiples(b+1, t), SsmStateIndices: s.multiples(tokens, 1), G: decay.Reshape(tokens, hv), NumAcceptedTokens: accepted,
 			ScaleValue: float32(a.Scale), Out: out.Reshape(tokens, hv, dv),
 		})
 		s.Finish(a.Out, out)

@@ -21,7 +21,7 @@ func TestGatedDeltaFlops(t *testing.T) {
 			f := func(shape ...int64) *aclnn.Tensor {
 				x, err := aclnn.New(st, aclnn.Float32, shape...)
 				require.NoError(t, err)
-				require.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: x}))
+				require.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{Self: x}))
 				t.Cleanup(func() { require.NoError(t, x.Close()) })
 				return x
 			}

@@ -114,20 +114,20 @@ func (a *GatedDeltaArgs) native(s *steps, final *aclnn.Tensor) *nativeDeltaState
 	x.invert(s)
 	x.w, x.u = s.Tensor(dt, x.b, x.hv, x.t, x.dk), s.Tensor(dt, x.b, x.hv, x.t, x.dv)
 	launch(s, aclnn.RecomputeWUFwd, aclnn.RecomputeWUFwdParams{
-		K: x.k, V: x.v, Beta: x.beta, A: x.inverse, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, ChunkSize: deltaChunk,
+		K: x.k, V: x.v, Beta: x.beta, A: x.inverse, G: x.sums, CuSeqlens: a.CuSeqLens, ChunkIndices: x.chunks, ChunkSize: deltaChunk,
 		WOut: x.w, UOut: x.u,
 	})
 	x.h, x.corrected = s.Tensor(dt, x.b, x.hv, x.n, x.dk, x.dv), s.Tensor(dt, x.b, x.hv, x.t, x.dv)
 	launch(s, aclnn.ChunkGatedDeltaRuleFwdH, aclnn.ChunkGatedDeltaRuleFwdHParams{
-		K: x.k, W: x.w, U: x.u, GOptional: x.sums, InitialStateOptional: a.InitialState, OutputFinalState: final != nil, ChunkSize: deltaChunk,
-		CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, HOut: x.h, VNewOut: x.corrected, FinalStateOut: final,
+		K: x.k, W: x.w, U: x.u, G: x.sums, InitialState: a.InitialState, OutputFinalState: final != nil, ChunkSize: deltaChunk,
+		CuSeqlens: a.CuSeqLens, ChunkIndices: x.chunks, HOut: x.h, VNewOut: x.corrected, FinalStateOut: final,
 	})
 	return x
 }
 
 func (x *nativeDeltaState) cumsum(s *steps, g, out *aclnn.Tensor, reverse bool) {
 	launch(s, aclnn.ChunkLocalCumsum, aclnn.ChunkLocalCumsumParams{
-		G: g, CuSeqlensOptional: x.CuSeqLens, ChunkIndicesOutOptional: x.blocks, ChunkSize: deltaChunk, Reverse: reverse, Scale: 1, HeadFirst: true, Out: out,
+		G: g, CuSeqlens: x.CuSeqLens, ChunkIndicesOut: x.blocks, ChunkSize: deltaChunk, Reverse: reverse, Scale: 1, HeadFirst: true, Out: out,
 	})
 }
 
@@ -150,7 +150,7 @@ func runNativeDelta(_ context.Context, st *acl.Stream, a *GatedDeltaArgs) error 
 		x := a.native(s, a.FinalState)
 		out := s.Tensor(a.Out.DType(), x.v.Shape()...)
 		launch(s, aclnn.ChunkFwdO, aclnn.ChunkFwdOParams{
-			Q: x.q, K: x.k, V: x.corrected, H: x.h, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkOffsetsOptional: x.chunks, Scale: a.Scale,
+			Q: x.q, K: x.k, V: x.corrected, H: x.h, G: x.sums, CuSeqlens: a.CuSeqLens, ChunkOffsets: x.chunks, Scale: a.Scale,
 			ChunkSize: deltaChunk, OOut: out,
 		})
 		s.Copy(a.Out, out.Transpose(1, 2))
@@ -164,21 +164,21 @@ func runNativeDeltaGrad(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs
 		dOut := s.headMajor(dt, a.DOut)
 		local, dh, dCorrected := s.Like(x.v), s.Like(x.h), s.Like(x.v)
 		launch(s, aclnn.ChunkBwdDvLocal, aclnn.ChunkBwdDvLocalParams{
-			Q: x.q, K: x.k, DO: dOut, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, Scale: a.Scale, ChunkSize: deltaChunk, Out: local,
+			Q: x.q, K: x.k, DO: dOut, G: x.sums, CuSeqlens: a.CuSeqLens, ChunkIndices: x.chunks, Scale: a.Scale, ChunkSize: deltaChunk, Out: local,
 		})
 		launch(s, aclnn.ChunkGatedDeltaRuleBwdDhu, aclnn.ChunkGatedDeltaRuleBwdDhuParams{
-			Q: x.q, K: x.k, W: x.w, DO: dOut, Dv: local, GOptional: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks,
+			Q: x.q, K: x.k, W: x.w, DO: dOut, Dv: local, G: x.sums, CuSeqlens: a.CuSeqLens, ChunkIndices: x.chunks,
 			Scale: a.Scale, ChunkSize: deltaChunk, DhOut: dh, Dv2Out: dCorrected,
 		})
 		dq, dk, dw, dSums := s.Like(x.q), s.Like(x.k), s.Like(x.w), s.Like(x.sums)
 		launch(s, aclnn.ChunkBwdDqkwg, aclnn.ChunkBwdDqkwgParams{
-			Q: x.q, K: x.k, V: x.corrected, G: x.sums, H: x.h, Dox: dOut, Dh: dh, Dv: dCorrected, CuSeqlensOptional: a.CuSeqLens,
-			ChunkIndicesOptional: x.chunks, Scale: float32(a.Scale), ChunkSize: deltaChunk, DqOut: dq, DkOut: dk, DwOut: dw, DgOut: dSums,
+			Q: x.q, K: x.k, V: x.corrected, G: x.sums, H: x.h, Dox: dOut, Dh: dh, Dv: dCorrected, CuSeqlens: a.CuSeqLens,
+			ChunkIndices: x.chunks, Scale: float32(a.Scale), ChunkSize: deltaChunk, DqOut: dq, DkOut: dk, DwOut: dw, DgOut: dSums,
 		})
 		dk2, dv, dBeta, dSums2 := s.Like(x.k), s.Like(x.v), s.Like(x.beta), s.Like(x.sums)
 		launch(s, aclnn.PrepareWyReprBwd, aclnn.PrepareWyReprBwdParams{
-			K: x.k, V: x.v, Beta: x.beta, A: x.inverse, Dw: dw, Du: dCorrected, G: x.sums, CuSeqlensOptional: a.CuSeqLens,
-			ChunkIndicesOptional: x.chunks, ChunkSize: deltaChunk, DkOut: dk2, DvOut: dv, DbetaOut: dBeta, DgOut: dSums2,
+			K: x.k, V: x.v, Beta: x.beta, A: x.inverse, Dw: dw, Du: dCorrected, G: x.sums, CuSeqlens: a.CuSeqLens,
+			ChunkIndices: x.chunks, ChunkSize: deltaChunk, DkOut: dk2, DvOut: dv, DbetaOut: dBeta, DgOut: dSums2,
 		})
 		s.add(dSums, dSums2, 1)
 		dDecay := s.Like(dSums)

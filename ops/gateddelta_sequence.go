@@ -108,7 +108,7 @@ func (s *steps) dots(x, y *aclnn.Tensor) *aclnn.Tensor {
 func (s *steps) unit(x *aclnn.Tensor) *aclnn.Tensor {
 	f := s.dots(x, x)
 	s.adds(f, squareEpsilon)
-	launch(s, aclnn.InplaceRsqrt, aclnn.InplaceRsqrtParams{SelfRef: f})
+	launch(s, aclnn.InplaceRsqrt, aclnn.InplaceRsqrtParams{Self: f})
 	s.times(x, f)
 	return f
 }
@@ -122,12 +122,12 @@ func (s *steps) unitGrad(dy, y, f *aclnn.Tensor) {
 
 // subtractProduct is x −= y·z.
 func (s *steps) subtractProduct(x, y, z *aclnn.Tensor) {
-	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{SelfRef: x, Tensor1: y, Tensor2: z, Value: aclnn.Float(-1)})
+	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{Self: x, Tensor1: y, Tensor2: z, Value: aclnn.Float(-1)})
 }
 
 // addProduct is x += y·z.
 func (s *steps) addProduct(x, y, z *aclnn.Tensor) {
-	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{SelfRef: x, Tensor1: y, Tensor2: z, Value: aclnn.Float(1)})
+	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{Self: x, Tensor1: y, Tensor2: z, Value: aclnn.Float(1)})
 }
 
 // exp is eˣ in a new tensor.
@@ -144,7 +144,7 @@ func (s *steps) minus(out, x, y *aclnn.Tensor) {
 
 // lower clears the elements above a diagonal.
 func (s *steps) lower(x *aclnn.Tensor, diagonal int64) {
-	launch(s, aclnn.InplaceTril, aclnn.InplaceTrilParams{SelfRef: x, Diagonal: diagonal})
+	launch(s, aclnn.InplaceTril, aclnn.InplaceTrilParams{Self: x, Diagonal: diagonal})
 }
 
 // addMatmul is x += a·b.

@@ -151,7 +151,8 @@ type groupedVersion struct {
 // groupedCall holds the operands of a grouped product.
 type groupedCall struct {
 	x, weight, bias, groups, out *aclnn.Tensor
-	groupType, listType          int64
+	groupType                    aclnn.GroupType
+	listType                     aclnn.GroupListType
 }
 
 // one makes a list of one tensor, or nil for a nil tensor.
@@ -169,7 +170,7 @@ var groupedVersions = []groupedVersion{
 		name: "GroupedMatmulWeightNz", params: &aclnn.GroupedMatmulWeightNzParams{}, sum: &addV2, split: 1,
 		launch: func(s *steps, c groupedCall) {
 			launch(s, aclnn.GroupedMatmulWeightNz, aclnn.GroupedMatmulWeightNzParams{
-				X: one(c.x), Weight: one(c.weight), BiasOptional: one(c.bias), GroupListOptional: c.groups,
+				X: one(c.x), Weight: one(c.weight), Bias: one(c.bias), GroupList: c.groups,
 				SplitItem: oneOutput, GroupType: c.groupType, GroupListType: c.listType, Out: one(c.out),
 			})
 		},
@@ -178,7 +179,7 @@ var groupedVersions = []groupedVersion{
 		name: "GroupedMatmulV5", params: &aclnn.GroupedMatmulV5Params{}, sum: &addV2, split: 1,
 		launch: func(s *steps, c groupedCall) {
 			launch(s, aclnn.GroupedMatmulV5, aclnn.GroupedMatmulV5Params{
-				X: one(c.x), Weight: one(c.weight), BiasOptional: one(c.bias), GroupListOptional: c.groups,
+				X: one(c.x), Weight: one(c.weight), Bias: one(c.bias), GroupList: c.groups,
 				SplitItem: oneOutput, GroupType: c.groupType, GroupListType: c.listType, Out: one(c.out),
 			})
 		},
@@ -187,7 +188,7 @@ var groupedVersions = []groupedVersion{
 		name: "GroupedMatmulV4", params: &aclnn.GroupedMatmulV4Params{}, sum: &addV1, split: 2,
 		launch: func(s *steps, c groupedCall) {
 			launch(s, aclnn.GroupedMatmulV4, aclnn.GroupedMatmulV4Params{
-				X: one(c.x), Weight: one(c.weight), BiasOptional: one(c.bias), GroupListOptional: c.groups,
+				X: one(c.x), Weight: one(c.weight), Bias: one(c.bias), GroupList: c.groups,
 				SplitItem: oneOutput, GroupType: c.groupType, GroupListType: c.listType, Out: one(c.out),
 			})
 		},
@@ -207,7 +208,7 @@ const oneOutput = aclnn.OneOutput
 func (s *steps) activate(t *aclnn.Tensor, f Activation) {
 	switch f {
 	case ReLU:
-		launch(s, aclnn.InplaceRelu, aclnn.InplaceReluParams{SelfRef: t})
+		launch(s, aclnn.InplaceRelu, aclnn.InplaceReluParams{Self: t})
 	case GELU:
 		launch(s, aclnn.Gelu, aclnn.GeluParams{Self: t, Out: t})
 	case SiLU:

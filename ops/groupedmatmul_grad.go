@@ -56,24 +56,24 @@ func (a *GroupedMatmulGradArgs) validate() error {
 // factors.
 type groupedSum struct {
 	params  aclnn.Params
-	launch  func(s *steps, x, dOut, groups, y *aclnn.Tensor, listType int64)
+	launch  func(s *steps, x, dOut, groups, y *aclnn.Tensor, listType aclnn.GroupListType)
 	running bool // it takes cumulative group lists only
 }
 
 var (
 	addV2 = groupedSum{
 		params: &aclnn.GroupedMatmulAddV2Params{},
-		launch: func(s *steps, x, dOut, groups, y *aclnn.Tensor, listType int64) {
+		launch: func(s *steps, x, dOut, groups, y *aclnn.Tensor, listType aclnn.GroupListType) {
 			launch(s, aclnn.GroupedMatmulAddV2, aclnn.GroupedMatmulAddV2Params{
-				X: x, Weight: dOut, GroupList: groups, YRef: y, TransposeX: true, GroupType: groupSum, GroupListType: listType,
+				X: x, Weight: dOut, GroupList: groups, Y: y, TransposeX: true, GroupType: groupSum, GroupListType: listType,
 			})
 		},
 	}
 	addV1 = groupedSum{
 		params: &aclnn.GroupedMatmulAddParams{}, running: true,
-		launch: func(s *steps, x, dOut, groups, y *aclnn.Tensor, _ int64) {
+		launch: func(s *steps, x, dOut, groups, y *aclnn.Tensor, _ aclnn.GroupListType) {
 			launch(s, aclnn.GroupedMatmulAdd, aclnn.GroupedMatmulAddParams{
-				X: x, Weight: dOut, GroupList: groups, YRef: y, TransposeX: true, GroupType: groupSum,
+				X: x, Weight: dOut, GroupList: groups, Y: y, TransposeX: true, GroupType: groupSum,
 			})
 		},
 	}
@@ -131,7 +131,7 @@ type groupedGrad struct {
 	split    *groupedVersion
 	sum      *groupedSum
 	groups   *aclnn.Tensor
-	listType int64
+	listType aclnn.GroupListType
 }
 
 // outer computes dst[g] = x[rows g]ᵀ·y[rows g], or adds it to dst.
@@ -192,7 +192,7 @@ func (a *GroupedMatmulGradArgs) perGroup(s *steps) {
 		if w := a.DWeight; w != nil {
 			// Casting the factors rather than the product keeps the sum unrounded.
 			launch(s, aclnn.InplaceAddmm, aclnn.InplaceAddmmParams{
-				SelfRef: w.Select(0, g), Mat1: s.Cast(x, w.DType()).Transpose(0, 1), Mat2: s.Cast(dOut, w.DType()),
+				Self: w.Select(0, g), Mat1: s.Cast(x, w.DType()).Transpose(0, 1), Mat2: s.Cast(dOut, w.DType()),
 				Beta: aclnn.Float(1), Alpha: aclnn.Float(1), CubeMathType: keepDType,
 			})
 		}

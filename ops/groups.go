@@ -102,7 +102,7 @@ const (
 )
 
 // listType returns CANN's number for the form of the list.
-func (g *Groups) listType() int64 {
+func (g *Groups) listType() aclnn.GroupListType {
 	if g.Cumulative {
 		return runningSums
 	}

@@ -29,7 +29,7 @@ func TestMasksAreMadeOnce(t *testing.T) {
 		b := opstest.New(t)
 		f := func() *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, batch, heads, length, 8); return x }
 		hidden := b.Empty(aclnn.Bool, batch, 1, 1, length)
-		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: hidden}))
+		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{Self: hidden}))
 		for _, m := range []mask.Mask{mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Dense{Tensor: hidden}} {
 			opstest.Run(b, b.Attention(), &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Mask: m, Scale: 1, Out: f()})
 		}
@@ -53,13 +53,13 @@ func TestExpandedTensorsAreReported(t *testing.T) {
 		b := opstest.New(t)
 		f := func(shape ...int64) *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, shape...); return x }
 		hidden := b.Empty(aclnn.Bool, 1, 1, 1, 16)
-		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: hidden}))
+		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{Self: hidden}))
 		require.NoError(t, aclnn.FlashAttentionScore(b.Stream, aclnn.FlashAttentionScoreParams{
-			Query: f(2, 2, 16, 8), Key: f(2, 2, 16, 8), Value: f(2, 2, 16, 8), AttenMaskOptional: hidden.Expand(2, 1, 16, 16), ScaleValue: 1, KeepProb: 1,
-			HeadNum: 2, InputLayout: "BNSD", SparseMode: aclnn.SparseAll, SoftmaxMaxOut: f(2, 2, 16, 8), SoftmaxSumOut: f(2, 2, 16, 8), AttentionOutOut: f(2, 2, 16, 8),
+			Query: f(2, 2, 16, 8), Key: f(2, 2, 16, 8), Value: f(2, 2, 16, 8), AttenMask: hidden.Expand(2, 1, 16, 16), ScaleValue: 1, KeepProb: 1,
+			HeadNum: 2, InputLayout: "BNSD", SparseMode: aclnn.SparseAll, SoftmaxMaxOut: f(2, 2, 16, 8), SoftmaxSumOut: f(2, 2, 16, 8), AttentionOut: f(2, 2, 16, 8),
 		}))
 		order, ids := b.Empty(aclnn.Int64, 9), b.Empty(aclnn.Int32, 9)
-		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: ids}))
+		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{Self: ids}))
 		require.NoError(t, aclnn.Sort(b.Stream, aclnn.SortParams{Self: ids, Stable: true, ValuesOut: b.Empty(aclnn.Int32, 9), IndicesOut: order}))
 	}, func(t *testing.T, calls []acltest.Call) {
 		marked := map[string]acltest.Call{}
@@ -89,7 +89,7 @@ func TestUnpermuteOfOlderCANN(t *testing.T) {
 		}
 		var e *acl.Error
 		require.ErrorAs(t, aclnn.MoeTokenUnpermuteGrad(b.Stream, aclnn.MoeTokenUnpermuteGradParams{
-			PermuteTokens: a.Rows, UnpermutedTokensGrad: a.DOut, SortedIndices: places, ProbsOptional: weights, PermutedTokensGradOut: a.DRows, ProbsGradOut: a.DWeights,
+			PermuteTokens: a.Rows, UnpermutedTokensGrad: a.DOut, SortedIndices: places, Probs: weights, PermutedTokensGradOut: a.DRows, ProbsGradOut: a.DWeights,
 		}), &e)
 		require.Equal(t, acl.Code(abi.ACLNN_ERR_INNER_FIND_KERNEL_ERROR), e.Code)
 		explained := b.MoEUnpermuteGrad().Explain(a)

@@ -111,7 +111,7 @@ func newLinear(reg *Registry) *Op[LinearArgs, key.Linear] {
 				if err != nil || a.Bias == nil {
 					return err
 				}
-				return aclnn.InplaceAdd(st, aclnn.InplaceAddParams{SelfRef: a.Out, Other: a.Bias, Alpha: aclnn.Float(1)})
+				return aclnn.InplaceAdd(st, aclnn.InplaceAddParams{Self: a.Out, Other: a.Bias, Alpha: aclnn.Float(1)})
 			},
 		})
 }
@@ -201,7 +201,7 @@ func newLinearGrad(reg *Registry) *Op[LinearGradArgs, key.LinearGrad] {
 					rows := s.Tensor(aclnn.Int64, 1)
 					s.Fill(rows, aclnn.Int(x.Dim(0)))
 					launch(s, aclnn.GroupedMatmulAdd, aclnn.GroupedMatmulAddParams{
-						X: dOut, Weight: x, GroupList: rows, YRef: a.DWeight.Unsqueeze(0), TransposeX: true, GroupType: aclnn.GroupK,
+						X: dOut, Weight: x, GroupList: rows, Y: a.DWeight.Unsqueeze(0), TransposeX: true, GroupType: aclnn.GroupK,
 					})
 				})
 			},
@@ -221,7 +221,7 @@ func newLinearGrad(reg *Registry) *Op[LinearGradArgs, key.LinearGrad] {
 						return
 					}
 					launch(s, aclnn.InplaceAddmm, aclnn.InplaceAddmmParams{
-						SelfRef: a.DWeight, Mat1: dOut.Transpose(0, 1), Mat2: x, Beta: aclnn.Float(1), Alpha: aclnn.Float(1), CubeMathType: cube,
+						Self: a.DWeight, Mat1: dOut.Transpose(0, 1), Mat2: x, Beta: aclnn.Float(1), Alpha: aclnn.Float(1), CubeMathType: cube,
 					})
 				})
 			},
@@ -237,7 +237,7 @@ func (s *steps) flat(t *aclnn.Tensor) *aclnn.Tensor {
 }
 
 // inputAndBias queues the gradients that all kernels compute in the same way.
-func (a *LinearGradArgs) inputAndBias(s *steps, cube int8) {
+func (a *LinearGradArgs) inputAndBias(s *steps, cube aclnn.CubeMathType) {
 	if a.DX != nil {
 		dOut, dx := a.DOut, a.DX
 		if flat(dOut) && flat(dx) {

@@ -17,7 +17,7 @@ func gaps(b *opstest.Bench, t *aclnn.Tensor) *aclnn.Tensor {
 	shape := t.Shape()
 	shape[len(shape)-1] *= 2
 	view := b.Empty(t.DType(), shape...).Slice(-1, 0, shape[len(shape)-1], 2)
-	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{SelfRef: view, Src: t}))
+	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{Self: view, Src: t}))
 	return view
 }
 

@@ -13,7 +13,7 @@ import (
 const keepDType = aclnn.CubeKeepDType
 
 // cube returns the cubeMathType of Linear and MatMul.
-func (e *Env) cube() int8 {
+func (e *Env) cube() aclnn.CubeMathType {
 	if e.HF32 {
 		return aclnn.CubeUseHF32
 	}

@@ -76,13 +76,6 @@ func (a *MoEPermuteArgs) key() key.MoEPermute {
 	}
 }
 
-// sumsUpTo makes aclnnMoeInitRoutingV2 count the rows up to and including each expert, countsOf those
-// of each expert.
-const (
-	sumsUpTo = 1
-	countsOf = 2
-)
-
 // routingExperts limits the experts of aclnnMoeInitRoutingV3.
 const routingExperts = 10240
 
@@ -93,14 +86,14 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, key.MoEPermute] {
 			Name: "MoeInitRoutingV2", Supports: trains[key.MoEPermute](&aclnn.MoeInitRoutingV2Params{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
 				return a.run(st, func(s *steps) {
-					rows, form := s.Target(a.Rows), int64(sumsUpTo)
+					rows, form := s.Target(a.Rows), aclnn.ExpertTokensOutputCumsum
 					numbers := s.Target(a.sums(s))
 					if a.Counts != nil {
-						form = countsOf
+						form = aclnn.ExpertTokensOutputCount
 					}
 					launch(s, aclnn.MoeInitRoutingV2, aclnn.MoeInitRoutingV2Params{
-						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ExpertNumOptional: numbers.Dim(0), ExpertTokensCountOrCumsumFlagOptional: form,
-						ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOutOptional: numbers,
+						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ExpertNum: numbers.Dim(0), ExpertTokensCountOrCumsumFlag: form,
+						ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOut: numbers,
 					})
 					s.Finish(a.Rows, rows)
 					if a.Counts != nil {
@@ -180,7 +173,7 @@ func (a *MoEPermuteArgs) count(s *steps, sums *aclnn.Tensor) {
 	counts := s.Like(sums)
 	s.Copy(counts, sums)
 	if n := sums.Dim(0); n > 1 {
-		launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: counts.Narrow(0, 1, n-1), Other: sums.Narrow(0, 0, n-1), Alpha: aclnn.Int(-1)})
+		launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: counts.Narrow(0, 1, n-1), Other: sums.Narrow(0, 0, n-1), Alpha: aclnn.Int(-1)})
 	}
 	s.Copy(a.Counts, counts)
 }

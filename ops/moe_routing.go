@@ -66,9 +66,9 @@ func newMoERouting(reg *Registry) *Op[MoERoutingArgs, key.MoERouting] {
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					renorm := int64(0)
+					renorm := aclnn.RenormSoftmaxFirst
 					if a.Normalize {
-						renorm = 1
+						renorm = aclnn.RenormTopKFirst
 					}
 					launch(s, aclnn.MoeGatingTopKSoftmaxV2, aclnn.MoeGatingTopKSoftmaxV2Params{
 						X: a.Logits, K: a.Weights.Dim(1), Renorm: renorm, YOut: a.Weights, ExpertIdxOut: a.Experts,
@@ -94,7 +94,7 @@ func newMoERouting(reg *Registry) *Op[MoERoutingArgs, key.MoERouting] {
 					best, index := s.Tensor(aclnn.Float32, a.Weights.Shape()...), s.Tensor(aclnn.Int64, a.Weights.Shape()...)
 					launch(s, aclnn.Topk, aclnn.TopkParams{Self: probs, K: a.Weights.Dim(1), Dim: 1, Largest: true, Sorted: true, ValuesOut: best, IndicesOut: index})
 					if a.Normalize {
-						launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: best, Other: s.sum(best, 1)})
+						launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: best, Other: s.sum(best, 1)})
 					}
 					s.Copy(a.Weights, best)
 					s.Copy(a.Experts, index)
@@ -170,7 +170,7 @@ func (a *MoERoutingGradArgs) run(s *steps) {
 		// Normalised weights are the softmax of the chosen logits alone.
 		chosen = s.softmaxGrad(chosen, s.float(a.Weights))
 	}
-	launch(s, aclnn.InplaceScatter, aclnn.InplaceScatterParams{SelfRef: all, Dim: 1, Index: s.Cast(a.Experts, aclnn.Int64), Src: chosen})
+	launch(s, aclnn.InplaceScatter, aclnn.InplaceScatterParams{Self: all, Dim: 1, Index: s.Cast(a.Experts, aclnn.Int64), Src: chosen})
 	switch {
 	case !a.Normalize:
 		if a.DProbs != nil {

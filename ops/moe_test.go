@@ -64,7 +64,7 @@ func (l *expertLayer) backward(dy, dProbs *aclnn.Tensor) (dx, dRouter, dGateUp, 
 	})
 	through := b.Empty(l.dt, l.tokens, l.width)
 	opstest.Run(b, b.MatMulGrad(), &ops.MatMulGradArgs{DOut: dLogits, A: l.x, B: l.router, DA: through, DB: dRouter})
-	require.NoError(b.T, aclnn.InplaceAdd(b.Stream, aclnn.InplaceAddParams{SelfRef: dx, Other: through, Alpha: aclnn.Float(1)}))
+	require.NoError(b.T, aclnn.InplaceAdd(b.Stream, aclnn.InplaceAddParams{Self: dx, Other: through, Alpha: aclnn.Float(1)}))
 	return dx, dRouter, dGateUp, dDown
 }
 
@@ -288,7 +288,7 @@ func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
 	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	zeros := f(6, 8)
-	require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: zeros}))
+	require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{Self: zeros}))
 	args := ops.MoEExpertsArgs{
 		Rows: f(6, 4), GateUp: f(2, 4, 8), Down: f(2, 4, 5), Groups: ops.Groups{Host: []int64{2, 4}}, Hidden: zeros, Active: f(6, 4), Out: f(6, 4),
 	}
@@ -296,7 +296,7 @@ func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
 	require.Equal(t, make([]float32, 48), b.Read(zeros))
 	args.Down = f(2, 4, 4)
 	dDown := f(2, 4, 4)
-	require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: dDown}))
+	require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{Self: dDown}))
 	require.ErrorIs(t, b.MoEExpertsGrad().Run(t.Context(), b.Stream, &ops.MoEExpertsGradArgs{
 		MoEExpertsArgs: args, DOut: f(6, 4), DRows: f(6, 4), DGateUp: f(2, 4, 7), DDown: dDown,
 	}), ops.ErrInvalid)

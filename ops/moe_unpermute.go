@@ -85,7 +85,7 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, key.MoEUnpermute] {
 				}
 				return compose(st, func(s *steps) {
 					launch(s, aclnn.MoeTokenUnpermute, aclnn.MoeTokenUnpermuteParams{
-						PermutedTokens: s.Contiguous(a.Rows), SortedIndices: a.Places, ProbsOptional: s.Contiguous(a.Weights), Out: a.Out,
+						PermutedTokens: s.Contiguous(a.Rows), SortedIndices: a.Places, Probs: s.Contiguous(a.Weights), Out: a.Out,
 					})
 				})
 			},
@@ -104,10 +104,10 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, key.MoEUnpermute] {
 				}
 				return compose(st, func(s *steps) {
 					p := aclnn.MoeFinalizeRoutingV2Params{
-						ExpandedX: s.Contiguous(a.Rows), ExpandedRowIdx: a.Places, ScalesOptional: s.Contiguous(a.Weights), DropPadMode: aclnn.DropNoneByToken, Out: s.Target(a.Out),
+						ExpandedX: s.Contiguous(a.Rows), ExpandedRowIdx: a.Places, Scales: s.Contiguous(a.Weights), DropPadMode: aclnn.DropNoneByToken, Out: s.Target(a.Out),
 					}
 					if a.Shared != nil {
-						p.X1Optional = s.Contiguous(a.Shared)
+						p.X1 = s.Contiguous(a.Shared)
 					}
 					launch(s, aclnn.MoeFinalizeRoutingV2, p)
 					s.Finish(a.Out, p.Out)
@@ -171,7 +171,7 @@ func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, key.MoEUnpermu
 				}
 				return compose(st, func(s *steps) {
 					launch(s, aclnn.MoeTokenUnpermuteGrad, aclnn.MoeTokenUnpermuteGradParams{
-						PermuteTokens: s.Contiguous(a.Rows), UnpermutedTokensGrad: s.Contiguous(a.DOut), SortedIndices: a.Places, ProbsOptional: s.Contiguous(a.Weights),
+						PermuteTokens: s.Contiguous(a.Rows), UnpermutedTokensGrad: s.Contiguous(a.DOut), SortedIndices: a.Places, Probs: s.Contiguous(a.Weights),
 						PermutedTokensGradOut: a.DRows, ProbsGradOut: a.DWeights,
 					})
 				})

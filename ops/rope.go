@@ -202,7 +202,7 @@ func rotations[A any](of func(*A) turning) []Kernel[A, key.RoPE] {
 			for i := range t.from { // it works in place
 				s.Copy(t.to[i], t.from[i])
 			}
-			launch(s, aclnn.ApplyRotaryPosEmb, aclnn.ApplyRotaryPosEmbParams{QueryRef: t.to[0], KeyRef: t.to[1], Cos: cos, Sin: sin, Layout: jointLayout})
+			launch(s, aclnn.ApplyRotaryPosEmb, aclnn.ApplyRotaryPosEmbParams{Query: t.to[0], Key: t.to[1], Cos: cos, Sin: sin, Layout: jointLayout})
 		}),
 		kernel("composite", nil, func(s *steps, t turning) {
 			cos1, cos2 := halves(s.float(t.cos))
@@ -269,8 +269,8 @@ func (s *steps) turn(x, out *aclnn.Tensor, f [4]*aclnn.Tensor, sign1, sign2 floa
 	x1, x2 := halves(s.float(x))
 	out1, out2 := halves(out)
 	y1, y2 := s.mul(x1, f[0]), s.mul(x2, f[2])
-	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{SelfRef: y1, Tensor1: x2, Tensor2: f[1], Value: aclnn.Float(sign1)})
-	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{SelfRef: y2, Tensor1: x1, Tensor2: f[3], Value: aclnn.Float(sign2)})
+	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{Self: y1, Tensor1: x2, Tensor2: f[1], Value: aclnn.Float(sign1)})
+	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{Self: y2, Tensor1: x1, Tensor2: f[3], Value: aclnn.Float(sign2)})
 	s.Copy(out1, y1)
 	s.Copy(out2, y2)
 }

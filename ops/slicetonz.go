@@ -124,7 +124,7 @@ func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs, key.SliceToNZ] {
 						a.Moved += 2 * weight.Bytes()
 					}
 					// The operator casts into its workspace and copies the result over the weight.
-					launch(s, aclnn.TransMatmulWeight, aclnn.TransMatmulWeightParams{MmWeightRef: weight})
+					launch(s, aclnn.TransMatmulWeight, aclnn.TransMatmulWeightParams{MmWeight: weight})
 					a.Moved += weight.Bytes() + 3*a.tiles()
 				})(st)
 			},

@@ -226,7 +226,7 @@ func TestSliceToNZSpeed(t *testing.T) {
 	for round := 0; round < 5 || round < 40 && !holds(); round++ {
 		fused, cast = min(fused, by("SliceNz")), min(cast, by("NpuFormatCast"))
 		plain = min(plain, once(b, func() error {
-			return aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{SelfRef: out.AsND(), Src: flat.Reshape(out.Shape()...)})
+			return aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{Self: out.AsND(), Src: flat.Reshape(out.Shape()...)})
 		}))
 	}
 	line := fmt.Sprintf("256 MiB: fused %v, slice and cast %v (ratio %.2f), copy %v (bandwidth ratio %.2f)",

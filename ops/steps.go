@@ -46,22 +46,22 @@ func (s *steps) deliver(dst, t *aclnn.Tensor, accumulate bool) {
 
 // add computes x += alpha·y.
 func (s *steps) add(x, y *aclnn.Tensor, alpha float64) {
-	launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: x, Other: y, Alpha: aclnn.Float(alpha)})
+	launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: x, Other: y, Alpha: aclnn.Float(alpha)})
 }
 
 // adds computes x += v.
 func (s *steps) adds(x *aclnn.Tensor, v float64) {
-	launch(s, aclnn.InplaceAdds, aclnn.InplaceAddsParams{SelfRef: x, Other: aclnn.Float(v), Alpha: aclnn.Float(1)})
+	launch(s, aclnn.InplaceAdds, aclnn.InplaceAddsParams{Self: x, Other: aclnn.Float(v), Alpha: aclnn.Float(1)})
 }
 
 // scale computes x *= v.
 func (s *steps) scale(x *aclnn.Tensor, v float64) {
-	launch(s, aclnn.InplaceMuls, aclnn.InplaceMulsParams{SelfRef: x, Other: aclnn.Float(v)})
+	launch(s, aclnn.InplaceMuls, aclnn.InplaceMulsParams{Self: x, Other: aclnn.Float(v)})
 }
 
 // times computes x *= y; y broadcasts.
 func (s *steps) times(x, y *aclnn.Tensor) {
-	launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{SelfRef: x, Other: y})
+	launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{Self: x, Other: y})
 }
 
 // mul returns x·y in a new tensor of x's shape; y broadcasts.

@@ -51,7 +51,7 @@ func (ts *templates) compressed(st *acl.Stream, source mask.Source) (*aclnn.Tens
 			below := t.Narrow(0, mask.TriangleSize, rows-mask.TriangleSize)
 			half := int64(mask.TriangleSize / 2)
 			s.Zero(below.Narrow(1, 0, half))
-			launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: below.Narrow(1, half, half)})
+			launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{Self: below.Narrow(1, half, half)})
 		}
 	})
 }

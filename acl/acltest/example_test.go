@@ -16,7 +16,7 @@ func double(t *testing.T, st *acl.Stream, values ...float32) ([]float32, error) 
 		return nil, err
 	}
 	defer x.Close()
-	if err := aclnn.InplaceMuls(st, aclnn.InplaceMulsParams{SelfRef: x, Other: aclnn.Float(2)}); err != nil {
+	if err := aclnn.InplaceMuls(st, aclnn.InplaceMulsParams{Self: x, Other: aclnn.Float(2)}); err != nil {
 		return nil, err
 	}
 	return aclnn.ToSlice[float32](t.Context(), st, x)

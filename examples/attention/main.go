@@ -133,7 +133,7 @@ type demo struct {
 // ones makes a tensor of ones.
 func (d *demo) ones(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
 	t := d.Tensor(dt, shape...)
-	aclnn.Launch(&d.Scope, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: t})
+	aclnn.Launch(&d.Scope, aclnn.InplaceOne, aclnn.InplaceOneParams{Self: t})
 	return t
 }
 

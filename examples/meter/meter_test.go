@@ -67,7 +67,7 @@ func each(t *testing.T, ranks int, body func(ctx context.Context, r *rank) error
 			return err
 		}
 		defer job.Close(&err, x)
-		if err := aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: x}); err != nil {
+		if err := aclnn.InplaceZero(st, aclnn.InplaceZeroParams{Self: x}); err != nil {
 			return err
 		}
 		return errors.Join(body(ctx, &rank{g, st, m.Comm(c), m, x}), st.Synchronize(ctx))

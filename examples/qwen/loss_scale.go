@@ -49,7 +49,7 @@ func (o *Optimizer) stepScaled(ctx context.Context) (norm float64, err error) {
 	p := o.m.pass(ctx)
 	defer func() { err = errors.Join(err, p.Close()) }()
 	for _, s := range o.store.slots() {
-		aclnn.Launch(&p.Scope, aclnn.InplaceMuls, aclnn.InplaceMulsParams{SelfRef: s.grad, Other: aclnn.Float(1 / o.m.scale.factor)})
+		aclnn.Launch(&p.Scope, aclnn.InplaceMuls, aclnn.InplaceMulsParams{Self: s.grad, Other: aclnn.Float(1 / o.m.scale.factor)})
 	}
 	norms := o.clip(p)
 	if p.Err() != nil {

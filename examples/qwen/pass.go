@@ -79,7 +79,7 @@ func run[A any, K comparable](p *pass, op *ops.Op[A, K], args *A) {
 
 // add computes x += y.
 func (p *pass) add(x, y *aclnn.Tensor) {
-	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: x, Other: y, Alpha: aclnn.Float(1)})
+	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: x, Other: y, Alpha: aclnn.Float(1)})
 }
 
 // sum returns x + y in a new tensor.

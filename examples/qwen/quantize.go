@@ -74,7 +74,7 @@ func (q *quantized) multiply(p *pass, x, y *aclnn.Tensor) {
 		aclnn.Launch(&p.Scope, aclnn.DynamicQuant, aclnn.DynamicQuantParams{X: rows, YOut: p.narrow.values, ScaleOut: p.narrow.scales})
 	}
 	aclnn.Launch(&p.Scope, aclnn.QuantMatmulV4, aclnn.QuantMatmulV4Params{
-		X1: p.narrow.values, X2: q.values, Scale: q.scales, PertokenScaleOptional: p.narrow.scales, TransposeX2: true, Out: y.Reshape(-1, y.Dim(-1)),
+		X1: p.narrow.values, X2: q.values, Scale: q.scales, PertokenScale: p.narrow.scales, TransposeX2: true, Out: y.Reshape(-1, y.Dim(-1)),
 	})
 }
 

@@ -226,7 +226,7 @@ func (s *step) addLoss(u *micro, part portion) (args ops.CrossEntropyArgs, weigh
 	weight = float64(part.labelled) / float64(s.targets[part.number])
 	p.Do(func() error { return p.tp.CrossEntropy(p.ctx, p.Stream, &args) })
 	sum := s.loss.Narrow(0, int64(part.number), 1)
-	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: sum, Other: own, Alpha: aclnn.Float(weight)})
+	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: sum, Other: own, Alpha: aclnn.Float(weight)})
 	return args, weight
 }
 

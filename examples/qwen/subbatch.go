@@ -192,5 +192,5 @@ func (p *pass) pick(x, rows *aclnn.Tensor) *aclnn.Tensor {
 
 // put replaces rows of x.
 func (p *pass) put(x, rows, values *aclnn.Tensor) {
-	aclnn.Launch(&p.Scope, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{SelfRef: x, Dim: 0, Index: rows, Source: values})
+	aclnn.Launch(&p.Scope, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{Self: x, Dim: 0, Index: rows, Source: values})
 }

@@ -95,7 +95,7 @@ func (t *Tape) complete(n *node) {
 			continue
 		}
 		if !p.wrote && !t.opts.Accumulate {
-			launch(t, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: p.Grad})
+			launch(t, aclnn.InplaceZero, aclnn.InplaceZeroParams{Self: p.Grad})
 		}
 		p.wrote = true
 		if t.opts.Complete != nil {
@@ -119,10 +119,10 @@ func (t *Tape) contribute(v *Var, g gradient) {
 		a := v.grad
 		switch {
 		case a.mem.refs == 1: // nobody else needs it
-			launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: a.tensor, Other: g.tensor, Alpha: aclnn.Float(1)})
+			launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: a.tensor, Other: g.tensor, Alpha: aclnn.Float(1)})
 			t.drop(g.mem)
 		case g.mem.refs == 1:
-			launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: g.tensor, Other: a.tensor, Alpha: aclnn.Float(1)})
+			launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: g.tensor, Other: a.tensor, Alpha: aclnn.Float(1)})
 			v.grad = g
 			t.drop(a.mem)
 		default:
@@ -141,7 +141,7 @@ func (t *Tape) contribute(v *Var, g gradient) {
 // write writes a gradient to that of a parameter, or adds it.
 func (t *Tape) write(p *Var, g *aclnn.Tensor) {
 	if p.wrote || t.opts.Accumulate {
-		launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: p.Grad, Other: g, Alpha: aclnn.Float(1)})
+		launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: p.Grad, Other: g, Alpha: aclnn.Float(1)})
 	} else {
 		t.do(func() error { return aclnn.Copy(t.st, p.Grad, g) })
 	}
@@ -159,5 +159,5 @@ func (t *Tape) materialize(v *Var) {
 	}
 	mem.refs++
 	v.grad = gradient{tensor: x, mem: mem}
-	launch(t, aclnn.InplaceFillScalar, aclnn.InplaceFillScalarParams{SelfRef: x, Value: aclnn.Float(1)})
+	launch(t, aclnn.InplaceFillScalar, aclnn.InplaceFillScalarParams{Self: x, Value: aclnn.Float(1)})
 }

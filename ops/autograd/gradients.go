@@ -30,7 +30,7 @@ func (g *Gradients) OutputOrZero(i int) *aclnn.Tensor {
 	}
 	like := g.n.outputs[i].like
 	x := g.Scratch(like.DType(), like.Shape()...)
-	launch(g.t, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: x})
+	launch(g.t, aclnn.InplaceZero, aclnn.InplaceZeroParams{Self: x})
 	return x
 }
 
@@ -188,7 +188,7 @@ func (g *Gradients) weights(i, j int, both bool) (first, second *aclnn.Tensor, a
 func (g *Gradients) orZeros(i int, x *aclnn.Tensor) *aclnn.Tensor {
 	if x == nil && g.n.inputs[i] != nil {
 		x = g.Scratch(aclnn.Float32, g.n.inputs[i].like.Shape()...)
-		launch(g.t, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: x})
+		launch(g.t, aclnn.InplaceZero, aclnn.InplaceZeroParams{Self: x})
 	}
 	return x
 }

@@ -79,11 +79,11 @@ func (t *Tape) LinearCrossEntropy(x, weight, labels *Var, ignore int64, l Linear
 			// The mean of a chunk without labels is no number. Others that are none must show in the loss.
 			sums, total, empty := means, s.Tensor(aclnn.Float32, 1), s.Tensor(aclnn.Bool, n)
 			aclnn.Launch(s, aclnn.EqScalar, aclnn.EqScalarParams{Self: number, Other: aclnn.Float(0), Out: empty})
-			aclnn.Launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{SelfRef: sums, Mask: empty, Value: aclnn.Float(0)})
-			aclnn.Launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{SelfRef: sums, Other: number})
+			aclnn.Launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{Self: sums, Mask: empty, Value: aclnn.Float(0)})
+			aclnn.Launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{Self: sums, Other: number})
 			h.sum(s, sums, loss)
 			h.sum(s, number, total)
-			aclnn.Launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: loss, Other: total})
+			aclnn.Launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: loss, Other: total})
 		})
 	})
 	c.Keep(x, weight, labels)
@@ -96,7 +96,7 @@ func (t *Tape) LinearCrossEntropy(x, weight, labels *Var, ignore int64, l Linear
 				total := s.Tensor(aclnn.Float32, 1)
 				h.sum(s, counts, total)
 				aclnn.Launch(s, aclnn.Div, aclnn.DivParams{Self: counts, Other: total, Out: weights})
-				aclnn.Launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{SelfRef: weights, Other: dLoss})
+				aclnn.Launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{Self: weights, Other: dLoss})
 				for i := range n {
 					h.chunk(s, i, func(s *aclnn.Scope, a *ops.CrossEntropyArgs) {
 						a.Loss, a.LogProb = s.Tensor(aclnn.Float32, 1), s.Like(a.Logits)

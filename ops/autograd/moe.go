@@ -78,7 +78,7 @@ func (t *Tape) LoadBalance(scale float64, routings ...Routing) *Var {
 	t.Fail(s.Err())
 	run(c, t.reg.LoadBalance(), &a)
 	if scale != 1 {
-		launch(t, aclnn.InplaceMuls, aclnn.InplaceMulsParams{SelfRef: loss, Other: aclnn.Float(scale)})
+		launch(t, aclnn.InplaceMuls, aclnn.InplaceMulsParams{Self: loss, Other: aclnn.Float(scale)})
 	}
 	t.Fail(s.Close())
 	for _, r := range routings {
@@ -89,7 +89,7 @@ func (t *Tape) LoadBalance(scale float64, routings ...Routing) *Var {
 		gather(func(dst, src *aclnn.Tensor) { g.Do(func() error { return aclnn.Copy(t.st, dst, src) }) }, nil, chosen)
 		runGrad(g, t.reg.LoadBalanceGrad(), &ops.LoadBalanceGradArgs{Scale: scale, Experts: chosen, DProbs: dProbs})
 		if !g.unit(0) {
-			launch(t, aclnn.InplaceMul, aclnn.InplaceMulParams{SelfRef: dProbs, Other: g.Output(0)})
+			launch(t, aclnn.InplaceMul, aclnn.InplaceMulParams{Self: dProbs, Other: g.Output(0)})
 		}
 		at := int64(0)
 		for i, r := range routings {

@@ -311,7 +311,7 @@ func TestRecord(t *testing.T) {
 					return aclnn.Mul(t.Stream(), aclnn.MulParams{Self: g.Output(0), Other: in.Value, Out: g.Input(0)})
 				})
 				g.Do(func() error {
-					return aclnn.InplaceMuls(t.Stream(), aclnn.InplaceMulsParams{SelfRef: g.Input(0), Other: aclnn.Float(2)})
+					return aclnn.InplaceMuls(t.Stream(), aclnn.InplaceMulsParams{Self: g.Input(0), Other: aclnn.Float(2)})
 				})
 			})
 		})
@@ -389,7 +389,7 @@ func TestGraph(t *testing.T) {
 	g, err := m.p.b.Stream.Capture(t.Context(), acl.CaptureThreadLocal, func() error { step(); return nil })
 	require.NoError(t, err)
 	for _, w := range m.p.weights {
-		require.NoError(t, aclnn.InplaceZero(m.p.b.Stream, aclnn.InplaceZeroParams{SelfRef: w.v.Grad}))
+		require.NoError(t, aclnn.InplaceZero(m.p.b.Stream, aclnn.InplaceZeroParams{Self: w.v.Grad}))
 	}
 	require.NoError(t, g.Replay(m.p.b.Stream))
 	assert.Equal(t, want, m.gradients())

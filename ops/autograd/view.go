@@ -29,7 +29,7 @@ func (t *Tape) view(name string, x *Var, forward, back func(*aclnn.Tensor) *acln
 	c.n.outputs[0].view = &viewed{of: forward, base: func() (*aclnn.Tensor, *memory) { return t.place(x) }}
 	c.Backward(func(g *Gradients) {
 		if d := g.Output(0); contiguous && !d.Contiguous() {
-			launch(t, aclnn.InplaceCopy, aclnn.InplaceCopyParams{SelfRef: forward(g.Input(0)), Src: d})
+			launch(t, aclnn.InplaceCopy, aclnn.InplaceCopyParams{Self: forward(g.Input(0)), Src: d})
 			return
 		}
 		g.Pass(0, 0, back)
@@ -79,7 +79,7 @@ func (t *Tape) Split(x *Var, axis int, sizes ...int64) []*Var {
 			part := v.view.of(whole.tensor)
 			switch d := g.Output(i); {
 			case d == nil:
-				launch(t, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: part})
+				launch(t, aclnn.InplaceZero, aclnn.InplaceZeroParams{Self: part})
 			case d.Address() != part.Address() || v.grad.mem != whole.mem:
 				g.Do(func() error { return aclnn.Copy(t.st, part, d) })
 			}

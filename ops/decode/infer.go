@@ -37,33 +37,34 @@ type infer struct {
 
 // call holds the arguments of an entry point.
 type call struct {
-	query, out, hidden, blocks   *aclnn.Tensor
-	keys, values                 []*aclnn.Tensor
-	layout                       string
-	lengths                      []int64
-	heads, keyHeads, block, mode int64
-	scale                        float64
+	query, out, hidden, blocks *aclnn.Tensor
+	keys, values               []*aclnn.Tensor
+	layout                     aclnn.Layout
+	mode                       aclnn.SparseMode
+	lengths                    []int64
+	heads, keyHeads, block     int64
+	scale                      float64
 }
 
 // inferKernels lists the entry points, the newest first.
 var inferKernels = []infer{
 	{params: &aclnn.FusedInferAttentionScoreV4Params{}, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV4, aclnn.FusedInferAttentionScoreV4Params{
-			Query: p.query, Key: p.keys, Value: p.values, AttenMaskOptional: p.hidden, ActualSeqLengthsKvOptional: p.lengths, BlockTableOptional: p.blocks,
+			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
 			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
 	}},
 	{params: &aclnn.FusedInferAttentionScoreV3Params{}, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV3, aclnn.FusedInferAttentionScoreV3Params{
-			Query: p.query, Key: p.keys, Value: p.values, AttenMaskOptional: p.hidden, ActualSeqLengthsKvOptional: p.lengths, BlockTableOptional: p.blocks,
+			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
 			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
 	}},
 	{params: &aclnn.FusedInferAttentionScoreV2Params{}, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV2, aclnn.FusedInferAttentionScoreV2Params{
-			Query: p.query, Key: p.keys, Value: p.values, AttenMaskOptional: p.hidden, ActualSeqLengthsKvOptional: p.lengths, BlockTableOptional: p.blocks,
+			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
 			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
@@ -166,7 +167,7 @@ func (a *AttentionArgs) call(reg *ops.Registry, s *aclnn.Scope) *call {
 	}
 	p := &call{
 		query: a.Query, out: a.Out, hidden: a.Hidden, blocks: a.Blocks, keys: []*aclnn.Tensor{a.Keys}, values: []*aclnn.Tensor{a.Values},
-		layout: string(a.Layout), lengths: a.Lengths, heads: z.heads, keyHeads: z.keyHeads, block: z.block, scale: a.Scale,
+		layout: aclnn.Layout(a.Layout), lengths: a.Lengths, heads: z.heads, keyHeads: z.keyHeads, block: z.block, scale: a.Scale,
 	}
 	switch {
 	case z.queries > 1 && a.Hidden != nil:
@@ -179,7 +180,7 @@ func (a *AttentionArgs) call(reg *ops.Registry, s *aclnn.Scope) *call {
 	case z.headMajor && a.Layout != ops.BNSD:
 		// One token lies in memory in the same way in every layout, and CANN reads these blocks in
 		// one layout only.
-		p.layout = string(ops.BNSD)
+		p.layout = aclnn.LayoutBNSD
 		p.query, p.out = a.Query.Reshape(z.batch, z.heads, 1, z.dim), a.Out.Reshape(z.batch, z.heads, 1, z.dim)
 	}
 	return p

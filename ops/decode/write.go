@@ -99,8 +99,8 @@ func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, key.CacheWrite], error) {
 				}
 				return compose(st, func(s *aclnn.Scope) {
 					aclnn.Launch(s, aclnn.ScatterPaKvCache, aclnn.ScatterPaKvCacheParams{
-						Key: s.Contiguous(a.Keys), KeyCacheRef: perToken(a.KeyCache, a.Keys), SlotMapping: s.Contiguous(a.Slots),
-						Value: s.Contiguous(a.Values), ValueCacheRef: perToken(a.ValueCache, a.Values), CacheModeOptional: "Norm", ScatterModeOptional: "None",
+						Key: s.Contiguous(a.Keys), KeyCache: perToken(a.KeyCache, a.Keys), SlotMapping: s.Contiguous(a.Slots),
+						Value: s.Contiguous(a.Values), ValueCache: perToken(a.ValueCache, a.Values), CacheMode: "Norm", ScatterMode: "None",
 					})
 				})
 			},
@@ -109,7 +109,7 @@ func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, key.CacheWrite], error) {
 			Name: "ScatterNdUpdate", Supports: func(env *ops.Env, _ key.CacheWrite) error { return env.Has(&aclnn.ScatterNdUpdateParams{}) },
 			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
 				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {
-					aclnn.Launch(s, aclnn.ScatterNdUpdate, aclnn.ScatterNdUpdateParams{VarRef: cache, Indices: index.Unsqueeze(1), Updates: fresh})
+					aclnn.Launch(s, aclnn.ScatterNdUpdate, aclnn.ScatterNdUpdateParams{Var: cache, Indices: index.Unsqueeze(1), Updates: fresh})
 				})
 			},
 		},
@@ -117,7 +117,7 @@ func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, key.CacheWrite], error) {
 			Name: "InplaceIndexCopy",
 			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
 				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {
-					aclnn.Launch(s, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{SelfRef: cache, Dim: 0, Index: index, Source: fresh})
+					aclnn.Launch(s, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{Self: cache, Dim: 0, Index: index, Source: fresh})
 				})
 			},
 		})
@@ -156,8 +156,8 @@ func (a *WriteArgs) perHead(s *aclnn.Scope) *aclnn.Tensor {
 	slots := s.Cast(s.Contiguous(a.Slots), aclnn.Int32) // CANN divides int64 on the AI CPU
 	row := s.Like(slots)
 	aclnn.Launch(s, aclnn.FloorDivides, aclnn.FloorDividesParams{Self: slots, Other: aclnn.Int(places), Out: row})
-	aclnn.Launch(s, aclnn.InplaceMuls, aclnn.InplaceMulsParams{SelfRef: row, Other: aclnn.Int((heads - 1) * places)})
-	aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: row, Other: slots, Alpha: aclnn.Int(1)})
+	aclnn.Launch(s, aclnn.InplaceMuls, aclnn.InplaceMulsParams{Self: row, Other: aclnn.Int((heads - 1) * places)})
+	aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: row, Other: slots, Alpha: aclnn.Int(1)})
 	head, out := s.Tensor(aclnn.Int32, heads), s.Tensor(aclnn.Int32, tokens, heads)
 	aclnn.Launch(s, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(heads * places), Step: aclnn.Int(places), Out: head})
 	aclnn.Launch(s, aclnn.Add, aclnn.AddParams{Self: row.Unsqueeze(1), Other: head.Unsqueeze(0), Alpha: aclnn.Int(1), Out: out})

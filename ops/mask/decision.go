@@ -43,12 +43,12 @@ const (
 
 // Decision says how FlashAttentionScore is called for a mask.
 type Decision struct {
-	SparseMode   int64
+	SparseMode   aclnn.SparseMode
 	Source       Source
-	Shape        []int64 // of the dense tensor when Source is Given or Built
-	Pre, Next    int64   // window; unlimited where the mode ignores it
-	InnerPrecise int64   // 2 zeroes rows that see no key, which otherwise get a mean
-	Prefix       []int64 // per batch item or sequence; nil without prefixes
+	Shape        []int64            // of the dense tensor when Source is Given or Built
+	Pre, Next    int64              // window; unlimited where the mode ignores it
+	InnerPrecise aclnn.InnerPrecise // 2 zeroes rows that see no key, which otherwise get a mean
+	Prefix       []int64            // per batch item or sequence; nil without prefixes
 	// SeqQueries and SeqKeys are the cumulative ends of the sequences, without a leading 0; nil
 	// outside TND.
 	SeqQueries, SeqKeys []int64
@@ -104,7 +104,7 @@ func refuse(m Mask, s Shape, reason, remedy string) error {
 }
 
 // open returns a decision with an unlimited window and no mask tensor.
-func open(mode int64, source Source, reason string) Decision {
+func open(mode aclnn.SparseMode, source Source, reason string) Decision {
 	return Decision{SparseMode: mode, Source: source, Pre: unlimited, Next: unlimited, Reason: reason}
 }
 

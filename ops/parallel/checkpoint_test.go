@@ -139,7 +139,7 @@ func (r *rank) loadExperts(p *parallel.Sharded, parameters []parallel.ShardedPar
 		shape := opstest.Convert(x.Shape, func(n int) int64 { return int64(n) })
 		parameter, _, _ := weightOf(name)
 		require.NoError(r.T, aclnn.InplaceCopy(r.Stream, aclnn.InplaceCopyParams{
-			SelfRef: expertView(whole[parameter], name, x.Shape), Src: r.Floats(aclnn.BFloat16, values, shape...),
+			Self: expertView(whole[parameter], name, x.Shape), Src: r.Floats(aclnn.BFloat16, values, shape...),
 		}))
 	}
 	for i := range parameters {

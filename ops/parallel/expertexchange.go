@@ -160,13 +160,13 @@ func distributeV2(s *aclnn.Scope, e *expertTrip) (dispatch, combine func()) {
 	e.assist = s.Tensor(aclnn.Int32, e.rows.Dim(0)*origin)
 	return func() {
 			aclnn.Launch(s, aclnn.MoeDistributeDispatchV2, aclnn.MoeDistributeDispatchV2Params{
-				X: e.x, ExpertIds: e.ids, ExpertScalesOptional: e.sent, GroupEp: e.group, EpWorldSize: e.ranks, EpRankId: e.rank, MoeExpertNum: e.experts,
+				X: e.x, ExpertIds: e.ids, ExpertScales: e.sent, GroupEp: e.group, EpWorldSize: e.ranks, EpRankId: e.rank, MoeExpertNum: e.experts,
 				GlobalBs: e.all, ExpertTokenNumsType: countEach, CommAlg: e.algorithm, ExpandXOut: e.rows, DynamicScalesOut: e.scales, AssistInfoForCombineOut: e.assist,
 				ExpertTokenNumsOut: e.counts, EpRecvCountsOut: e.ends, TpRecvCountsOut: e.tp, ExpandScalesOut: e.received,
 			})
 		}, func() {
 			aclnn.Launch(s, aclnn.MoeDistributeCombineV2, aclnn.MoeDistributeCombineV2Params{
-				ExpandX: e.results, ExpertIds: e.ids, AssistInfoForCombine: e.assist, EpSendCounts: e.ends, ExpertScales: e.weights, TpSendCountsOptional: e.tp, ExpandScalesOptional: e.received,
+				ExpandX: e.results, ExpertIds: e.ids, AssistInfoForCombine: e.assist, EpSendCounts: e.ends, ExpertScales: e.weights, TpSendCounts: e.tp, ExpandScales: e.received,
 				GroupEp: e.group, EpWorldSize: e.ranks, EpRankId: e.rank, MoeExpertNum: e.experts, GlobalBs: e.all, CommAlg: e.algorithm, XOut: e.y,
 			})
 		}

@@ -118,7 +118,7 @@ func (g *Gradients) allocate(dt aclnn.DType, shapes [][]int64, limit int) error 
 		}
 		b := bucket{flat: flat, members: end - first}
 		if size > total { // the exchange reads the gaps, too
-			if err = aclnn.InplaceZero(g.st, aclnn.InplaceZeroParams{SelfRef: flat}); err != nil {
+			if err = aclnn.InplaceZero(g.st, aclnn.InplaceZeroParams{Self: flat}); err != nil {
 				return errors.Join(err, flat.Close())
 			}
 		}
@@ -171,7 +171,7 @@ func (g *Gradients) Zero() error {
 		if b.flat.Len() == 0 {
 			continue
 		}
-		if err := aclnn.InplaceZero(g.st, aclnn.InplaceZeroParams{SelfRef: b.flat}); err != nil {
+		if err := aclnn.InplaceZero(g.st, aclnn.InplaceZeroParams{Self: b.flat}); err != nil {
 			return fmt.Errorf("gradients: %w", err)
 		}
 	}
@@ -223,7 +223,7 @@ func (g *Gradients) rescale(st *acl.Stream, b *bucket) error {
 	if g.scale == 1 || b.flat.Len() == 0 {
 		return nil
 	}
-	return aclnn.InplaceMuls(st, aclnn.InplaceMulsParams{SelfRef: b.flat, Other: aclnn.Float(g.scale)})
+	return aclnn.InplaceMuls(st, aclnn.InplaceMulsParams{Self: b.flat, Other: aclnn.Float(g.scale)})
 }
 
 // Finish makes the stream of the backward pass wait for all exchanges and begins a new step. The

@@ -41,7 +41,7 @@ func TestGradients(t *testing.T) {
 						}
 						if g.Tensor(i).Len() > 0 {
 							require.NoError(r.T, aclnn.InplaceAdds(r.Stream, aclnn.InplaceAddsParams{
-								SelfRef: g.Tensor(i), Other: aclnn.Float(float64(value(r.comm.Rank(), i, step))), Alpha: aclnn.Float(1),
+								Self: g.Tensor(i), Other: aclnn.Float(float64(value(r.comm.Rank(), i, step))), Alpha: aclnn.Float(1),
 							}))
 						}
 						require.NoError(r.T, g.Ready(i))

@@ -50,7 +50,7 @@ func NewSharded(st *acl.Stream, reg *ops.Registry, comm Communicator, dt aclnn.D
 		return nil, err
 	}
 	if layout.Total > 0 {
-		err = aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: shard})
+		err = aclnn.InplaceZero(st, aclnn.InplaceZeroParams{Self: shard})
 	}
 	if err != nil {
 		return nil, errors.Join(err, shard.Close())
@@ -161,7 +161,7 @@ func (p *Sharded) copyOut(ctx context.Context, st *acl.Stream, all *aclnn.Tensor
 		err, whole = p.reg.SliceToNZ().Run(ctx, st, &a), a.Out
 		p.moved += a.Moved
 	} else if memory.Len() > 0 {
-		err = aclnn.InplaceCopy(st, aclnn.InplaceCopyParams{SelfRef: memory.Reshape(p.layout.Ranks, chunk), Src: all.Narrow(1, part.Start, chunk)})
+		err = aclnn.InplaceCopy(st, aclnn.InplaceCopyParams{Self: memory.Reshape(p.layout.Ranks, chunk), Src: all.Narrow(1, part.Start, chunk)})
 		p.moved += 2 * memory.Bytes()
 	}
 	p.whole = append(p.whole, whole)

@@ -17,12 +17,12 @@ func float(s *aclnn.Scope, t *aclnn.Tensor) *aclnn.Tensor { return s.Cast(t, acl
 
 // add computes x += alpha·y.
 func add(s *aclnn.Scope, x, y *aclnn.Tensor, alpha float64) {
-	aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: x, Other: y, Alpha: aclnn.Float(alpha)})
+	aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: x, Other: y, Alpha: aclnn.Float(alpha)})
 }
 
 // scale computes x *= v.
 func scale(s *aclnn.Scope, x *aclnn.Tensor, v float64) {
-	aclnn.Launch(s, aclnn.InplaceMuls, aclnn.InplaceMulsParams{SelfRef: x, Other: aclnn.Float(v)})
+	aclnn.Launch(s, aclnn.InplaceMuls, aclnn.InplaceMulsParams{Self: x, Other: aclnn.Float(v)})
 }
 
 // elements returns the number of elements of a shape.

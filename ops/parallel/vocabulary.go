@@ -87,7 +87,7 @@ func (p *TensorParallel) local(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) (l
 	outside, above := s.Tensor(aclnn.Bool, n), s.Tensor(aclnn.Bool, n)
 	aclnn.Launch(s, aclnn.LtScalar, aclnn.LtScalarParams{Self: local, Other: aclnn.Int(0), Out: outside})
 	aclnn.Launch(s, aclnn.GeScalar, aclnn.GeScalarParams{Self: local, Other: aclnn.Int(rows), Out: above})
-	aclnn.Launch(s, aclnn.InplaceLogicalOr, aclnn.InplaceLogicalOrParams{SelfRef: outside, Other: above})
+	aclnn.Launch(s, aclnn.InplaceLogicalOr, aclnn.InplaceLogicalOrParams{Self: outside, Other: above})
 	local = s.Cast(local, aclnn.Int32) // CANN fills int64 on the slow AI CPU
 	labels.Fill(s, local, outside, aclnn.Int(0))
 	return local, outside
@@ -127,7 +127,7 @@ func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *op
 		total := s.Tensor(aclnn.Float32, rows, 1)
 		aclnn.Launch(s, aclnn.ReduceSum, aclnn.ReduceSumParams{Self: powers, Dims: []int64{1}, KeepDims: true, Dtype: aclnn.Float32, Out: total})
 		p.allReduce(s, total, hccl.Sum)
-		aclnn.Launch(s, aclnn.InplaceLog, aclnn.InplaceLogParams{SelfRef: total})
+		aclnn.Launch(s, aclnn.InplaceLog, aclnn.InplaceLogParams{Self: total})
 		add(s, logProb, total, -1)
 
 		s.Copy(powers, logProb)

@@ -196,7 +196,7 @@ func (b *bench) read(t *aclnn.Tensor) ([]float32, error) {
 		return nil, err
 	}
 	v := make([]float32, t.Len())
-	if err = aclnn.InplaceCopy(b.st, aclnn.InplaceCopyParams{SelfRef: wide, Src: t}); err == nil {
+	if err = aclnn.InplaceCopy(b.st, aclnn.InplaceCopyParams{Self: wide, Src: t}); err == nil {
 		err = aclnn.CopyFromDevice(b.ctx, b.st, v, wide)
 	}
 	return v, errors.Join(err, wide.Close())

@@ -62,7 +62,7 @@ func (b *bench) cacheWrite(d *decode.Operators) {
 	}
 	fresh := func() error {
 		for _, cache := range []*aclnn.Tensor{a.KeyCache, a.ValueCache} {
-			if err := aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{SelfRef: cache}); err != nil {
+			if err := aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{Self: cache}); err != nil {
 				return err
 			}
 		}

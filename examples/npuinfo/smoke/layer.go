@@ -86,7 +86,7 @@ func adamw(b *bench) {
 			if b.err != nil {
 				return b.err
 			}
-			if err := aclnn.InplaceCopy(b.st, aclnn.InplaceCopyParams{SelfRef: x.t, Src: from}); err != nil {
+			if err := aclnn.InplaceCopy(b.st, aclnn.InplaceCopyParams{Self: x.t, Src: from}); err != nil {
 				return err
 			}
 		}

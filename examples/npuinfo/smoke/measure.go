@@ -37,7 +37,7 @@ func launches(ctx context.Context, _ *Config, report func(message)) error {
 			}
 			defer func() { err = errors.Join(err, x.Close()) }()
 			launch := func() error {
-				return aclnn.InplaceAdds(st, aclnn.InplaceAddsParams{SelfRef: x, Other: aclnn.Float(1), Alpha: aclnn.Float(1)})
+				return aclnn.InplaceAdds(st, aclnn.InplaceAddsParams{Self: x, Other: aclnn.Float(1), Alpha: aclnn.Float(1)})
 			}
 			if err := errors.Join(st.Memset(x.Buffer(), 0, x.Buffer().Size()), st.Synchronize(ctx)); err != nil {
 				return err

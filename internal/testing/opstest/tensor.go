@@ -60,7 +60,7 @@ func (b *Bench) Input(dt aclnn.DType, seed uint64, shape ...int64) (*aclnn.Tenso
 func (b *Bench) Copied(t *aclnn.Tensor) *aclnn.Tensor {
 	b.T.Helper()
 	c := b.Empty(t.DType(), t.Shape()...)
-	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{SelfRef: c, Src: t}))
+	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{Self: c, Src: t}))
 	return c
 }
 
@@ -68,7 +68,7 @@ func (b *Bench) Copied(t *aclnn.Tensor) *aclnn.Tensor {
 func (b *Bench) Read(t *aclnn.Tensor) []float32 {
 	b.T.Helper()
 	wide := b.Empty(aclnn.Float32, t.Shape()...)
-	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{SelfRef: wide, Src: t}))
+	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{Self: wide, Src: t}))
 	values := make([]float32, t.Len())
 	require.NoError(b.T, aclnn.CopyFromDevice(b.T.Context(), b.Stream, values, wide))
 	return values

@@ -40,7 +40,7 @@ func BenchmarkDispatch(b *testing.B) {
 		}},
 		{"Attention/aclnn", func() error {
 			return aclnn.FlashAttentionScore(st, aclnn.FlashAttentionScoreParams{
-				Query: q, Key: q, Value: q, ScaleValue: 1, KeepProb: 1, HeadNum: 1, InputLayout: "BSND", SoftmaxMaxOut: top, SoftmaxSumOut: sum, AttentionOutOut: out,
+				Query: q, Key: q, Value: q, ScaleValue: 1, KeepProb: 1, HeadNum: 1, InputLayout: "BSND", SoftmaxMaxOut: top, SoftmaxSumOut: sum, AttentionOut: out,
 			})
 		}},
 		{"Attention/ops", func() error {

@@ -83,7 +83,7 @@ var windows = slices.Concat(resizes(), []operator{
 func two(n int64) []int64   { return ints(n, n) }
 func three(n int64) []int64 { return ints(n, n, n) }
 
-func gridSample(d *data, mode int) arguments {
+func gridSample(d *data, mode aclnn.Interpolation) arguments {
 	return fill(&aclnn.GridSampler2DParams{}, image(d), d.uniform(f32, -1, 1, 16, 32, 32, 2), mode, aclnn.PaddingZeros, false, d.out(f32, 16, 64, 32, 32))
 }
 

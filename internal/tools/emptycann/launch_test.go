@@ -79,11 +79,11 @@ func setUp(tb testing.TB) *bench {
 	}
 	b.params = aclnn.FlashAttentionScoreParams{
 		Query: tensor(aclnn.Float16, 2, 8, 128, 64), Key: tensor(aclnn.Float16, 2, 8, 128, 64),
-		Value: tensor(aclnn.Float16, 2, 8, 128, 64), AttenMaskOptional: tensor(aclnn.Bool, 2048, 2048),
+		Value: tensor(aclnn.Float16, 2, 8, 128, 64), AttenMask: tensor(aclnn.Bool, 2048, 2048),
 		ScaleValue: 0.125, KeepProb: 1, PreTokens: 2147483647, NextTokens: 2147483647, HeadNum: 8,
 		InputLayout: "BNSD", SparseMode: 2,
 		SoftmaxMaxOut: tensor(aclnn.Float32, 2, 8, 128, 8), SoftmaxSumOut: tensor(aclnn.Float32, 2, 8, 128, 8),
-		AttentionOutOut: tensor(aclnn.Float16, 2, 8, 128, 64),
+		AttentionOut: tensor(aclnn.Float16, 2, 8, 128, 64),
 	}
 	tb.Cleanup(func() {
 		for _, t := range tensors {

@@ -19,6 +19,7 @@ type binding struct {
 	aclnn string      // qualifier of aclnn's names: "" or "aclnn."
 	docs  *docs.Table // documentation of the table's operators
 
+	enums   *abi.Enumerations
 	formats *abi.Formats // that operators demand
 	types   elementTypes // of the emulator's operators; nil for operators that it does not know
 }
@@ -33,6 +34,13 @@ func emitBindings(out files, t *abi.Table) error {
 	if err != nil {
 		return err
 	}
+	enums, err := abi.LoadEnumerations(t)
+	if err != nil {
+		return err
+	}
+	if err := emitEnumerations(out, enums); err != nil {
+		return err
+	}
 	docs, err := docs.Load(t)
 	if err != nil {
 		return err
@@ -42,7 +50,7 @@ func emitBindings(out files, t *abi.Table) error {
 		return err
 	}
 	for family, ops := range byFamily {
-		src, err := binding{pkg: "aclnn", docs: docs, formats: formats, types: types}.file(ops)
+		src, err := binding{pkg: "aclnn", docs: docs, enums: enums, formats: formats, types: types}.file(ops)
 		if err != nil {
 			return err
 		}
@@ -168,10 +176,10 @@ var goIntegers = map[string]string{
 }
 
 func (g binding) arguments(o abi.Operator) ([]argument, error) {
-	taken := map[string]bool{}
+	names := fieldNames(o)
 	args := make([]argument, 0, len(o.Params))
 	for _, p := range o.Params {
-		a := argument{field: fieldName(p.Name, taken)}
+		a := argument{field: names[p.Name]}
 		e, ok := encodings[p.Class]
 		switch {
 		case p.Class == abi.Int || p.Class == abi.Uint:
@@ -190,9 +198,16 @@ func (g binding) arguments(o abi.Operator) ([]argument, error) {
 				a.method = "OptStr"
 			}
 		}
+		plain := a.gotype
+		if enum := g.enums.Of(o.Name, p.Name); enum != nil {
+			a.gotype = enum.Name
+		}
 		a.value = "p." + a.field
-		if a.method == "Int64" && a.gotype != "int64" {
+		switch {
+		case a.method == "Int64" && a.gotype != "int64":
 			a.value = "int64(p." + a.field + ")"
+		case plain == "string" && a.gotype != "string":
+			a.value = "string(p." + a.field + ")"
 		}
 		if star := strings.LastIndexAny(a.gotype, "*]") + 1; token.IsExported(a.gotype[star:]) {
 			a.gotype = a.gotype[:star] + g.aclnn + a.gotype[star:]
@@ -202,9 +217,43 @@ func (g binding) arguments(o abi.Operator) ([]argument, error) {
 	return args, nil
 }
 
-// fieldName returns the exported Go form of a C parameter name: query_rope becomes QueryRope. Names
-// that become equal get a number.
-func fieldName(c string, taken map[string]bool) string {
+// fieldNames returns the Go fields of an operator's parameters by their C names. The words Optional, Ref and
+// OutOut say of a C name what the comment of the field says; they are left out, unless two parameters would
+// become one.
+func fieldNames(o abi.Operator) map[string]string {
+	short := make(map[string]int, len(o.Params))
+	for _, p := range o.Params {
+		short[shortName(exportedName(p.Name))]++
+	}
+	names, taken := make(map[string]string, len(o.Params)), make(map[string]bool, len(o.Params))
+	for _, p := range o.Params {
+		name := exportedName(p.Name)
+		if s := shortName(name); short[s] == 1 {
+			name = s
+		}
+		base := name
+		for i := 2; taken[name]; i++ {
+			name = fmt.Sprintf("%s%d", base, i)
+		}
+		names[p.Name], taken[name] = name, true
+	}
+	return names
+}
+
+// shortName returns a field name without the words of C's convention.
+func shortName(name string) string {
+	short := strings.TrimSuffix(strings.ReplaceAll(name, "Optional", ""), "Ref")
+	if strings.HasSuffix(short, "OutOut") {
+		short = strings.TrimSuffix(short, "Out")
+	}
+	if !token.IsExported(short) {
+		return name
+	}
+	return short
+}
+
+// exportedName returns the exported Go form of a C parameter name: query_rope becomes QueryRope.
+func exportedName(c string) string {
 	var s strings.Builder
 	for part := range strings.SplitSeq(c, "_") {
 		if part != "" {
@@ -212,13 +261,8 @@ func fieldName(c string, taken map[string]bool) string {
 		}
 	}
 	name := s.String()
-	if name == "" || name[0] >= '0' && name[0] <= '9' {
-		name = "Arg" + name
+	if !token.IsExported(name) {
+		return "Arg" + name
 	}
-	base := name
-	for i := 2; taken[name]; i++ {
-		name = fmt.Sprintf("%s%d", base, i)
-	}
-	taken[name] = true
 	return name
 }

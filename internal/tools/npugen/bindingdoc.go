@@ -2,45 +2,49 @@ package main
 
 import (
 	"fmt"
-	"slices"
+	"io"
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
 // docWidth is the column at which comments are wrapped.
 const docWidth = 100
 
-// doc returns the comment of an operator's function, written from the tables.
+// doc returns the comment of an operator's function, written from the tables: what it computes, its C
+// function, which CANN and which chips have it, and the element types that the emulator computes.
 func (g binding) doc(o abi.Operator) string {
-	var b strings.Builder
-	paragraph := func(format string, args ...any) {
-		if b.Len() > 0 {
-			b.WriteString("//\n")
-		}
-		wrap(&b, fmt.Sprintf(format, args...))
-	}
-	known := g.docs.Of(o.Name)
-	from := fmt.Sprintf("%s (%s, %s)", o.Symbol, o.Library, seen(o.Versions))
-	if known.Summary == "" {
-		paragraph("%s launches %s on st.", o.Name, from)
+	var text []string
+	from := o.Symbol + ", " + seen(o.Versions)
+	if known := g.docs.Of(o.Name); known.Summary == "" {
+		text = append(text, fmt.Sprintf("%s launches %s.", o.Name, from))
 	} else {
-		paragraph("%s %s.", o.Name, known.Summary)
-		paragraph("It launches %s on st.", from)
+		text = append(text, fmt.Sprintf("%s %s. C: %s.", o.Name, known.Summary, from))
 	}
 	if g.types != nil {
-		wrap(&b, strings.TrimSpace(g.types.sentence(o)+" "+g.types.checks(g.docs, o.Name)))
+		if chips := lacking(o.Name); len(chips) > 0 {
+			text = append(text, "Not on "+strings.Join(chips, ", ")+".")
+		}
+		text = append(text, g.types.sentence(o))
 	}
-	if known.Page.Path != "" {
-		// This line is not wrapped, so that the path can be copied. Most pages are files of the operator's
-		// C name, which the line leaves out.
-		fmt.Fprintf(&b, "// Vendor's page: %s, %s\n", known.Page.Repository, strings.TrimSuffix(known.Page.Path, "/"+o.Symbol+".md"))
-	}
+	var b strings.Builder
+	wrap(&b, strings.Join(text, " "))
 	return b.String()
 }
 
+// lacking returns the chips that have no kernel of an operator.
+func lacking(operator string) (chips []string) {
+	for _, c := range []acceptance.Chip{acceptance.Ascend910, acceptance.Ascend910B, acceptance.Ascend910_93, acceptance.Ascend310P, acceptance.Ascend950} {
+		if acceptance.Lacks(operator, c) {
+			chips = append(chips, c.String())
+		}
+	}
+	return chips
+}
+
 // wrap writes text as comment lines.
-func wrap(b *strings.Builder, text string) {
+func wrap(b io.StringWriter, text string) {
 	line := "//"
 	for word := range strings.FieldsSeq(text) {
 		if len([]rune(line))+1+len([]rune(word)) > docWidth && line != "//" {
@@ -69,7 +73,7 @@ func (g binding) note(o abi.Operator, p abi.Param) string {
 	}
 	known := g.docs.Of(o.Name)
 	if shape := known.Shapes[p.Name]; shape != "" {
-		notes = append(notes, dimensions(shape))
+		notes = append(notes, dimensions(shape, fieldNames(o)))
 	}
 	if values := known.Values[p.Name]; values != "" {
 		notes = append(notes, values)
@@ -77,10 +81,10 @@ func (g binding) note(o abi.Operator, p abi.Param) string {
 	return strings.Join(notes, ", ")
 }
 
-// dimensions converts a shape of docs.Doc to words.
-func dimensions(shape string) string {
+// dimensions converts a shape of docs.Doc to words; fields holds the operator's fields by C names.
+func dimensions(shape string, fields map[string]string) string {
 	if other, ok := strings.CutPrefix(shape, "as "); ok {
-		return "dimensions as " + fieldName(other, map[string]bool{})
+		return "dimensions as " + fields[other]
 	}
 	switch {
 	case shape[0] < '0' || shape[0] > '9':
@@ -93,8 +97,11 @@ func dimensions(shape string) string {
 
 // seen returns the versions or packages in which an operator occurs, in words.
 func seen(versions []string) string {
-	if slices.Equal(versions, []string{abi.Custom}) {
+	switch last := versions[len(versions)-1]; {
+	case last == abi.Custom:
 		return "custom operator package"
+	case last != abi.V2608:
+		return "CANN " + strings.Join(versions, " and ") + " only"
 	}
-	return "CANN " + strings.Join(versions, " and ")
+	return "CANN since " + versions[0]
 }

@@ -112,12 +112,9 @@ func (e elementTypes) sentence(o abi.Operator) string {
 	case !implemented:
 		return "The emulator does not implement it: " + reasonFor(o.Name) + "."
 	case types.none != "":
-		return "The emulator implements it. Its element types are not verified: " + types.none + "."
+		return "The emulator computes it; its element types were not tested: " + types.none + "."
 	}
-	taken, fields := make(map[string]bool), make(map[string]string)
-	for _, p := range o.Params {
-		fields[p.Name] = fieldName(p.Name, taken)
-	}
+	fields := fieldNames(o)
 	var parts []string
 	for _, g := range types.groups {
 		names := make([]string, len(g.params))
@@ -126,27 +123,10 @@ func (e elementTypes) sentence(o abi.Operator) string {
 		}
 		parts = append(parts, strings.Join(names, ", ")+" "+g.phrase())
 	}
-	return "The emulator verified: " + strings.Join(parts, "; ") + "."
+	return "The emulator computes: " + strings.Join(parts, "; ") + "."
 }
 
-// checks says where the emulator's checks of an operator come from.
-func (e elementTypes) checks(docs *docs.Table, name string) string {
-	if _, implemented := e[name]; !implemented {
-		return ""
-	}
-	kind, lost, _ := strings.Cut(origin(docs, name), ", ")
-	switch {
-	case kind == "source" && lost == "":
-		return "Its checks follow CANN's source."
-	case kind == "source":
-		return "Its checks follow CANN's source, " + lost + " of them in part."
-	case kind == "document":
-		return "Its checks follow the document."
-	}
-	return ""
-}
-
-// origin tells where the emulator's checks of an operator come from.
+// origin returns where the emulator's checks of an operator come from.
 func origin(docs *docs.Table, name string) string {
 	source, ok := acceptance.SourceOf(name)
 	switch {
@@ -182,10 +162,11 @@ definition. "integers" are int8 to int64 and uint8 to uint64.
 
 What a call may be follows CANN's public source of the operator, followed by the number of its
 refusals of which the emulator knows a part only; or the operator's document; or, if it has none that
-is public, what the emulator computes.
+is public, what the emulator computes. The document is a repository on GitHub and a path in it, without the
+file if that has the operator's C name.
 
-| operator | family | checks | element types |
-|---|---|---|---|
+| operator | family | checks | document | element types |
+|---|---|---|---|---|
 `, len(all), len(t.Operators))
 	for _, o := range t.Operators {
 		var cells []string
@@ -199,7 +180,11 @@ is public, what the emulator computes.
 		} else if of.none != "" {
 			types = "not verified: " + of.none
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.Symbol, o.Family(), origin(docs, o.Name), types)
+		page := docs.Of(o.Name).Page
+		if page.Path != "" {
+			page.Path = page.Repository + ": " + strings.TrimSuffix(page.Path, "/"+o.Symbol+".md")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", o.Symbol, o.Family(), origin(docs, o.Name), page.Path, types)
 	}
 	out["testdata/zz_operators.md"] = b.Bytes()
 	return nil

@@ -40,7 +40,7 @@ func Match(s *aclnn.Scope, labels *aclnn.Tensor, ignore, classes int64, equal bo
 
 // Fill sets the elements of t to v where the bool tensor where is true.
 func Fill(s *aclnn.Scope, t, where *aclnn.Tensor, v aclnn.Scalar) {
-	aclnn.Launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{SelfRef: t, Mask: where, Value: v})
+	aclnn.Launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{Self: t, Mask: where, Value: v})
 }
 
 // Gradient writes (softmax − onehot(label))·dLoss/count to dLogits, with zeros in ignored rows.
@@ -49,16 +49,16 @@ func Fill(s *aclnn.Scope, t, where *aclnn.Tensor, v aclnn.Scalar) {
 func Gradient(s *aclnn.Scope, dLoss, logProb, labels *aclnn.Tensor, ignore int64, dLogits *aclnn.Tensor) {
 	float := func(t *aclnn.Tensor) *aclnn.Tensor { return s.Cast(t, aclnn.Float32) }
 	times := func(x, y *aclnn.Tensor) {
-		aclnn.Launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{SelfRef: x, Other: y})
+		aclnn.Launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{Self: x, Other: y})
 	}
 	aclnn.Launch(s, aclnn.Exp, aclnn.ExpParams{Self: logProb, Out: dLogits})
 	hot := float(Match(s, labels, ignore, logProb.Dim(1), true))
-	aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: dLogits, Other: hot, Alpha: aclnn.Float(-1)})
+	aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: dLogits, Other: hot, Alpha: aclnn.Float(-1)})
 	times(dLogits, float(Counted(s, labels, ignore)).Unsqueeze(1))
 	// With nothing to average over, divide by one: all gradients are zero anyway.
 	count := s.Tensor(aclnn.Float32, 1)
 	Count(s, labels, ignore, count)
 	aclnn.Launch(s, aclnn.ClampMin, aclnn.ClampMinParams{Self: count, ClipValueMin: aclnn.Float(1), Out: count})
-	aclnn.Launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: dLogits, Other: count})
+	aclnn.Launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: dLogits, Other: count})
 	times(dLogits, dLoss)
 }

@@ -60,7 +60,7 @@ func TestDocOfOperator(t *testing.T) {
 	assert.Equal(t, "hicann/ops-math", lerp.Page.Repository)
 	assert.Equal(t, "math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md", lerp.Page.Path)
 	assert.Equal(t, map[string]string{"selfRef": "0-8", "end": "0-8", "weight": "0-8"}, lerp.Shapes)
-	assert.Equal(t, "ReductionNone, ReductionMean, ReductionSum or 3, the sum over the batch size", docs.Of("KlDiv").Values["reduction"], "its own line")
+	assert.Equal(t, "ReductionNone, ReductionMean, ReductionSum or ReductionBatchMean", docs.Of("KlDiv").Values["reduction"], "its own line")
 	assert.Equal(t, "ReductionNone, ReductionMean or ReductionSum", docs.Of("MseLoss").Values["reduction"], "the line for all")
 	assert.Equal(t, &Doc{}, docs.Of("Nothing"))
 	var none *Table
