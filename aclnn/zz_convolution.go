@@ -29,8 +29,9 @@ var opCausalConv1d = Operator{
 }
 
 // CausalConv1d convolves each channel of sequences with a short kernel that sees the past only, and
-// keeps the last inputs as a state. C: aclnnCausalConv1d, custom operator package. Not on
-// Ascend910, Ascend310P. The emulator computes: X, Weight, Bias, ConvStates, Out float16 bfloat16.
+// keeps the last inputs as a state. C: aclnnCausalConv1d of libcust_opapi, custom operator package.
+// Not on Ascend910, Ascend310P. The emulator computes: X, Weight, Bias, ConvStates, Out float16
+// bfloat16.
 func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -77,9 +78,9 @@ var opCausalConv1dBwd = Operator{
 	Slots: "iiiiiih--oooo",
 }
 
-// CausalConv1dBwd computes the gradients of CausalConv1d. C: aclnnCausalConv1dBwd, custom operator
-// package. Not on Ascend910, Ascend310P. The emulator computes: X, Weight, Dy, InitialState, DxOut,
-// DwOut, DbOut, Dh0Out float32 float16 bfloat16.
+// CausalConv1dBwd computes the gradients of CausalConv1d. C: aclnnCausalConv1dBwd of libcust_opapi,
+// custom operator package. Not on Ascend910, Ascend310P. The emulator computes: X, Weight, Dy,
+// InitialState, DxOut, DwOut, DbOut, Dh0Out float32 float16 bfloat16.
 func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

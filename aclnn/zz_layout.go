@@ -1505,8 +1505,8 @@ var opSliceNz = Operator{
 }
 
 // SliceNz takes the slices from Start to End along Dim and writes them in the format FRACTAL_NZ. C:
-// aclnnSliceNz, custom operator package. The emulator computes: Self, Out float32 float16 bfloat16
-// int8 int32 uint8 uint32.
+// aclnnSliceNz of libcust_opapi, custom operator package. The emulator computes: Self, Out float32
+// float16 bfloat16 int8 int32 uint8 uint32.
 func SliceNz(st *acl.Stream, p SliceNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -160,8 +160,9 @@ var opChunkBwdDqkwg = Operator{
 }
 
 // ChunkBwdDqkwg computes gradients of the chunked gated delta rule for queries, keys, the WY
-// weights and gates. C: aclnnChunkBwdDqkwg, custom operator package. The emulator computes: Q, V,
-// G, H, Dox, Dh, DqOut, DkOut, DwOut, DgOut float32 float16 bfloat16; K float16 bfloat16.
+// weights and gates. C: aclnnChunkBwdDqkwg of libcust_opapi, custom operator package. The emulator
+// computes: Q, V, G, H, Dox, Dh, DqOut, DkOut, DwOut, DgOut float32 float16 bfloat16; K float16
+// bfloat16.
 func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -214,8 +215,8 @@ var opChunkBwdDvLocal = Operator{
 }
 
 // ChunkBwdDvLocal computes the part of the values' gradient within chunks of the gated delta rule.
-// C: aclnnChunkBwdDvLocal, custom operator package. The emulator computes: Q, DO, G, Out float32
-// float16 bfloat16; K float16 bfloat16.
+// C: aclnnChunkBwdDvLocal of libcust_opapi, custom operator package. The emulator computes: Q, DO,
+// G, Out float32 float16 bfloat16; K float16 bfloat16.
 func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -258,8 +259,8 @@ var opChunkFwdO = Operator{
 }
 
 // ChunkFwdO computes the outputs of the chunked gated delta rule from states between and scores
-// within chunks. C: aclnnChunkFwdO, custom operator package. The emulator computes: Q, V, H, G,
-// OOut float32 float16 bfloat16; K float16 bfloat16.
+// within chunks. C: aclnnChunkFwdO of libcust_opapi, custom operator package. The emulator
+// computes: Q, V, H, G, OOut float32 float16 bfloat16; K float16 bfloat16.
 func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -308,8 +309,9 @@ var opChunkGatedDeltaRuleBwdDhu = Operator{
 }
 
 // ChunkGatedDeltaRuleBwdDhu computes the gradients of the states between chunks of the gated delta
-// rule, back from the last. C: aclnnChunkGatedDeltaRuleBwdDhu, custom operator package. The
-// emulator computes: Q, W, DO, Dv, G, DhOut, Dv2Out float32 float16 bfloat16; K float16 bfloat16.
+// rule, back from the last. C: aclnnChunkGatedDeltaRuleBwdDhu of libcust_opapi, custom operator
+// package. The emulator computes: Q, W, DO, Dv, G, DhOut, Dv2Out float32 float16 bfloat16; K
+// float16 bfloat16.
 func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -362,9 +364,9 @@ var opChunkGatedDeltaRuleFwdH = Operator{
 }
 
 // ChunkGatedDeltaRuleFwdH computes the states between chunks of the gated delta rule, and the
-// corrected values. C: aclnnChunkGatedDeltaRuleFwdH, custom operator package. The emulator
-// computes: K float16 bfloat16; W, U, G, InitialState, HOut, VNewOut, FinalStateOut float32 float16
-// bfloat16.
+// corrected values. C: aclnnChunkGatedDeltaRuleFwdH of libcust_opapi, custom operator package. The
+// emulator computes: K float16 bfloat16; W, U, G, InitialState, HOut, VNewOut, FinalStateOut
+// float32 float16 bfloat16.
 func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -419,8 +421,8 @@ var opChunkKdaBwdIntra = Operator{
 }
 
 // ChunkKdaBwdIntra adds the gradients within chunks of Kimi delta attention to those of queries,
-// keys, betas and gates. C: aclnnChunkKdaBwdIntra, custom operator package. The emulator does not
-// implement it: of a custom package, and not written yet.
+// keys, betas and gates. C: aclnnChunkKdaBwdIntra of libcust_opapi, custom operator package. The
+// emulator does not implement it: of a custom package, and not written yet.
 func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -489,8 +491,8 @@ var opChunkKdaFwd = Operator{
 }
 
 // ChunkKdaFwd computes Kimi delta attention, a delta rule with a gate for each key channel, in
-// chunks. C: aclnnChunkKdaFwd, custom operator package. The emulator does not implement it: of a
-// custom package, and not written yet.
+// chunks. C: aclnnChunkKdaFwd of libcust_opapi, custom operator package. The emulator does not
+// implement it: of a custom package, and not written yet.
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -548,8 +550,9 @@ var opChunkLocalCumsum = Operator{
 	Slots: "ihh-----o",
 }
 
-// ChunkLocalCumsum computes cumulative sums within chunks of a sequence. C: aclnnChunkLocalCumsum,
-// custom operator package. The emulator computes: G, Out float32 float16 bfloat16.
+// ChunkLocalCumsum computes cumulative sums within chunks of a sequence. C: aclnnChunkLocalCumsum
+// of libcust_opapi, custom operator package. The emulator computes: G, Out float32 float16
+// bfloat16.
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -761,8 +764,8 @@ var opKdaGateCumsum = Operator{
 }
 
 // KdaGateCumsum computes the cumulative gates within chunks of Kimi delta attention. C:
-// aclnnKdaGateCumsum, custom operator package. The emulator computes: G float32 float16 bfloat16;
-// ALog, DtBias, GkOut float32.
+// aclnnKdaGateCumsum of libcust_opapi, custom operator package. The emulator computes: G float32
+// float16 bfloat16; ALog, DtBias, GkOut float32.
 func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -943,8 +946,9 @@ var opPrepareWyReprBwd = Operator{
 }
 
 // PrepareWyReprBwd computes the gradients of the WY representation of chunks for keys, values,
-// betas and gates. C: aclnnPrepareWyReprBwd, custom operator package. The emulator computes: K
-// float16 bfloat16; V, Beta, A, Dw, Du, G, DkOut, DvOut, DbetaOut, DgOut float32 float16 bfloat16.
+// betas and gates. C: aclnnPrepareWyReprBwd of libcust_opapi, custom operator package. The emulator
+// computes: K float16 bfloat16; V, Beta, A, Dw, Du, G, DkOut, DvOut, DbetaOut, DgOut float32
+// float16 bfloat16.
 func PrepareWyReprBwd(st *acl.Stream, p PrepareWyReprBwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -991,8 +995,8 @@ var opPrepareWyReprBwdDa = Operator{
 }
 
 // PrepareWyReprBwdDa computes the gradient of the WY representation of chunks for its triangular
-// matrix. C: aclnnPrepareWyReprBwdDa, custom operator package. The emulator computes: K float16
-// bfloat16; V, Beta, A, Dw, Du, G, DAOut float32 float16 bfloat16.
+// matrix. C: aclnnPrepareWyReprBwdDa of libcust_opapi, custom operator package. The emulator
+// computes: K float16 bfloat16; V, Beta, A, Dw, Du, G, DAOut float32 float16 bfloat16.
 func PrepareWyReprBwdDa(st *acl.Stream, p PrepareWyReprBwdDaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1040,9 +1044,9 @@ var opPrepareWyReprBwdFull = Operator{
 }
 
 // PrepareWyReprBwdFull computes the gradients of the WY representation of chunks for keys, values,
-// betas and gates from that of its triangular matrix. C: aclnnPrepareWyReprBwdFull, custom operator
-// package. The emulator computes: K float16 bfloat16; V, Beta, A, DA, Dw, Du, G, DkOut, DvOut,
-// DbetaOut, DgOut float32 float16 bfloat16.
+// betas and gates from that of its triangular matrix. C: aclnnPrepareWyReprBwdFull of
+// libcust_opapi, custom operator package. The emulator computes: K float16 bfloat16; V, Beta, A,
+// DA, Dw, Du, G, DkOut, DvOut, DbetaOut, DgOut float32 float16 bfloat16.
 func PrepareWyReprBwdFull(st *acl.Stream, p PrepareWyReprBwdFullParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1090,8 +1094,8 @@ var opRecomputeWUFwd = Operator{
 }
 
 // RecomputeWUFwd computes the WY representation of chunks again from keys, values, betas and gates.
-// C: aclnnRecomputeWUFwd, custom operator package. The emulator computes: K float16 bfloat16; V,
-// Beta, A, G, WOut, UOut float32 float16 bfloat16.
+// C: aclnnRecomputeWUFwd of libcust_opapi, custom operator package. The emulator computes: K
+// float16 bfloat16; V, Beta, A, G, WOut, UOut float32 float16 bfloat16.
 func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1136,9 +1140,9 @@ var opRecurrentGatedDeltaRule = Operator{
 }
 
 // RecurrentGatedDeltaRule computes the gated delta rule token by token and updates the states. C:
-// aclnnRecurrentGatedDeltaRule, custom operator package. Not on Ascend910, Ascend310P. The emulator
-// computes: Query, Key, Value, Beta, Out bfloat16; State float32 bfloat16; ActualSeqLengths,
-// SsmStateIndices, NumAcceptedTokens int32; G float32.
+// aclnnRecurrentGatedDeltaRule of libcust_opapi, custom operator package. Not on Ascend910,
+// Ascend310P. The emulator computes: Query, Key, Value, Beta, Out bfloat16; State float32 bfloat16;
+// ActualSeqLengths, SsmStateIndices, NumAcceptedTokens int32; G float32.
 func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1196,9 +1200,9 @@ var opRecurrentKda = Operator{
 }
 
 // RecurrentKda computes Kimi delta attention token by token and updates the states. C:
-// aclnnRecurrentKda, custom operator package. The emulator computes it; its element types were not
-// tested: its states are too large for the survey; tests compare bfloat16 and float32 ones with a
-// definition.
+// aclnnRecurrentKda of libcust_opapi, custom operator package. The emulator computes it; its
+// element types were not tested: its states are too large for the survey; tests compare bfloat16
+// and float32 ones with a definition.
 func RecurrentKda(st *acl.Stream, p RecurrentKdaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

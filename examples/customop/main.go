@@ -63,7 +63,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	defer closing(&err, scale)
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		scaled := s.Tensor(aclnn.Float32, 2, 3)
-		aclnn.Launch(s, rowscale.RowScale, rowscale.RowScaleParams{X: x, Scale: scale, BiasOptional: scale, Factor: 0.5, Out: scaled})
+		aclnn.Launch(s, rowscale.RowScale, rowscale.RowScaleParams{X: x, Scale: scale, Bias: scale, Factor: 0.5, Out: scaled})
 		s.Do(func() error {
 			rows, err := aclnn.ToSlice[float32](ctx, st, scaled)
 			if err != nil {

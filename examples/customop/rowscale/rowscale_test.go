@@ -47,7 +47,7 @@ func TestRowScale(t *testing.T) {
 					b = b.Narrow(0, 0, rows)
 				}
 				out := tensor(t, st, dt, make([]float32, rows*columns), rows, columns)
-				require.NoError(t, rowscale.RowScale(st, rowscale.RowScaleParams{X: x, Scale: scale.Narrow(0, 0, rows), BiasOptional: b, Factor: 0.25, Out: out}))
+				require.NoError(t, rowscale.RowScale(st, rowscale.RowScaleParams{X: x, Scale: scale.Narrow(0, 0, rows), Bias: b, Factor: 0.25, Out: out}))
 				got, err := aclnn.ToSlice[float32](t.Context(), st, out)
 				require.NoError(t, err)
 				given, err := aclnn.ToSlice[float32](t.Context(), st, x)
@@ -78,7 +78,7 @@ func TestRefusals(t *testing.T) {
 		{X: x, Scale: scale},
 		{X: scale, Scale: scale, Out: scale},
 		{X: x, Scale: x, Out: x},
-		{X: x, Scale: scale, BiasOptional: x, Out: x},
+		{X: x, Scale: scale, Bias: x, Out: x},
 		{X: x, Scale: scale, Out: scale},
 		{X: x, Scale: tensor(t, st, aclnn.BFloat16, make([]float32, 2), 2), Out: x},
 		{X: whole, Scale: scale, Out: x},

@@ -9,11 +9,11 @@ import (
 
 // RowScaleParams are the arguments, in C order.
 type RowScaleParams struct {
-	X            *aclnn.Tensor
-	Scale        *aclnn.Tensor
-	BiasOptional *aclnn.Tensor // optional
-	Factor       float64
-	Out          *aclnn.Tensor // output
+	X      *aclnn.Tensor
+	Scale  *aclnn.Tensor
+	Bias   *aclnn.Tensor // optional
+	Factor float64
+	Out    *aclnn.Tensor // output
 }
 
 var opRowScale = aclnn.Operator{
@@ -22,7 +22,7 @@ var opRowScale = aclnn.Operator{
 	Slots:  "iii-o",
 }
 
-// RowScale launches aclnnRowScale (libcust_opapi, custom operator package) on st.
+// RowScale launches aclnnRowScale of libcust_opapi, custom operator package.
 func RowScale(st *acl.Stream, p RowScaleParams) error {
 	c := aclnn.NewCall(st, p.Operator())
 	p.Encode(c)
@@ -34,7 +34,7 @@ func (p *RowScaleParams) Operator() *aclnn.Operator { return &opRowScale }
 func (p *RowScaleParams) Encode(c *aclnn.Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
-	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Bias)
 	c.Float64(p.Factor)
 	c.Tensor(p.Out)
 }

@@ -155,7 +155,7 @@ func FuzzParseHeader(f *testing.F) {
 
 // TestExample: the example of a custom operator has the binding that its header gives.
 func TestExample(t *testing.T) {
-	dir, out := filepath.Join("..", "..", "examples", "customop", "rowscale"), filepath.Join(t.TempDir(), "zz_rowscale.go")
+	dir, out := filepath.Join("..", "..", "..", "examples", "customop", "rowscale"), filepath.Join(t.TempDir(), "zz_rowscale.go")
 	require.NoError(t, runBind([]string{"-headers", dir, "-package", "rowscale", "-out", out}))
 	want, err := os.ReadFile(out)
 	require.NoError(t, err)

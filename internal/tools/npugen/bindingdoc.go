@@ -17,6 +17,9 @@ const docWidth = 100
 func (g binding) doc(o abi.Operator) string {
 	var text []string
 	from := o.Symbol + ", " + seen(o.Versions)
+	if o.Library != "libopapi" { // where CANN has its own
+		from = o.Symbol + " of " + o.Library + ", " + seen(o.Versions)
+	}
 	if known := g.docs.Of(o.Name); known.Summary == "" {
 		text = append(text, fmt.Sprintf("%s launches %s.", o.Name, from))
 	} else {

@@ -30,13 +30,9 @@ func TestBindingDoc(t *testing.T) {
 	types := elementTypes{"Cumsum": {groups: []typed{{params: []string{"self", "out"}, types: []string{"float32", "int32"}}}}}
 	with, without := binding{docs: docs, types: types}, binding{}
 	assert.Equal(t, `// Cumsum sums up the elements of Self along Dim, so that each element of Out is the sum of those up
-// to its place.
-//
-// It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-// The emulator verified: Self, Out float32 int32. Its checks follow CANN's source.
-// Vendor's page: a/b, math/cumsum.md
+// to its place. C: aclnnCumsum, CANN since 8.1.RC1. The emulator computes: Self, Out float32 int32.
 `, with.doc(*o))
-	assert.Equal(t, "// Cumsum launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.\n", without.doc(*o))
+	assert.Equal(t, "// Cumsum launches aclnnCumsum, CANN since 8.1.RC1.\n", without.doc(*o))
 	notes := map[string]string{}
 	for _, p := range o.Params {
 		notes[p.Name] = with.note(*o, p)
@@ -54,7 +50,7 @@ func TestDimensions(t *testing.T) {
 		"1": "1 dimension", "0": "0 dimensions", "0-8": "0 to 8 dimensions", "2,4": "2 or 4 dimensions",
 		"(B,N,1)": "(B,N,1)", "BSND or TND": "BSND or TND", "as query_rope": "dimensions as QueryRope",
 	} {
-		assert.Equal(t, want, dimensions(shape), shape)
+		assert.Equal(t, want, dimensions(shape, map[string]string{"query_rope": "QueryRope"}), shape)
 	}
 }
 
@@ -62,8 +58,7 @@ func TestDimensions(t *testing.T) {
 func TestValuesNameConstants(t *testing.T) {
 	root, err := moduleRoot()
 	require.NoError(t, err)
-	paths, err := filepath.Glob(filepath.Join(root, "aclnn/[a-y]*.go"))
-	require.NoError(t, err)
+	paths := []string{filepath.Join(root, "aclnn/zz_enums.go"), filepath.Join(root, "aclnn/dtype.go")}
 	declared := map[string]bool{}
 	for _, path := range paths {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
@@ -89,5 +84,5 @@ func TestValuesNameConstants(t *testing.T) {
 			}
 		}
 	}
-	assert.Greater(t, named, 300)
+	assert.Greater(t, named, 200)
 }

@@ -72,7 +72,7 @@ func TestCheckNamesStaleFiles(t *testing.T) {
 func TestBindingsAreComplete(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
-	declared, fields := map[string]int{}, map[string]int{}
+	declared, fields, enums := map[string]int{}, map[string]int{}, 0
 	for path, text := range generated(t) {
 		if !strings.HasPrefix(path, "aclnn/") {
 			continue
@@ -89,7 +89,11 @@ func TestBindingsAreComplete(t *testing.T) {
 				for _, s := range d.Specs {
 					if s, ok := s.(*ast.TypeSpec); ok {
 						declared[s.Name.Name]++
-						fields[s.Name.Name] = s.Type.(*ast.StructType).Fields.NumFields()
+						if structure, ok := s.Type.(*ast.StructType); ok {
+							fields[s.Name.Name] = structure.Fields.NumFields()
+						} else {
+							enums++
+						}
 					}
 				}
 			}
@@ -102,16 +106,47 @@ func TestBindingsAreComplete(t *testing.T) {
 		assert.Contains(t, declared, o.Name)
 		assert.Equal(t, len(o.Params), fields[o.Name+"Params"], o.Name)
 	}
-	assert.Len(t, declared, 2*len(table.Operators))
+	assert.Len(t, declared, 2*len(table.Operators)+enums)
+	all, err := abi.LoadEnumerations(table)
+	require.NoError(t, err)
+	assert.Len(t, all.List, enums)
 }
 
-func TestFieldName(t *testing.T) {
-	taken := map[string]bool{}
-	for _, c := range []struct{ c, want string }{
-		{"self", "Self"}, {"use_exp2", "UseExp2"}, {"query_rope", "QueryRope"}, {"dtype", "Dtype"},
-		{"Self", "Self2"}, {"_self", "Self3"}, {"N", "N"}, {"_", "Arg"}, {"_1d", "Arg1d"},
+func TestFieldNames(t *testing.T) {
+	for _, c := range []struct{ names, want string }{
+		{"self use_exp2 query_rope dtype", "Self UseExp2 QueryRope Dtype"},
+		{"self Self _self", "Self Self2 Self3"},
+		{"N _ _1d", "N Arg Arg1d"},
+		{"biasOptional selfRef softmaxOutOut outRef listOptionalRef optionalNoise", "Bias Self SoftmaxOut Out List Noise"},
+		{"bias biasOptional y", "Bias BiasOptional Y"}, // two parameters do not become one
+		{"attentionOut attentionOutOut", "AttentionOut AttentionOutOut"},
+		{"optional ref preference", "Optional Ref Preference"},
 	} {
-		assert.Equal(t, c.want, fieldName(c.c, taken), c.c)
+		var o abi.Operator
+		for _, name := range strings.Fields(c.names) {
+			o.Params = append(o.Params, abi.Param{Name: name})
+		}
+		var got []string
+		fields := fieldNames(o)
+		for _, p := range o.Params {
+			got = append(got, fields[p.Name])
+		}
+		assert.Equal(t, c.want, strings.Join(got, " "))
+	}
+}
+
+// No field of package aclnn has a word of C's convention, and no two parameters of an operator share a field.
+func TestFieldsOfOperators(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for _, o := range table.Operators {
+		taken := map[string]bool{}
+		for c, field := range fieldNames(o) {
+			assert.NotRegexp(t, `Optional|OutOut|Ref$`, field, "%s: %s", o.Symbol, c)
+			assert.False(t, taken[field], "%s: %s", o.Symbol, field)
+			taken[field] = true
+		}
+		assert.Len(t, taken, len(o.Params), o.Symbol)
 	}
 }
 
