@@ -61,6 +61,7 @@ func (t *Tape) startBackward(v *Var) bool {
 
 // run runs the backward pass of the nodes from number first on, last first, and removes them.
 func (t *Tape) run(first int) {
+	t.backward = true
 	for i := len(t.nodes) - 1; i >= first; i-- {
 		n := t.nodes[i]
 		t.nodes = t.nodes[:i]

@@ -44,7 +44,7 @@ func (t *Tape) Checkpoints(name string, body func() []*Var) []*Var {
 	if t.err != nil {
 		return results
 	}
-	n := &node{name: name, block: t.block, inputs: w.vars}
+	n := &node{name: name, block: t.block, inputs: w.vars, checkpoint: true}
 	needs := false
 	for i, v := range results {
 		if v == nil {
@@ -71,11 +71,15 @@ func (t *Tape) Checkpoints(name string, body func() []*Var) []*Var {
 	}
 	n.backward = func(g *Gradients) { t.again(n, drawn, body) }
 	t.record(n)
+	for _, v := range w.vars {
+		t.save(v)
+	}
 	return results
 }
 
 // again runs the body of a checkpoint with recording, and its backward pass.
 func (t *Tape) again(n *node, drawn int64, body func() []*Var) {
+	t.restore(n)
 	drawn, t.drawn = t.drawn, drawn
 	b := &block{name: n.name, outer: n.block}
 	t.block = b

@@ -9,13 +9,14 @@ import (
 
 // node is an operator that was recorded.
 type node struct {
-	name     string
-	block    *block
-	inputs   []*Var
-	outputs  []*Var
-	kept     []*memory // until its backward pass has run
-	backward func(g *Gradients)
-	params   []*Var // whose gradients it writes
+	name       string
+	block      *block
+	inputs     []*Var
+	outputs    []*Var
+	kept       []*memory // until its backward pass has run
+	backward   func(g *Gradients)
+	params     []*Var // whose gradients it writes
+	checkpoint bool
 }
 
 // Call is an operator while it is recorded.

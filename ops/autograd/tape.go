@@ -19,6 +19,8 @@ type Options struct {
 	// Complete, if not nil, is called in the backward pass as soon as the gradient of a parameter is
 	// complete: all launches that write it are queued. A data-parallel program exchanges it then.
 	Complete func(parameter *Var) error
+	// Offload, if not nil, keeps in host memory what checkpoints read from outside.
+	Offload *Offload
 	// Seed is the seed of dropout.
 	Seed int64
 }
@@ -39,6 +41,7 @@ type Tape struct {
 
 	watching   []*watch
 	parameters []*Var // used by this tape
+	backward   bool   // during Backward
 	done       bool   // after Backward
 	closed     bool
 }
@@ -168,7 +171,12 @@ func (t *Tape) drop(m *memory) {
 	if m == nil {
 		return
 	}
-	if m.refs--; m.refs <= 0 && m.closer != nil {
+	if m.refs--; m.refs > 0 {
+		t.evict(m)
+		return
+	}
+	t.settle(m)
+	if m.closer != nil {
 		t.Fail(m.closer.Close())
 		m.closer = nil
 	}

@@ -127,6 +127,37 @@ func TestMemory(t *testing.T) {
 	assert.LessOrEqual(t, evaluated, layer*110/100)
 }
 
+// TestOffload: what checkpoints read lies in host memory between the passes, the gradients keep their bits, and the host memory is used again.
+func TestOffload(t *testing.T) {
+	m := newTransformer(t, 12, 64)
+	m.step(autograd.Options{}, (*autograd.Tape).Checkpoint)()
+	want := m.gradients()
+	recomputed := m.peak(m.step(autograd.Options{}, (*autograd.Tape).Checkpoint))
+	o, err := autograd.NewOffload(m.p.b.Stream.Device(), 1<<10)
+	require.NoError(t, err)
+	step := m.step(autograd.Options{Offload: o}, (*autograd.Tape).Checkpoint)
+	var offloaded uint64
+	for range 3 {
+		offloaded = m.peak(step)
+		assert.Equal(t, want, m.gradients())
+	}
+	const input = 2 * 64 * 32 * 4
+	t.Logf("recomputed %d, offloaded %d, on the host %d", recomputed, offloaded, o.HostBytes())
+	assert.LessOrEqual(t, o.HostBytes(), 13*input)
+	assert.LessOrEqual(t, offloaded, recomputed-8*input, "the inputs of the layers are on the device")
+
+	// A failure on the way leaves nothing behind.
+	tape := autograd.New(t.Context(), m.p.b.Stream, m.p.b.Registry, autograd.Options{Offload: o})
+	loss := m.loss(tape, (*autograd.Tape).Checkpoint)
+	tape.Fail(acl.ErrBusy)
+	require.ErrorIs(t, tape.Backward(loss), acl.ErrBusy)
+	require.ErrorIs(t, tape.Close(), acl.ErrBusy)
+	m.peak(step)
+	assert.Equal(t, want, m.gradients())
+	assert.LessOrEqual(t, o.HostBytes(), 13*input)
+	require.NoError(t, o.Close())
+}
+
 // TestLaunches: a step on the tape launches what direct calls of the operators launch.
 func TestLaunches(t *testing.T) {
 	m := newTransformer(t, 1, 8)

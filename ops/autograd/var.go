@@ -65,8 +65,10 @@ func (v *Var) String() string {
 // memory counts the needs of a tensor of the tape, or of something else that must be closed: by its block, by nodes
 // that keep it for the backward pass, and by gradients. The last one closes it.
 type memory struct {
-	closer io.Closer
-	refs   int
+	closer      io.Closer
+	refs        int
+	checkpoints int    // of the needs, those of checkpoints that can bring the value back from the host
+	saved       *saved // what is on the host, or nil
 }
 
 // gradient is a tensor with the memory behind it. one says that the gradient is 1 and has no
