@@ -71,7 +71,7 @@ func (a *Arena) Malloc(n int) (*Buffer, error) {
 	if uint64(n) > a.base.size-a.used {
 		return nil, sc.refuse(op, ErrOutOfMemory, "%d bytes do not fit: the arena has %d, of which %d are used", n, a.base.size, a.used)
 	}
-	b := &Buffer{region: region{a.now, a.base.addr + a.used, uint64(n)}}
+	b := bufferAt(region{a.now, a.base.addr + a.used, uint64(n)}, nil)
 	a.used = min(a.base.size, (a.used+uint64(n)+arenaTail+arenaUnit-1)/arenaUnit*arenaUnit)
 	a.peak = max(a.peak, a.used)
 	return b, nil

@@ -6,12 +6,14 @@ import (
 
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/bridge"
 )
 
 // Buffer is device memory, or a view of such. Its contents are undefined at first. Kernels
 // may touch 32 bytes behind it, which belong to it.
 type Buffer struct {
 	owned
+	bridgedBuffer
 	region
 	whole *Buffer // of a view: what it must keep from being collected
 }
@@ -59,11 +61,18 @@ func (sc *scope) pooled(op string, q *queue, n int) (*Buffer, error) {
 	return sc.chip.newBuffer(m, b.Address(), uint64(n)), nil
 }
 
+// bufferAt makes a Buffer, which is not counted.
+func bufferAt(r region, whole *Buffer) *Buffer {
+	b := &Buffer{region: r, whole: whole}
+	b.bridgedBuffer = bridge.NewBuffer((*reached)(&b.region))
+	return b
+}
+
 // newBuffer is a counted buffer that keeps its device open.
 func (c *chip) newBuffer(m *memory, addr, n uint64) *Buffer {
 	c.primary.retain()
 	m.scope, m.addr, m.size = c.primary, addr, n
-	b := &Buffer{region: region{mem: m, addr: addr, size: n}}
+	b := bufferAt(region{mem: m, addr: addr, size: n}, nil)
 	l := leak{bytes: n}
 	if _, ok := m.home.(pooled); ok { // freeing other memory waits for work, or the program may hold a slice of it
 		l.remains = heir(b.region)
@@ -182,7 +191,7 @@ func (b *Buffer) View(offset, size int) (*Buffer, error) {
 	if whole == nil {
 		whole = b
 	}
-	return &Buffer{region: r, whole: whole}, nil
+	return bufferAt(r, whole), nil
 }
 
 func (r *region) part(op string, offset, size int) (region, error) {

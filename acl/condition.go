@@ -171,7 +171,7 @@ func (s *Stream) sibling() (*Stream, error) {
 		return nil, errors.Join(err, sc.wrap(aclrtDestroyStream(sc.handle, handle)))
 	}
 	sc.retain()
-	on := &Stream{q: q, dev: s.dev}
+	on := newStream(q, s.dev)
 	on.open(KindStream, leak{remains: heir(&lostStream{q: q})})
 	return on, nil
 }

@@ -8,54 +8,57 @@ import (
 	"github.com/goascend/cann/internal/bridge"
 )
 
-// lent is a Stream as package aclnn gets it: see package bridge.
-type lent Stream
+// What Stream and Buffer embed for packages aclnn and hccl: see package bridge.
+type (
+	bridgedStream = bridge.Stream
+	bridgedBuffer = bridge.Buffer
+)
 
-func init() {
-	bridge.StreamOf = func(stream any) (bridge.Stream, *bridge.User, error) {
-		s, _ := stream.(*Stream)
-		if s == nil || s.q == nil {
-			return nil, nil, neverMade("acl.Stream", KindStream)
-		}
-		return (*lent)(s), s.q.who(), nil
+// launcher is a Stream as package aclnn reaches it. It implements bridge.Queue.
+type launcher Stream
+
+// reached is a region as package aclnn reaches it. It implements bridge.Memory.
+type reached region
+
+// LastUser implements bridge.Memory.
+func (r *reached) LastUser() *bridge.LastUser { return &r.mem.last }
+
+// User implements bridge.Queue.
+func (l *launcher) User() *bridge.User { return l.q.who() }
+
+// Usable implements bridge.Queue.
+func (l *launcher) Usable() error { return (*Stream)(l).usable("acl.Stream") }
+
+// Use implements bridge.Queue.
+func (l *launcher) Use(m bridge.Memory) error {
+	s := (*Stream)(l)
+	if err := s.usable("Stream.Use"); err != nil {
+		return err
 	}
-	bridge.MemoryOf = func(buffer any) *bridge.Memory {
-		if r := buffer.(*Buffer).where(); r != nil {
-			return &r.mem.last
-		}
-		return nil
-	}
+	r, _ := m.(*reached)
+	return l.q.accept("Stream.Use", (*region)(r), 0)
 }
 
-// Usable implements bridge.Stream.
-func (l *lent) Usable() error { return (*Stream)(l).usable("acl.Stream") }
-
-// Use implements bridge.Stream.
-func (l *lent) Use(buffer any) error {
-	b, _ := buffer.(*Buffer)
-	return (*Stream)(l).use("Stream.Use", b)
-}
-
-// Hold implements bridge.Stream.
-func (l *lent) Hold(users *atomic.Int64) {
+// Hold implements bridge.Queue.
+func (l *launcher) Hold(graphs *atomic.Int64) {
 	if r := l.q.recording(); r != nil {
-		r.count(users)
+		r.count(graphs)
 	}
 }
 
-// Mention implements bridge.Stream.
-func (l *lent) Mention(name string) {
+// HoldGroup implements bridge.Queue.
+func (l *launcher) HoldGroup(name string) {
 	r := l.q.recording()
-	if r == nil || bridge.UsersOf == nil {
+	if r == nil {
 		return
 	}
-	if users := bridge.UsersOf(l.q.scope.chip.id, name); users != nil {
-		r.count(users)
+	if graphs := bridge.Groups.Graphs(l.q.scope.chip.id, name); graphs != nil {
+		r.count(graphs)
 	}
 }
 
-// Launch implements bridge.Stream.
-func (l *lent) Launch(launch *cshim.Launch) error {
+// Launch implements bridge.Queue.
+func (l *launcher) Launch(launch *cshim.Launch) error {
 	s := (*Stream)(l)
 	if observed() {
 		return s.watch(CallLaunch, launch.Operator().Symbol, 0, func() error { return s.launch(launch) })
@@ -92,8 +95,8 @@ func (s *Stream) launch(launch *cshim.Launch) error {
 	return s.launched(launch.Operator())
 }
 
-// Prepare implements bridge.Stream.
-func (l *lent) Prepare(launch *cshim.Launch) (*cshim.Prepared, error) {
+// Prepare implements bridge.Queue.
+func (l *launcher) Prepare(launch *cshim.Launch) (*cshim.Prepared, error) {
 	s := (*Stream)(l)
 	if err := s.usable("Stream.Prepare"); err != nil {
 		return nil, err
@@ -105,8 +108,8 @@ func (l *lent) Prepare(launch *cshim.Launch) (*cshim.Prepared, error) {
 	return p, nil
 }
 
-// Run implements bridge.Stream; the workspace is that of the stream.
-func (l *lent) Run(p *cshim.Prepared) error {
+// Run implements bridge.Queue; the workspace is that of the stream.
+func (l *launcher) Run(p *cshim.Prepared) error {
 	s := (*Stream)(l)
 	if observed() {
 		return s.watch(CallLaunch, p.Operator().Symbol, 0, func() error { return s.run(p) })

@@ -210,7 +210,7 @@ func launchAt(t testing.TB, st *acl.Stream, nothing uint64) error {
 }
 
 // lent is a stream as package aclnn gets it.
-func lent(t testing.TB, st *acl.Stream) bridge.Stream {
+func lent(t testing.TB, st *acl.Stream) bridge.Queue {
 	t.Helper()
 	s, _, err := bridge.StreamOf(st)
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ type memory struct {
 	block  *pool.Block // of the pool's memory
 	under  *memory     // of which it is a part, of an arena; nil otherwise
 
-	last   bridge.Memory // the last user, which is the next one most of the time; none once closed
+	last   bridge.LastUser // the last user, which is the next one most of the time; none once closed
 	mu     sync.Mutex
 	users  []*queue     // streams but the owner that have used it
 	graphs []*recording // graphs whose tasks use it

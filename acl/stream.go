@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/bridge"
 )
 
 // Stream is a queue of work on a device; work on one stream runs in order, work on two runs
@@ -13,6 +14,7 @@ import (
 // processes.
 type Stream struct {
 	owned
+	bridgedStream
 	q   *queue
 	dev *Device
 }
@@ -80,9 +82,16 @@ func (x *Context) NewStream(options ...StreamOption) (*Stream, error) {
 		return nil, errors.Join(err, sc.destroyQueue(q, handle))
 	}
 	sc.retain()
-	s := &Stream{q: q, dev: x.dev}
+	s := newStream(q, x.dev)
 	s.open(KindStream, leak{remains: heir(&lostStream{q: q})})
 	return s, nil
+}
+
+// newStream makes a Stream, which is not counted.
+func newStream(q *queue, dev *Device) *Stream {
+	s := &Stream{q: q, dev: dev}
+	s.bridgedStream = bridge.NewStream((*launcher)(s))
+	return s
 }
 
 // DefaultStream is the stream that every context has, always the same object. It is not
@@ -108,7 +117,7 @@ func (x *Context) DefaultStream() (*Stream, error) {
 		delete(sc.queues, q)
 		return sc.fallback, nil
 	}
-	sc.fallback = &Stream{q: q, dev: x.dev}
+	sc.fallback = newStream(q, x.dev)
 	sc.fallback.state.Store(stateOpen) // it is not counted: it ends with its context
 	return sc.fallback, nil
 }

@@ -77,7 +77,7 @@ type Params interface {
 // arguments in C order, and launches; custom bindings do the same.
 type Call struct {
 	launch cshim.Launch
-	st     bridge.Stream
+	st     bridge.Queue
 	user   *bridge.User
 	op     *Operator
 	err    error
@@ -117,10 +117,8 @@ func (c *Call) Launch() error {
 	}
 	if err != nil {
 		err = c.failure(err)
-	} else if bridge.Watching.Load() != 0 {
-		if told, ok := bridge.Watched.Load(c.user); ok {
-			told.(bridge.Launched)(c.op.Name(), c.op.params(), &c.launch)
-		}
+	} else if observe := c.user.Observer.Load(); observe != nil {
+		(*observe)(c.op.Name(), c.op.params(), &c.launch)
 	}
 	c.free()
 	return err
@@ -151,7 +149,7 @@ func (c *Call) admit(t *Tensor) {
 	case t.mem.last == nil:
 		c.err = refuse(acl.ErrInvalidArgument, "%v has no memory; New, Wrap or FromSlice make tensors that have", t)
 	default:
-		c.err = c.st.Use(t.mem.buf)
+		c.err = c.st.Use(bridge.MemoryOf(t.mem.buf))
 		c.used = append(c.used, t.mem)
 	}
 }
@@ -262,7 +260,7 @@ func (c *Call) Str(s string) { c.launch.Text(s) }
 // Group adds the name of a communicator, which must then outlive a graph that contains the call.
 func (c *Call) Group(name string) {
 	if c.st != nil {
-		c.st.Mention(name)
+		c.st.HoldGroup(name)
 	}
 	c.launch.Text(name)
 }

@@ -15,7 +15,7 @@ import (
 // between runs. It is safe for concurrent use, one Run at a time.
 type Executor struct {
 	mu       sync.Mutex
-	st       bridge.Stream
+	st       bridge.Queue
 	user     *bridge.User
 	op       *Operator
 	prepared *cshim.Prepared
@@ -69,7 +69,7 @@ func (e *Executor) Bind(i int, t *Tensor) error {
 	case t.desc.Address%32 != 0:
 		return e.failure(refuse(acl.ErrInvalidArgument, "%v lies at %#x, and CANN takes multiples of 32 bytes", t, t.desc.Address))
 	}
-	if err := e.st.Use(t.mem.buf); err != nil {
+	if err := e.st.Use(bridge.MemoryOf(t.mem.buf)); err != nil {
 		return e.failure(err)
 	}
 	if err := e.prepared.Bind(i, t.desc.Address); err != nil {
@@ -88,7 +88,7 @@ func (e *Executor) Run() error {
 	defer e.mu.Unlock()
 	for i := range e.tensors {
 		if m := &e.tensors[i]; m.last.Load() != e.user {
-			if err := e.st.Use(m.buf); err != nil {
+			if err := e.st.Use(bridge.MemoryOf(m.buf)); err != nil {
 				return e.failure(err)
 			}
 		}

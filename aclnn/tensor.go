@@ -31,10 +31,16 @@ type Tensor struct {
 // package acl notes the stream that used it last.
 type memory struct {
 	buf  *acl.Buffer
-	last *bridge.Memory
+	last *bridge.LastUser
 }
 
-func memoryOf(buf *acl.Buffer) memory { return memory{buf, bridge.MemoryOf(buf)} }
+func memoryOf(buf *acl.Buffer) memory {
+	m := memory{buf: buf}
+	if known := bridge.MemoryOf(buf); known != nil {
+		m.last = known.LastUser()
+	}
+	return m
+}
 
 // New allocates a contiguous ND tensor on the stream's device, from the caching allocator
 // in stream order. Its contents are undefined.

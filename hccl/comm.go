@@ -9,6 +9,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/bridge"
 )
 
 // RootInfo identifies a communicator to its ranks: one rank makes it and passes it to the others by
@@ -140,7 +141,7 @@ func adopt(handle hcclComm, context aclrtContext, device int) (*Comm, error) {
 	if c.called, err = c.Name(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	named.Store(place{device, c.called}, c)
+	bridge.Groups.Open(device, c.called, &c.graphs)
 	return c, nil
 }
 
@@ -166,7 +167,7 @@ func (c *Comm) Close() error {
 		c.closed.Store(false)
 		return err
 	}
-	named.CompareAndDelete(place{c.device, c.called}, c)
+	bridge.Groups.Close(c.device, c.called, &c.graphs)
 	c.forget()
 	if t := c.tracker.Swap(nil); t != nil {
 		return t.close()

@@ -35,7 +35,7 @@ func (l *left) add(calls ...string) {
 	}
 }
 
-// launched implements bridge.Launched.
+// launched is a bridge.Observer.
 func (l *left) launched(operator, params string, launch *cshim.Launch) {
 	list, err := aicore()
 	if err != nil {
@@ -106,24 +106,15 @@ func (l *left) watch(st *acl.Stream, run func() error) error {
 	if err != nil {
 		return run()
 	}
-	told := bridge.Launched(l.launched)
-	before, nested := bridge.Watched.Load(user)
-	if nested {
-		told = func(operator, params string, launch *cshim.Launch) {
-			l.launched(operator, params, launch)
-			before.(bridge.Launched)(operator, params, launch)
+	outer := user.Observer.Load()
+	observe := bridge.Observer(func(operator, params string, launch *cshim.Launch) {
+		l.launched(operator, params, launch)
+		if outer != nil {
+			(*outer)(operator, params, launch)
 		}
-	}
-	bridge.Watched.Store(user, told)
-	bridge.Watching.Add(1)
-	defer func() {
-		bridge.Watching.Add(-1)
-		if nested {
-			bridge.Watched.Store(user, before)
-		} else {
-			bridge.Watched.Delete(user)
-		}
-	}()
+	})
+	user.Observer.Store(&observe)
+	defer user.Observer.Store(outer)
 	return run()
 }
 

@@ -5,10 +5,13 @@ import (
 	"sync/atomic"
 
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/class"
 )
 
-// Stream is an *acl.Stream as operators need it.
-type Stream interface {
+// Queue is an acl.Stream as operators need it.
+type Queue interface {
+	// User returns who the stream is, at this moment, to the memory that it uses.
+	User() *User
 	// Usable is nil, or the error of a stream that is closed.
 	Usable() error
 	// Launch queues an operator; its workspace comes from the stream's own memory. In the
@@ -18,44 +21,106 @@ type Stream interface {
 	Prepare(l *cshim.Launch) (*cshim.Prepared, error)
 	// Run queues a prepared operator. The stream must be of the context of Prepare.
 	Run(p *cshim.Prepared) error
-	// Use checks that work on the stream may use the memory of an *acl.Buffer, and notes the
+	// Use checks that work on the stream may use the memory of an acl.Buffer, and notes the
 	// stream as a user of it.
-	Use(buffer any) error
-	// Hold counts the graph that the stream records, if it records one, in users until the graph
+	Use(m Memory) error
+	// Hold counts the graph that the stream records, if it records one, in graphs until the graph
 	// is closed, once for each graph.
-	Hold(users *atomic.Int64)
-	// Mention is Hold for the users of the communicator with a name, if there is one on the stream's
-	// device. Operators find their communicators by name.
-	Mention(name string)
+	Hold(graphs *atomic.Int64)
+	// HoldGroup is Hold for the communicator with a name, if there is one on the stream's device.
+	// Operators find their communicators by name.
+	HoldGroup(name string)
 }
 
-// Launched tells of an operator that was launched on the stream of a User: its name without prefix, the
-// names of its parameters, separated by spaces, and the arguments.
-type Launched func(operator, params string, l *cshim.Launch)
+// Memory is the memory of an acl.Buffer or of a view.
+type Memory interface {
+	// LastUser returns where the last user of the memory is noted.
+	LastUser() *LastUser
+}
 
-// Watched holds a Launched for each *User whose launches somebody watches, and Watching how many there
-// are.
-var (
-	Watched  sync.Map
-	Watching atomic.Int64
-)
+// LastUser holds the stream that was the last to use some memory. While it is the stream that asks,
+// Queue.Use would find nothing new: the memory is open and the stream may use it. A closed buffer has
+// no last user. A launch asks for each tensor, so that this must be one load.
+type LastUser = atomic.Pointer[User]
 
-// User is the identity of a stream as a user of memory. Only its address counts.
-type User struct{ _ byte }
+// User is the identity of a stream as a user of memory: its address.
+type User struct {
+	// Observer is called after each launch on the stream of the User, unless it is nil.
+	Observer atomic.Pointer[Observer]
+}
 
-// Memory tells which stream was the last to use some memory. While it is the stream that asks,
-// Use would find nothing new: the memory is open and the stream may use it. A closed buffer has
-// no last user. The launch asks for each tensor, so that this must be one load.
-type Memory = atomic.Pointer[User]
+// Observer gets an operator that was launched: its name without prefix, the names of its parameters,
+// separated by spaces, and the arguments.
+type Observer func(operator, params string, l *cshim.Launch)
 
-// UsersOf gives the users of a device's communicator by its name, nil if there is none. Package hccl
-// sets it; it is nil in programs without that package.
-var UsersOf func(device int, name string) *atomic.Int64
+// Stream is embedded in acl.Stream.
+type Stream struct{ queue Queue }
 
-// StreamOf gives the stream and the user behind an *acl.Stream, or the error of one that is nil
-// or was never made.
-var StreamOf func(stream any) (Stream, *User, error)
+// NewStream returns what an acl.Stream embeds.
+func NewStream(q Queue) Stream { return Stream{q} }
 
-// MemoryOf gives the memory of an *acl.Buffer or of a view; nil of one that is nil or was never
-// made.
-var MemoryOf func(buffer any) *Memory
+func (s *Stream) bridged() Queue { return s.queue }
+
+// Buffer is embedded in acl.Buffer.
+type Buffer struct{ memory Memory }
+
+// NewBuffer returns what an acl.Buffer embeds.
+func NewBuffer(m Memory) Buffer { return Buffer{m} }
+
+func (b *Buffer) bridged() Memory { return b.memory }
+
+// ErrStream is the error of a stream that is nil or was never made.
+var ErrStream = class.Of(class.ErrInvalidArgument, "the stream is nil, or was not made by package acl")
+
+// StreamOf returns the queue and the user behind an *acl.Stream.
+func StreamOf[T any, S interface {
+	*T
+	bridged() Queue
+}](st S) (Queue, *User, error) {
+	if st != nil {
+		if q := st.bridged(); q != nil {
+			return q, q.User(), nil
+		}
+	}
+	return nil, nil, ErrStream
+}
+
+// MemoryOf returns the memory of an *acl.Buffer; nil of one that is nil or was never made.
+func MemoryOf[T any, B interface {
+	*T
+	bridged() Memory
+}](buffer B) Memory {
+	if buffer == nil {
+		return nil
+	}
+	return buffer.bridged()
+}
+
+// Groups are the open communicators of the process.
+var Groups groups
+
+// groups holds, by place, the number of graphs that use a communicator.
+type groups struct{ open sync.Map } // of group, *atomic.Int64
+
+// group is where operators find a communicator.
+type group struct {
+	device int
+	name   string
+}
+
+// Open adds a communicator.
+func (g *groups) Open(device int, name string, graphs *atomic.Int64) {
+	g.open.Store(group{device, name}, graphs)
+}
+
+// Close removes it, unless another one has taken its place.
+func (g *groups) Close(device int, name string, graphs *atomic.Int64) {
+	g.open.CompareAndDelete(group{device, name}, graphs)
+}
+
+// Graphs returns the number of graphs that use a communicator; nil if there is no such communicator.
+func (g *groups) Graphs(device int, name string) *atomic.Int64 {
+	graphs, _ := g.open.Load(group{device, name})
+	n, _ := graphs.(*atomic.Int64)
+	return n
+}
