@@ -61,10 +61,10 @@ type Rule struct {
 // Node is an operation on other nodes, a constant or an argument.
 type Node struct {
 	Op    Op
-	Value float64 // of a constant
-	Name  string  // of an argument or a constant, or a text
-	Index int     // of a loop variable; free for the reader to number arguments
-	Set   uint64  // of In: the element types or formats as bits, when all are constants from 0 to 63
+	Value Value  // of a constant
+	Name  string // of an argument or a constant, or a text
+	Index int    // of a loop variable; free for the reader to number arguments
+	Set   uint64 // of In: the element types or formats as bits, when all are constants from 0 to 63
 	Args  []*Node
 }
 
@@ -176,7 +176,7 @@ func Rules(operator string, chip Chip) ([]Rule, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rules of %s: %q: %w", operator, line, err)
 		}
-		node, err := parse(cond)
+		node, err := Parse(cond)
 		if err != nil {
 			return nil, fmt.Errorf("rules of %s: %q: %w", operator, line, err)
 		}

@@ -105,7 +105,7 @@ func TestChipOf(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, s := range []string{"", "(", ")", "(null)", "(null a b)", "(unknown a)", "(in a)", "(eq a", "a b", "$9", "$x", `"a`, "?", "(eq ? 1)", "@null", strings.Repeat("(not ", 300) + "1" + strings.Repeat(")", 300)} {
-		_, err := parse(s)
+		_, err := Parse(s)
 		assert.Error(t, err, s)
 	}
 }
@@ -115,11 +115,11 @@ func FuzzParse(f *testing.F) {
 	f.Add("(not (null self")
 	f.Add(`(any $1 0 (count x) (samestr y "a b"))`)
 	f.Fuzz(func(t *testing.T, s string) {
-		n, err := parse(s)
+		n, err := Parse(s)
 		if err != nil {
 			return
 		}
-		again, err := parse(n.String())
+		again, err := Parse(n.String())
 		require.NoError(t, err, s)
 		require.Equal(t, n.String(), again.String())
 	})

@@ -72,7 +72,7 @@ var ops = map[string]Op{
 }
 
 // constants are the names of element types and formats.
-var constants = map[string]float64{
+var constants = map[string]int64{
 	"f32": 0, "f16": 1, "i8": 2, "i32": 3, "u8": 4, "i16": 6, "u16": 7, "u32": 8, "i64": 9, "u64": 10, "f64": 11, "bool": 12, "string": 13,
 	"c64": 16, "c128": 17, "bf16": 27, "undefined": -1, "i4": 29, "u1": 30, "i2": 31, "u2": 32, "c32": 33, "hif8": 34, "e5m2": 35, "e4m3": 36,
 	"e8m0": 37, "e3m2": 38, "e2m3": 39, "e2m1": 40, "e1m2": 41,
@@ -83,8 +83,8 @@ var constants = map[string]float64{
 
 var errSyntax = errors.New("invalid syntax")
 
-// parse reads a condition.
-func parse(s string) (*Node, error) {
+// Parse reads a condition as it stands in the tables.
+func Parse(s string) (*Node, error) {
 	p := &parser{s: s}
 	n, err := p.node(0)
 	if err == nil && strings.TrimSpace(p.s) != "" {
@@ -151,10 +151,17 @@ func (p *parser) node(depth int) (*Node, error) {
 	}
 	w := p.word()
 	if v, ok := constants[w]; ok {
-		return &Node{Op: Constant, Value: v, Name: w}, nil
+		return &Node{Op: Constant, Value: Integer(v), Name: w}, nil
 	}
-	if v, err := strconv.ParseFloat(strings.TrimPrefix(w, "#"), 64); err == nil {
-		return &Node{Op: Constant, Value: v, Name: strings.TrimPrefix(w, "#")}, nil
+	w, marked := strings.CutPrefix(w, "#")
+	if v, err := strconv.ParseInt(w, 10, 64); err == nil {
+		return &Node{Op: Constant, Value: Integer(v), Name: w}, nil
+	}
+	if v, err := strconv.ParseFloat(w, 64); err == nil {
+		return &Node{Op: Constant, Value: Real(v), Name: w}, nil
+	}
+	if marked {
+		return nil, fmt.Errorf("%w: %q is no number", errSyntax, w)
 	}
 	if w == "" || strings.ContainsAny(w, `?@"`) {
 		return nil, fmt.Errorf("%w: %q", errSyntax, w)
@@ -177,9 +184,9 @@ func (n *Node) check() error {
 	if want, ok := arity[n.Op]; ok && len(n.Args) != want || n.Op == In && len(n.Args) < 2 {
 		return fmt.Errorf("%w: %d arguments of operation %d", errSyntax, len(n.Args), n.Op)
 	}
-	if n.Op == In && !slices.ContainsFunc(n.Args[1:], func(a *Node) bool { return a.Op != Constant || a.Value < 0 || a.Value > 63 }) {
+	if n.Op == In && !slices.ContainsFunc(n.Args[1:], func(a *Node) bool { return a.Op != Constant || a.Value.IsReal || a.Value.Int < 0 || a.Value.Int > 63 }) {
 		for _, a := range n.Args[1:] {
-			n.Set |= 1 << uint(a.Value)
+			n.Set |= 1 << uint(a.Value.Int)
 		}
 	}
 	return nil

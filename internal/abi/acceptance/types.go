@@ -15,7 +15,7 @@ func Names() []string {
 	return slices.Compact(names)
 }
 
-// Types tells which element types the rules of an operator leave for each tensor on a chip: those for
+// Types returns which element types the rules of an operator leave for each tensor on a chip: those for
 // which no rule refuses every call whose tensors have elements. Rules about more than two types are not
 // read. A tensor whose types no rule limits is not in the result. The operator is missing on a chip
 // that lacks its kernel, or where a rule refuses all calls.
@@ -61,7 +61,7 @@ func left(rules []Rule) (types map[string][]dtype.Type, missing bool) {
 	}
 	for name := range types {
 		for t := range dtype.Type(64) {
-			if t.Valid() && !refuses(rules, guess{name: t}) {
+			if t.Valid() && !refuses(rules, facts{name: t}) {
 				types[name] = append(types[name], t)
 			}
 		}
@@ -80,7 +80,7 @@ func left(rules []Rule) (types map[string][]dtype.Type, missing bool) {
 				}
 				kept := slices.DeleteFunc(slices.Clone(types[name]), func(t dtype.Type) bool {
 					return !slices.ContainsFunc(types[other], func(u dtype.Type) bool {
-						return !refuses(rules[i:i+1], guess{name: t, other: u})
+						return !refuses(rules[i:i+1], facts{name: t, other: u})
 					})
 				})
 				changed = changed || len(kept) < len(types[name])
@@ -130,62 +130,63 @@ func tensorOf(n *Node) string {
 	return ""
 }
 
-// guess holds the known facts about a call: the element types of its tensors.
-type guess map[string]dtype.Type
+// facts are what is known of a call: the element types of its tensors.
+type facts map[string]dtype.Type
 
-// refuses reports whether rules refuse every call that the guess describes.
-func refuses(rules []Rule, g guess) bool {
+// refuses reports whether rules refuse every call of which the facts are known.
+func refuses(rules []Rule, f facts) bool {
 	for _, r := range rules {
-		if v, known := g.value(r.Cond); known && v != 0 {
+		if v, known := f.value(r.Cond); known && v != 0 {
 			return r.Code != 0 && r.Code != Idle && r.Code != Vacuous
 		}
 	}
 	return false
 }
 
-// value returns the value that a condition has for every call of the guess, if it is the same for all.
-func (g guess) value(n *Node) (v float64, known bool) {
+// value returns the value that a condition has for every call of which the facts are known, if it is the
+// same for all.
+func (f facts) value(n *Node) (v int64, known bool) {
 	switch n.Op {
 	case Constant:
-		return n.Value, true
+		return n.Value.Int, !n.Value.IsReal
 	case Argument:
-		_, given := g[n.Name] // a pointer that is not null
+		_, given := f[n.Name] // a pointer that is not null
 		return 1, given
 	case Null:
-		_, given := g[tensorOf(n.Args[0])]
+		_, given := f[tensorOf(n.Args[0])]
 		return 0, given
 	case Type:
-		t, given := g[tensorOf(n.Args[0])]
-		return float64(t), given
+		t, given := f[tensorOf(n.Args[0])]
+		return int64(t), given
 	case And, Or:
-		return g.join(n.Args, n.Op == Or)
+		return f.join(n.Args, n.Op == Or)
 	case Not:
-		v, known = g.value(n.Args[0])
+		v, known = f.value(n.Args[0])
 		return number(v == 0), known
 	case If:
-		if v, known = g.value(n.Args[0]); known {
-			return g.value(n.Args[2-int(number(v != 0))])
+		if v, known = f.value(n.Args[0]); known {
+			return f.value(n.Args[2-int(number(v != 0))])
 		}
-		a, known := g.value(n.Args[1])
-		b, also := g.value(n.Args[2])
+		a, known := f.value(n.Args[1])
+		b, also := f.value(n.Args[2])
 		return a, known && also && a == b
 	case In:
-		return g.in(n)
+		return f.in(n)
 	case Any:
-		return g.value(n.Args[3])
+		return f.value(n.Args[3])
 	case Equal, Unequal:
-		a, known := g.value(n.Args[0])
-		b, also := g.value(n.Args[1])
+		a, known := f.value(n.Args[0])
+		b, also := f.value(n.Args[1])
 		return number(a == b == (n.Op == Equal)), known && also
 	}
 	return 0, false
 }
 
 // join evaluates a conjunction, or a disjunction: one member may decide alone.
-func (g guess) join(members []*Node, either bool) (float64, bool) {
+func (f facts) join(members []*Node, either bool) (int64, bool) {
 	all := true
 	for _, a := range members {
-		v, known := g.value(a)
+		v, known := f.value(a)
 		if known && (v != 0) == either {
 			return number(either), true
 		}
@@ -194,11 +195,11 @@ func (g guess) join(members []*Node, either bool) (float64, bool) {
 	return number(!either), all
 }
 
-func (g guess) in(n *Node) (float64, bool) {
-	v, known := g.value(n.Args[0])
+func (f facts) in(n *Node) (int64, bool) {
+	v, known := f.value(n.Args[0])
 	all := known
 	for _, a := range n.Args[1:] {
-		u, also := g.value(a)
+		u, also := f.value(a)
 		if known && also && u == v {
 			return 1, true
 		}
@@ -207,7 +208,7 @@ func (g guess) in(n *Node) (float64, bool) {
 	return 0, all
 }
 
-func number(b bool) float64 {
+func number(b bool) int64 {
 	if b {
 		return 1
 	}

@@ -16,7 +16,7 @@ func rulesOf(t *testing.T, lines ...string) (list []Rule) {
 		if l[0] == '0' {
 			code, cond = 0, l[2:]
 		}
-		n, err := parse(cond)
+		n, err := Parse(cond)
 		require.NoError(t, err, l)
 		list = append(list, Rule{code, n})
 	}

@@ -1,12 +1,12 @@
 package nn
 
 import (
+	"container/list"
 	"fmt"
 	"hash/maphash"
 	"os"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,23 +23,46 @@ const (
 	cacheShrink   = 30         // entries that leave a full cache, those used least recently
 )
 
-// caches are the executor caches of all OS threads. Phase one looks for its call, by operator and
-// arguments but without addresses and stream, among those that its thread has launched before. A hit
-// skips the checks and the tiling, and returns a wrap of the entry, which the thread keeps: its buffer
-// of kernel arguments is filled by each phase two without a lock.
-type caches struct {
-	limit      int
-	cold       time.Duration // CANN_EMU_COLD_PREPARE
-	newThread  time.Duration // CANN_EMU_THREAD_START
-	err        error         // why the variables are unusable; phase one repeats it
-	seed       maphash.Seed  // of the hashes of keys
-	mu         sync.RWMutex
+// Limits of the executors that the cache keeps.
+const (
+	executorCalls   = 1024 // calls that have executors, those used last
+	executorsOfCall = 32   // executors of one call that nothing uses
+)
+
+// cache is the cache of executors. It knows a call by operator and arguments, without addresses and
+// stream. As in CANN each OS thread has entries for the calls that it has launched: phase one returns
+// a wrap of such an entry, whose buffer of kernel arguments each phase two fills without a lock. The
+// executors whose computation has ended serve equal calls of all threads, which need neither checks
+// nor memory then.
+type cache struct {
+	limit     int
+	cold      time.Duration   // CANN_EMU_COLD_PREPARE
+	newThread time.Duration   // CANN_EMU_THREAD_START
+	err       error           // why the variables are unusable; phase one repeats it
+	seeds     [2]maphash.Seed // of the hashes in callKey
+
+	mu         sync.Mutex // of everything below and of what it refers to
+	calls      map[callKey]*cachedCall
+	recent     list.List               // of the calls that have executors, the one used last in front
 	threads    map[uint64]*threadCache // by number of the thread
 	lastThread uint64
 }
 
-func newCaches() *caches {
-	c := &caches{limit: cacheLimit, seed: maphash.MakeSeed(), threads: make(map[uint64]*threadCache)}
+// callKey is the hash of an operator and its arguments, long enough to stand for them: a service whose
+// shapes change fills the caches of many threads with thousands of calls.
+type callKey [2]uint64
+
+// cachedCall is a call that has entries or executors.
+type cachedCall struct {
+	key       callKey
+	entries   int           // of threads
+	executors []*prepared   // that nothing uses
+	place     *list.Element // in cache.recent; nil if it may have no executors
+}
+
+func newCache() *cache {
+	c := &cache{limit: cacheLimit, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		calls: make(map[callKey]*cachedCall), threads: make(map[uint64]*threadCache)}
 	if n, err := strconv.ParseUint(knob.Get("ACLNN_CACHE_LIMIT"), 10, 64); err == nil {
 		c.limit = int(min(n, cacheLimitMax))
 	}
@@ -48,7 +71,7 @@ func newCaches() *caches {
 }
 
 // duration reads a variable that holds a Go duration such as 200us.
-func (c *caches) duration(name string) time.Duration {
+func (c *cache) duration(name string) time.Duration {
 	text := knob.Get(name)
 	if text == "" {
 		return 0
@@ -61,28 +84,36 @@ func (c *caches) duration(name string) time.Duration {
 	return d
 }
 
-// threadCache is the cache of one OS thread. Only its thread looks entries up and adds them, but
-// executors may end on other threads. It knows calls by the hash of their keys, since a service whose
-// shapes change fills the caches of many threads with thousands of keys; what computes a call is kept
-// elsewhere, by its whole key.
+// threadCache has the entries of one OS thread. Only its thread looks entries up and adds them, but
+// executors may end on other threads.
 type threadCache struct {
-	thread uint64
-	tid    int // of the kernel
+	cache   *cache
+	thread  uint64
+	tid     int // of the kernel
+	entries map[callKey]*entry
+	recent  list.List // of the entries, the one used last in front
+	text    []byte    // space for what describes the call that is prepared; the thread's own
 
-	mu      sync.Mutex
-	entries map[uint64]*entry
-	recent  entry  // of the ring of all entries: the one used last comes next, the oldest before
-	key     []byte // space for the key of the call that is prepared
+	hits, misses, passed, evicted uint64
+}
 
-	hits, misses, passed, evicted atomic.Uint64
+// entry is a call that its thread has launched before.
+type entry struct {
+	owner *threadCache
+	call  *cachedCall
+	place *list.Element // in owner.recent; nil when the entry is in the cache no more
+
+	usable  bool   // phase two of the call that made it has succeeded
+	runs    uint64 // how often a wrap has filled the buffer
+	foreign uint64 // of these, on other threads than the owner's
 }
 
 // of returns the cache of a thread. The first use of a thread costs what loading the platform
 // configuration costs on the device.
-func (c *caches) of(t *rt.Thread) *threadCache {
-	c.mu.RLock()
+func (c *cache) of(t *rt.Thread) *threadCache {
+	c.mu.Lock()
 	tc := c.threads[t.Number]
-	c.mu.RUnlock()
+	c.mu.Unlock()
 	if tc != nil {
 		return tc
 	}
@@ -92,16 +123,18 @@ func (c *caches) of(t *rt.Thread) *threadCache {
 	c.forgetEnded()
 	c.lastThread++
 	t.Number = c.lastThread
-	tc = &threadCache{thread: t.Number, tid: syscall.Gettid(), entries: make(map[uint64]*entry)}
-	tc.recent.next, tc.recent.before = &tc.recent, &tc.recent
+	tc = &threadCache{cache: c, thread: t.Number, tid: syscall.Gettid(), entries: make(map[callKey]*entry)}
 	c.threads[t.Number] = tc
 	return tc
 }
 
 // forgetEnded drops the caches of threads that have ended, as the end of a thread does on the device.
-func (c *caches) forgetEnded() {
+func (c *cache) forgetEnded() {
 	for n, tc := range c.threads {
 		if syscall.Tgkill(os.Getpid(), tc.tid, 0) == syscall.ESRCH {
+			for _, e := range tc.entries {
+				tc.drop(e)
+			}
 			delete(c.threads, n)
 		}
 	}
@@ -113,85 +146,133 @@ func spend(d time.Duration) {
 	}
 }
 
-// entry is a call that its thread has launched before.
-type entry struct {
-	owner        *threadCache
-	hash         uint64 // of its key
-	next, before *entry // in the ring of owner.recent; nil when the entry is in the cache no more
-
-	usable  bool   // phase two of the call that made it has succeeded
-	runs    uint64 // how often a wrap has filled the buffer
-	foreign uint64 // of these, on other threads than the owner's
-}
-
-// used puts an entry in front of the others.
-func (tc *threadCache) used(e *entry) {
-	if e.next != nil {
-		e.unlink()
+// find looks a call up in the cache of its thread. A call that is not there takes the time that phase
+// one takes on the device, and gets an entry. idle is an executor of an equal call, or nil.
+func (c *cache) find(t *rt.Thread, o *op.Operator, args []any) (l lease, idle *prepared, err error) {
+	if c.err != nil {
+		return lease{}, nil, c.err
 	}
-	e.before, e.next = &tc.recent, tc.recent.next
-	e.before.next, e.next.before = e, e
+	tc := c.of(t)
+	tc.text = appendCall(tc.text[:0], o, args)
+	long := len(tc.text) > keyLimit
+	if !long {
+		l = lease{key: callKey{maphash.Bytes(c.seeds[0], tc.text), maphash.Bytes(c.seeds[1], tc.text)}, kept: true}
+	}
+	c.mu.Lock()
+	if long || o.Individual || t.PassesCache {
+		tc.passed++
+	} else {
+		tc.find(&l)
+	}
+	if !long {
+		idle = c.take(l.key)
+	}
+	c.mu.Unlock()
+	if !l.wrapped {
+		spend(c.cold)
+	}
+	return l, idle, nil
 }
 
-func (e *entry) unlink() {
-	e.before.next, e.next.before = e.next, e.before
-	e.next, e.before = nil, nil
-}
-
-// find returns a wrap of the usable entry with the hash, if there is one, and counts.
-func (tc *threadCache) find(hash uint64) (l lease, hit bool) {
-	tc.mu.Lock()
-	defer tc.mu.Unlock()
-	e := tc.entries[hash]
+// find makes the lease a wrap of the usable entry, if there is one, or else adds an entry unless another
+// executor of the same call has one.
+func (tc *threadCache) find(l *lease) {
+	e := tc.entries[l.key]
 	if e != nil {
-		tc.used(e)
+		tc.recent.MoveToFront(e.place)
 	}
-	if e == nil || !e.usable {
-		tc.misses.Add(1)
-		return lease{}, false
+	switch {
+	case e != nil && e.usable:
+		tc.hits++
+		l.entry, l.wrapped, l.runs, l.foreign = e, true, e.runs, e.foreign
+		return
+	case e == nil && tc.cache.limit > 0:
+		l.entry = tc.add(l.key)
+		l.kept = false // many calls never come again
 	}
-	tc.hits.Add(1)
-	return lease{entry: e, wrapped: true, runs: e.runs, foreign: e.foreign}, true
+	tc.misses++
 }
 
-// add makes an entry for a call that phase one has accepted. It returns nil if another executor
-// of the same call has one.
-func (tc *threadCache) add(hash uint64, limit int) *entry {
-	tc.mu.Lock()
-	defer tc.mu.Unlock()
-	if limit == 0 || tc.entries[hash] != nil {
-		return nil
-	}
-	if len(tc.entries) >= limit {
+func (tc *threadCache) add(key callKey) *entry {
+	if len(tc.entries) >= tc.cache.limit {
 		for range min(cacheShrink, len(tc.entries)) {
-			tc.drop(tc.recent.before)
-			tc.evicted.Add(1)
+			tc.drop(tc.recent.Back().Value.(*entry))
+			tc.evicted++
 		}
 	}
-	e := &entry{owner: tc, hash: hash}
-	tc.used(e)
-	tc.entries[hash] = e
+	e := &entry{owner: tc, call: tc.cache.call(key)}
+	e.call.entries++
+	e.place = tc.recent.PushFront(e)
+	tc.entries[key] = e
 	return e
 }
 
-// drop removes an entry. The caller holds the lock.
+// drop removes an entry that is in the cache still.
 func (tc *threadCache) drop(e *entry) {
-	if e.next != nil {
-		e.unlink()
-		delete(tc.entries, e.hash)
+	if e.place == nil {
+		return
+	}
+	tc.recent.Remove(e.place)
+	e.place = nil
+	delete(tc.entries, e.call.key)
+	e.call.entries--
+	tc.cache.release(e.call)
+}
+
+// call returns the call with a key, and adds it if need be.
+func (c *cache) call(key callKey) *cachedCall {
+	of := c.calls[key]
+	if of == nil {
+		of = &cachedCall{key: key}
+		c.calls[key] = of
+	}
+	return of
+}
+
+// release forgets a call that has neither entries nor executors.
+func (c *cache) release(of *cachedCall) {
+	if of.entries == 0 && of.place == nil {
+		delete(c.calls, of.key)
 	}
 }
 
-// settle ends the executor that made the entry: the entry can be used from now on if phase two
-// succeeded, and is dropped otherwise.
-func (e *entry) settle(succeeded bool) {
-	e.owner.mu.Lock()
-	defer e.owner.mu.Unlock()
-	if succeeded {
-		e.usable = true
+// take returns an executor of the call with the key, or nil.
+func (c *cache) take(key callKey) *prepared {
+	of := c.calls[key]
+	if of == nil || of.place == nil {
+		return nil
+	}
+	c.recent.MoveToFront(of.place)
+	last := len(of.executors) - 1
+	if last < 0 {
+		return nil
+	}
+	x := of.executors[last]
+	of.executors = of.executors[:last]
+	return x
+}
+
+// put keeps an executor that nothing uses any more, unless its computation failed. The call that was
+// used least recently loses its executors if there are too many calls.
+func (c *cache) put(x *prepared) {
+	if !x.succeeded || x.Call.Once() {
 		return
 	}
-	e.owner.drop(e)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.call(x.key)
+	if of.place == nil {
+		of.place = c.recent.PushFront(of)
+	}
+	if len(of.executors) < executorsOfCall {
+		of.executors = append(of.executors, x)
+	}
+	if c.recent.Len() > executorCalls {
+		oldest := c.recent.Back().Value.(*cachedCall)
+		c.recent.Remove(oldest.place)
+		oldest.place, oldest.executors = nil, nil
+		c.release(oldest)
+	}
 }
 
 // CacheStats is the state of the executor cache of one OS thread.
@@ -208,14 +289,11 @@ type CacheStats struct {
 // with an NNOPBASE executor, whose cache all threads share, calls whose description is longer than
 // 8 KiB, and those between InitPTACacheThreadLocal and UnInitPTACacheThreadLocal pass the cache by.
 func (l *Library) Caches() []CacheStats {
-	l.caches.mu.RLock()
-	defer l.caches.mu.RUnlock()
+	l.cache.mu.Lock()
+	defer l.cache.mu.Unlock()
 	var all []CacheStats
-	for _, tc := range l.caches.threads {
-		tc.mu.Lock()
-		n := len(tc.entries)
-		tc.mu.Unlock()
-		all = append(all, CacheStats{tc.thread, tc.hits.Load(), tc.misses.Load(), tc.passed.Load(), tc.evicted.Load(), n})
+	for _, tc := range l.cache.threads {
+		all = append(all, CacheStats{tc.thread, tc.hits, tc.misses, tc.passed, tc.evicted, len(tc.entries)})
 	}
 	return all
 }

@@ -210,12 +210,13 @@ func TestCacheOfLongCalls(t *testing.T) {
 	for range 50 {
 		list = append(list, &long)
 	}
-	c := newCaches()
+	c := newCache()
 	thread := new(rt.Thread)
-	l, _, err := c.lease(thread, op.Find("ForeachAddcdivScalarV2"), []any{list, list, list, nil, list})
+	l, _, err := c.find(thread, op.Find("ForeachAddcdivScalarV2"), []any{list, list, list, nil, list})
 	require.NoError(t, err)
 	require.Nil(t, l.entry)
-	require.EqualValues(t, 1, c.of(thread).passed.Load())
+	require.False(t, l.kept)
+	require.EqualValues(t, 1, c.of(thread).passed)
 }
 
 // Every argument counts, and which tensors are the same object.
@@ -240,14 +241,14 @@ func TestCacheKey(t *testing.T) {
 	}
 	seen := make(map[string]int)
 	for i, args := range different {
-		key := string(appendKey(nil, op.Find("Abs"), args))
+		key := string(appendCall(nil, op.Find("Abs"), args))
 		k, twice := seen[key]
 		assert.False(t, twice, "%v and %v", args, different[k])
 		seen[key] = i
 	}
 	moved := changed(func(y *op.Tensor) { y.Addr = 4096 })
-	assert.Equal(t, appendKey(nil, op.Find("Abs"), []any{x}), appendKey(nil, op.Find("Abs"), []any{moved}), "addresses do not count")
-	assert.NotEqual(t, appendKey(nil, op.Find("Abs"), []any{x}), appendKey(nil, op.Find("Neg"), []any{x}))
+	assert.Equal(t, appendCall(nil, op.Find("Abs"), []any{x}), appendCall(nil, op.Find("Abs"), []any{moved}), "addresses do not count")
+	assert.NotEqual(t, appendCall(nil, op.Find("Abs"), []any{x}), appendCall(nil, op.Find("Neg"), []any{x}))
 }
 
 // A call that is not in the cache takes its time, and so does the first call of a thread.
@@ -280,7 +281,7 @@ func TestCostOfColdCalls(t *testing.T) {
 
 // The cache of a thread ends with the thread.
 func TestCachesOfEndedThreads(t *testing.T) {
-	c := newCaches()
+	c := newCache()
 	for range 3 {
 		done := make(chan struct{})
 		go func() {

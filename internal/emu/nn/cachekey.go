@@ -8,13 +8,13 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// keyLimit is the size of CANN's buffer for the key of a call. Longer calls are not cached.
+// keyLimit is the size of CANN's buffer for the description of a call. Longer calls are not cached.
 const keyLimit = 8192
 
-// appendKey appends what CANN's cache knows of a call: the operator and its arguments with the
+// appendCall appends what CANN's cache knows of a call: the operator and its arguments with the
 // descriptions of tensors, but neither addresses nor the stream. It also contains which tensors are
-// the same object. Different calls have different keys: lengths come before what they count.
-func appendKey(key []byte, o *op.Operator, args []any) []byte {
+// the same object. Different calls have different descriptions: lengths come before what they count.
+func appendCall(key []byte, o *op.Operator, args []any) []byte {
 	key = append(append(key, o.Name...), ',')
 	var few [16]*op.Tensor
 	tensors := few[:0]

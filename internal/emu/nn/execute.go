@@ -35,11 +35,11 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, p op.Prepare, words []ui
 	if err != nil {
 		return nil, err
 	}
-	lease, key, err := l.caches.lease(t, o, args)
+	lease, x, err := l.cache.find(t, o, args)
 	if err != nil {
 		return nil, err
 	}
-	if x := l.spares.take(key); x != nil {
+	if x != nil {
 		x.lease = lease
 		if err := x.Rebind(args); err != nil {
 			x.end(false)
@@ -58,12 +58,10 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, p op.Prepare, words []ui
 		lease.end(false)
 		return nil, err
 	}
-	x := &prepared{Executor: e, lease: lease}
+	x = &prepared{Executor: e, lease: lease}
 	x.task = rt.Task{Name: c.Name(), Repeatable: true, Run: x.compute}
-	// The executor of a call that its thread has not launched before is not kept: many never come again.
-	if known := lease.wrapped || lease.entry == nil; known && len(key) <= keyLimit && !e.Call.Once() {
-		x.spare = l.spares.place(key)
-		x.task.Then = func() { l.spares.put(x) }
+	if lease.kept && !e.Call.Once() {
+		x.task.Then = func() { l.cache.put(x) }
 	}
 	return x, nil
 }

@@ -21,16 +21,15 @@ type Library struct {
 
 	Older bool // act as CANN 8.1, whose kernels take fewer combinations of dtypes
 
-	rt     *rt.Runtime
-	links  op.Links
-	caches *caches
-	spares spares
-	chip   acceptance.Chip
+	rt    *rt.Runtime
+	links op.Links
+	cache *cache
+	chip  acceptance.Chip
 }
 
 // New returns the library that uses the handles, streams and memory of a runtime.
 func New(r *rt.Runtime) *Library {
-	return &Library{rt: r, caches: newCaches(), chip: acceptance.ChipOf(r.SoC())}
+	return &Library{rt: r, cache: newCache(), chip: acceptance.ChipOf(r.SoC())}
 }
 
 // Operators returns the number of operators in the table. Their ids are 0 to Operators()-1.

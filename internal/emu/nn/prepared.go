@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"hash/maphash"
-
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -13,40 +11,21 @@ type prepared struct {
 	*op.Executor
 	lease
 
-	spare     *spare  // where the executor is kept after its computation; nil if nowhere
 	task      rt.Task // computes the call on a stream
 	memory    op.Memory
 	workspace uint64
 	succeeded bool
 }
 
-// lease is the part that an executor has in the cache of its thread.
+// lease is the part that an executor has in the cache.
 type lease struct {
+	key  callKey
+	kept bool // the executor returns to the cache after its computation
+
 	entry   *entry // which the call made, or which it uses when it is a wrap; nil when it is not cached
 	wrapped bool
 
 	runs, foreign uint64 // of the entry when the wrap was made
-}
-
-// lease looks a call up in the cache of its thread, by a key that is valid until the thread's next call.
-// A call that is not there takes the time that phase one takes on the device, and gets an entry.
-func (c *caches) lease(t *rt.Thread, o *op.Operator, args []any) (l lease, key []byte, err error) {
-	if c.err != nil {
-		return lease{}, nil, c.err
-	}
-	tc := c.of(t)
-	tc.key = appendKey(tc.key[:0], o, args)
-	if o.Individual || t.PassesCache || len(tc.key) > keyLimit {
-		tc.passed.Add(1)
-		spend(c.cold)
-		return lease{}, tc.key, nil
-	}
-	hash := maphash.Bytes(c.seed, tc.key)
-	if l, hit := tc.find(hash); hit {
-		return l, tc.key, nil
-	}
-	spend(c.cold)
-	return lease{entry: tc.add(hash, c.limit)}, tc.key, nil
 }
 
 // compute is the computation on a stream.
@@ -64,11 +43,11 @@ func (x *prepared) fill(t *rt.Thread) error {
 		return nil
 	}
 	e := x.entry
-	e.owner.mu.Lock()
-	defer e.owner.mu.Unlock()
+	e.owner.cache.mu.Lock()
+	defer e.owner.cache.mu.Unlock()
 	own := e.owner.thread == t.Number
 	switch {
-	case e.next == nil:
+	case e.place == nil:
 		return x.misused("the thread of phase one has dropped the entry of its cache that the executor wraps")
 	case e.foreign != x.foreign, !own && e.runs != x.runs:
 		return x.misused("race: between the phases of this call, another call of the same operator and shapes has used the same entry of a thread's cache, " +
@@ -94,13 +73,21 @@ func (x *prepared) leave(t *rt.Thread) error {
 	return nil
 }
 
-// end ends an executor. The entry that it made can be used from now on if phase two succeeded.
+// end ends an executor. The entry that it made can be used from now on if phase two succeeded, and is
+// dropped otherwise.
 func (l *lease) end(succeeded bool) {
-	if l.entry == nil || l.wrapped {
+	e := l.entry
+	if e == nil || l.wrapped {
 		return
 	}
-	l.entry.settle(succeeded)
 	l.entry = nil
+	e.owner.cache.mu.Lock()
+	defer e.owner.cache.mu.Unlock()
+	if succeeded {
+		e.usable = true
+	} else {
+		e.owner.drop(e)
+	}
 }
 
 // misused is the error of a use that corrupts memory on the device.

@@ -6,27 +6,34 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
-// accepted holds the checklists of the operators that were called, by chip and *Operator.
-var accepted [256]sync.Map
+// checklist holds CANN's rules of an operator on a chip.
+type checklist struct {
+	rules   []acceptance.Rule
+	lacking bool // the chip has no kernel of the operator
+}
+
+// checklists holds the checklists of the operators that were called, by chip and *Operator.
+var checklists [256]sync.Map
 
 // checklistOf returns the rules of an operator with its arguments numbered.
 func checklistOf(o *Operator, chip acceptance.Chip) *checklist {
-	if v, ok := accepted[chip].Load(o); ok {
+	if v, ok := checklists[chip].Load(o); ok {
 		return v.(*checklist)
 	}
 	rules, err := acceptance.Rules(o.Name, chip)
-	if err == nil {
-		for _, r := range rules {
+	for _, r := range rules {
+		if err == nil {
 			err = number(o, r.Cond)
 		}
 	}
 	if err != nil {
 		panic(err) // the tables are tested
 	}
-	v, _ := accepted[chip].LoadOrStore(o, &checklist{rules: rules, lacking: acceptance.Lacks(o.Name, chip)})
+	v, _ := checklists[chip].LoadOrStore(o, &checklist{rules: rules, lacking: acceptance.Lacks(o.Name, chip)})
 	return v.(*checklist)
 }
 
@@ -49,13 +56,23 @@ func number(o *Operator, n *acceptance.Node) error {
 	return nil
 }
 
-// refusal applies CANN's rules to the call. It returns nil if they accept it.
-func (c *Call) refusal() *Error { return checklistOf(c.Op, c.chip).refusal(c) }
+// refusal applies CANN's rules to the call. It returns nil if they accept it. A condition that C leaves
+// undefined is a refusal, too: CANN's process would end there, or go on with any value.
+func (c *Call) refusal() *Error {
+	r, err := c.first(checklistOf(c.Op, c.chip).rules)
+	switch {
+	case err != nil:
+		return err
+	case r == nil || r.Code == 0 || r.Code == acceptance.Idle || r.Code == acceptance.Vacuous:
+		return nil
+	}
+	return &Error{Code: r.Code, Text: c.Name() + ": " + c.explain(r.Cond)}
+}
 
 // idle reports whether CANN accepts the call and starts no kernel for it, although the operator refuses
 // it with err. After refusals that the rules lost, only refusals of empty tensors are overruled.
 func (c *Call) idle(err error) bool {
-	r := c.first(checklistOf(c.Op, c.chip).rules)
+	r, _ := c.first(checklistOf(c.Op, c.chip).rules)
 	if r == nil || r.Code != acceptance.Vacuous {
 		return r != nil && r.Code == acceptance.Idle
 	}
@@ -76,32 +93,29 @@ func (c *Call) absence(own error) error {
 	return &Error{Code: NoKernel, Text: fmt.Sprintf("%s: the %v does not have the operator", c.Name(), c.chip)}
 }
 
-// check applies rules to the call.
-func (c *Call) check(rules []acceptance.Rule) *Error {
-	r := c.first(rules)
-	if r == nil || r.Code == 0 || r.Code == acceptance.Idle || r.Code == acceptance.Vacuous {
-		return nil
-	}
-	return &Error{Code: r.Code, Text: c.Name() + ": " + c.explain(r.Cond)}
-}
-
-// first returns the first rule whose condition the call meets, or nil.
-func (c *Call) first(rules []acceptance.Rule) *acceptance.Rule {
+// first returns the first rule whose condition the call meets, or nil. The error names an operation
+// before it that C leaves undefined.
+func (c *Call) first(rules []acceptance.Rule) (*acceptance.Rule, *Error) {
 	x := conditions.Get().(*condition)
 	x.call, x.used = c, 0
 	defer func() {
-		x.call = nil
+		x.call, x.undefined, x.at = nil, nil, nil
 		conditions.Put(x)
 	}()
 	for i := range rules {
-		if v, ok := x.value(rules[i].Cond); ok && v != 0 {
-			return &rules[i]
+		v, ok := x.value(rules[i].Cond)
+		switch {
+		case ok && v.True():
+			return &rules[i], nil
+		case x.undefined != nil:
+			return nil, &Error{Code: int32(abi.ACLNN_ERR_INNER), undefined: true,
+				Text: fmt.Sprintf("%v: CANN's check calculates %v, which is undefined in C: %v", c, x.at, x.undefined)}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// explain says in words which rule a call breaks.
+// explain returns in words which rule a call breaks.
 func (c *Call) explain(n *acceptance.Node) string {
 	x := condition{call: c}
 	inner := n

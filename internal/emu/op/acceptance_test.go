@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -134,31 +135,79 @@ func BenchmarkAcceptance(b *testing.B) {
 	}
 }
 
-// A call that the rules accepted is compared with later ones: those that differ in anything that
-// rules read are checked again.
-func TestAcceptedCallsAreRemembered(t *testing.T) {
-	good := func() []any {
-		return []any{tensorOf(dtype.Float32, 2, 1), tensorOf(dtype.Float32, 3), &Scalar{DType: dtype.Float32}, tensorOf(dtype.Float32, 2, 3)}
+// conditionOf parses a condition whose arguments are those of TestConditions.
+func conditionOf(t *testing.T, text string) *acceptance.Node {
+	t.Helper()
+	n, err := acceptance.Parse(text)
+	require.NoError(t, err)
+	var index func(n *acceptance.Node)
+	index = func(n *acceptance.Node) {
+		if n.Op == acceptance.Argument {
+			n.Index = map[string]int{"x": 0, "ints": 1, "real": 2}[n.Name]
+		}
+		for _, a := range n.Args {
+			index(a)
+		}
 	}
-	for name, change := range map[string]func([]any){
-		"dtype":     func(a []any) { a[1].(*Tensor).DType = dtype.Uint32 },
-		"shape":     func(a []any) { a[3] = tensorOf(dtype.Float32, 2, 4) },
-		"null":      func(a []any) { a[0] = nil },
-		"scalar":    func(a []any) { a[2] = (*Scalar)(nil) },
-		"no scalar": func(a []any) { a[2] = nil },
-		"other":     func(a []any) { a[2] = &Scalar{DType: dtype.Complex64} },
+	index(n)
+	return n
+}
+
+// Conditions are calculated in integers of 64 bits, as in CANN's C code.
+func TestConditions(t *testing.T) {
+	const huge = int64(1)<<53 + 1
+	args := []any{tensorOf(dtype.Float32, huge, 3, 2), []int64{huge, 0, 1 << 62, -7}, 0.5}
+	for text, want := range map[string]bool{
+		"(eq (dim (view x) 0) 9007199254740993":                       true,
+		"(eq (dim (view x) 0) 9007199254740992":                       false,
+		"(eq (at ints 0) (- (+ (at ints 0) 1) 1":                      true,
+		"(eq (prod (view x) 0 2) 27021597764222979":                   true,
+		"(in (at ints 0) 1 9007199254740992":                          false,
+		"(in (at ints 0) 1 9007199254740993":                          true,
+		"(eq (/ (at ints 3) 2) -3":                                    true,
+		"(eq (% (at ints 0) 2) 1":                                     true,
+		"(lt (quot (at ints 3) 2) #-3.25":                             true,
+		"(gt (* real (dim (view x) 1)) 1":                             true,
+		"(sheq (view x) (shape (at ints 0) 3 (/ 5 2":                  true,
+		"(sheq (view x) (shape (- (at ints 0) 1) 3 2":                 false,
+		"(any $1 0 (rank (view x)) (gt (dim (view x) $1) (at ints 2)": false,
 	} {
-		t.Run(name, func(t *testing.T) {
-			for range 2 {
-				code, text := refused(t, 0, "Add", good()...)
-				assert.Zero(t, code, text)
-				bad := good()
-				change(bad)
-				code, _ = refused(t, 0, "Add", bad...)
-				assert.NotZero(t, code)
-			}
-		})
+		x := condition{call: &Call{args: args}}
+		v, ok := x.value(conditionOf(t, text))
+		require.True(t, ok, text)
+		assert.Equal(t, want, v.True(), text)
+		assert.NoError(t, x.undefined, text)
 	}
+	for text, want := range map[string]error{
+		"(eq (/ 1 (at ints 1)) 0":                        acceptance.ErrZero,
+		"(eq (% (at ints 0) (at ints 1)) 0":              acceptance.ErrZero,
+		"(or (eq (* (at ints 2) 4) 0) (null x":           acceptance.ErrOverflow,
+		"(gt (+ (at ints 2) (* (at ints 2) 1)) 0":        acceptance.ErrOverflow,
+		"(eq (prod (shape 4294967296 3037000500) 0 2) 0": acceptance.ErrOverflow,
+	} {
+		x := condition{call: &Call{args: args}}
+		_, ok := x.value(conditionOf(t, text))
+		assert.False(t, ok, text)
+		assert.Equal(t, want, x.undefined, text)
+	}
+}
+
+// A check that divides by zero, or overflows, ends CANN's process or goes on with any number. The call is refused
+// by name, unless the operator refuses it for a reason of its own.
+func TestUndefinedChecks(t *testing.T) {
+	o := Find("Abs")
+	divides := &checklist{rules: []acceptance.Rule{{Code: InvalidParam, Cond: conditionOf(t, "(gt (/ 8 (dim (view x) 0)) 8")}}}
+	const chip = acceptance.Chip('!')
+	checklists[chip].Store(o, divides)
+	t.Cleanup(func() { checklists[chip].Delete(o) })
+	code, text := refused(t, chip, "Abs", tensorOf(dtype.Float32, 2), tensorOf(dtype.Float32, 2))
+	assert.Zero(t, code, text)
+	code, text = refused(t, chip, "Abs", tensorOf(dtype.Float32, 0), tensorOf(dtype.Float32, 0))
+	assert.EqualValues(t, abi.ACLNN_ERR_INNER, code)
+	assert.Contains(t, text, "(/ 8 (dim (view x) 0)), which is undefined in C: division by zero")
+	_, err := NewExecutor(func(c *Call) (Run, error) { c.Invalid("in own words"); return nil, c.Err() },
+		NewCall(o, []any{tensorOf(dtype.Float32, 0), tensorOf(dtype.Float32, 0)}, Env{Chip: chip}))
+	require.ErrorContains(t, err, "in own words")
 }
 
 // CANN returns before it checks more when a tensor is empty, so the operator's own checks, which

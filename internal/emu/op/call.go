@@ -12,9 +12,10 @@ import (
 
 // Error is the error with which phase one refuses a call.
 type Error struct {
-	Code    int32
-	Text    string
-	vacuous bool // only because a tensor is empty
+	Code      int32
+	Text      string
+	vacuous   bool // only because a tensor is empty
+	undefined bool // because CANN's check calculates what C leaves undefined
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Code, e.Text) }

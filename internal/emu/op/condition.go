@@ -1,7 +1,6 @@
 package op
 
 import (
-	"math"
 	"sync"
 
 	"github.com/goascend/cann/internal/abi/acceptance"
@@ -12,9 +11,12 @@ import (
 // that reads what the call does not have, such as a member beyond the end of a list, has no value.
 type condition struct {
 	call   *Call
-	loop   [acceptance.MaxLoops]float64
+	loop   [acceptance.MaxLoops]int64
 	shapes [8][maxShape]int64 // of which used are in use
 	used   int
+
+	undefined error            // why C leaves the condition undefined, if it has no value for that reason
+	at        *acceptance.Node // where
 }
 
 // conditions are evaluators that no call uses at the moment.
@@ -33,28 +35,33 @@ func (x *condition) buffer() *[maxShape]int64 {
 // maxShape is the number of dimensions that shapes in conditions may have.
 const maxShape = 32
 
-func truth(b bool) (float64, bool) {
-	if b {
-		return 1, true
-	}
-	return 0, true
+func truth(b bool) (acceptance.Value, bool) { return acceptance.Truth(b), true }
+
+func integer[T ~int | ~int8 | ~int16 | ~int32 | ~int64](n T) (acceptance.Value, bool) {
+	return acceptance.Integer(int64(n)), true
+}
+
+// whole returns the value of an integer; ok is false for a number with a fraction.
+func (x *condition) whole(n *acceptance.Node) (i int64, ok bool) {
+	v, ok := x.value(n)
+	return v.Int, ok && !v.IsReal
 }
 
 // value returns the value of a number or condition.
-func (x *condition) value(n *acceptance.Node) (float64, bool) {
+func (x *condition) value(n *acceptance.Node) (acceptance.Value, bool) {
 	switch n.Op {
 	case acceptance.Constant:
 		return n.Value, true
 	case acceptance.Variable:
-		return x.loop[n.Index], true
+		return integer(x.loop[n.Index])
 	case acceptance.And, acceptance.Or:
 		stop := n.Op == acceptance.Or
 		for _, a := range n.Args {
 			v, ok := x.value(a)
 			if !ok {
-				return 0, false
+				return acceptance.Value{}, false
 			}
-			if (v != 0) == stop {
+			if v.True() == stop {
 				return truth(stop)
 			}
 		}
@@ -62,9 +69,9 @@ func (x *condition) value(n *acceptance.Node) (float64, bool) {
 	case acceptance.Not:
 		v, ok := x.value(n.Args[0])
 		if !ok {
-			return 0, false
+			return acceptance.Value{}, false
 		}
-		return truth(v == 0)
+		return truth(!v.True())
 	case acceptance.If:
 		return x.choice(n)
 	case acceptance.Null:
@@ -84,64 +91,51 @@ func (x *condition) value(n *acceptance.Node) (float64, bool) {
 	case acceptance.Private:
 		v, ok := x.value(n.Args[0])
 		if !ok {
-			return 0, false
+			return acceptance.Value{}, false
 		}
-		return truth(IsPrivate(dtype.Format(v)))
+		return truth(IsPrivate(dtype.Format(v.Int)))
 	case acceptance.Bytes:
-		v, ok := x.value(n.Args[0])
-		return float64((dtype.Type(v).Bits() + 7) / 8), ok
+		t, ok := x.whole(n.Args[0])
+		return acceptance.Integer(int64((dtype.Type(t).Bits() + 7) / 8)), ok
 	case acceptance.SameText:
 		s, ok := x.call.args[n.Args[0].Index].(string)
 		if !ok {
-			return 0, false
+			return acceptance.Value{}, false
 		}
 		return truth(s == n.Args[1].Name)
 	case acceptance.Argument, acceptance.At, acceptance.Type, acceptance.Format, acceptance.Empty, acceptance.Count, acceptance.Number, acceptance.Offset:
 		return x.property(n)
 	}
 	if len(n.Args) != 2 {
-		return 0, false
+		return acceptance.Value{}, false
 	}
 	a, ok := x.value(n.Args[0])
 	b, ok2 := x.value(n.Args[1])
 	if !ok || !ok2 {
-		return 0, false
+		return acceptance.Value{}, false
 	}
-	return calculate(n.Op, a, b)
+	return x.calculate(n, a, b)
 }
 
-func calculate(op acceptance.Op, a, b float64) (float64, bool) {
-	switch op {
-	case acceptance.Equal:
-		return truth(a == b)
-	case acceptance.Unequal:
-		return truth(a != b)
-	case acceptance.Less:
-		return truth(a < b)
-	case acceptance.AtMost:
-		return truth(a <= b)
-	case acceptance.Greater:
-		return truth(a > b)
-	case acceptance.AtLeast:
-		return truth(a >= b)
-	case acceptance.Add:
-		return a + b, true
-	case acceptance.Subtract:
-		return a - b, true
-	case acceptance.Multiply:
-		return a * b, true
-	case acceptance.Divide:
-		return math.Trunc(a / b), b != 0
-	case acceptance.Quotient:
-		return a / b, true
-	case acceptance.Remainder:
-		return math.Mod(a, b), b != 0
+func (x *condition) calculate(n *acceptance.Node, a, b acceptance.Value) (acceptance.Value, bool) {
+	switch n.Op {
 	case acceptance.Promote:
-		return float64(common(dtype.Type(a), dtype.Type(b))), true
+		return integer(common(dtype.Type(a.Int), dtype.Type(b.Int)))
 	case acceptance.Castable:
-		return truth(storable(dtype.Type(a), dtype.Type(b)))
+		return truth(storable(dtype.Type(a.Int), dtype.Type(b.Int)))
 	}
-	return 0, false
+	v, err := acceptance.Calculate(n.Op, a, b)
+	if err != nil {
+		x.undefine(n, err)
+	}
+	return v, err == nil
+}
+
+// undefine notes the first operation of a condition that C leaves undefined.
+func (x *condition) undefine(n *acceptance.Node, err error) {
+	if x.undefined == nil {
+		x.undefined, x.at = err, n
+	}
 }
 
 // common is CANN's promotion. The wider unsigned integers promote with nothing but themselves and
@@ -167,25 +161,25 @@ func storable(from, to dtype.Type) bool {
 	return !(from.IsComplex() && !to.IsComplex() || from.IsFloat() && to.IsInteger() || from != dtype.Bool && to == dtype.Bool)
 }
 
-func (x *condition) choice(n *acceptance.Node) (float64, bool) {
+func (x *condition) choice(n *acceptance.Node) (acceptance.Value, bool) {
 	c, ok := x.value(n.Args[0])
 	if !ok {
-		return 0, false
+		return acceptance.Value{}, false
 	}
-	if c != 0 {
+	if c.True() {
 		return x.value(n.Args[1])
 	}
 	return x.value(n.Args[2])
 }
 
-func (x *condition) null(n *acceptance.Node) (float64, bool) {
+func (x *condition) null(n *acceptance.Node) (acceptance.Value, bool) {
 	if n.Op == acceptance.At {
 		list, ok := x.call.args[n.Args[0].Index].([]*Tensor)
-		i, ok2 := x.value(n.Args[1])
-		if !ok || !ok2 || i < 0 || int(i) >= len(list) {
-			return 0, false
+		i, ok2 := x.whole(n.Args[1])
+		if !ok || !ok2 || i < 0 || i >= int64(len(list)) {
+			return acceptance.Value{}, false
 		}
-		return truth(list[int(i)] == nil)
+		return truth(list[i] == nil)
 	}
 	switch a := x.call.args[n.Index].(type) {
 	case nil:
@@ -208,39 +202,39 @@ func (x *condition) null(n *acceptance.Node) (float64, bool) {
 	return truth(false)
 }
 
-func (x *condition) any(n *acceptance.Node) (float64, bool) {
-	lo, ok := x.value(n.Args[1])
-	hi, ok2 := x.value(n.Args[2])
-	if !ok || !ok2 || hi-lo > 1<<12 {
-		return 0, false
+func (x *condition) any(n *acceptance.Node) (acceptance.Value, bool) {
+	lo, ok := x.whole(n.Args[1])
+	hi, ok2 := x.whole(n.Args[2])
+	if !ok || !ok2 || hi > lo && uint64(hi-lo) > 1<<12 {
+		return acceptance.Value{}, false
 	}
 	for i := lo; i < hi; i++ {
 		x.loop[n.Args[0].Index] = i
 		v, ok := x.value(n.Args[3])
 		if !ok {
-			return 0, false
+			return acceptance.Value{}, false
 		}
-		if v != 0 {
+		if v.True() {
 			return truth(true)
 		}
 	}
 	return truth(false)
 }
 
-func (x *condition) in(n *acceptance.Node) (float64, bool) {
+func (x *condition) in(n *acceptance.Node) (acceptance.Value, bool) {
 	v, ok := x.value(n.Args[0])
 	if !ok {
-		return 0, false
+		return acceptance.Value{}, false
 	}
 	if n.Set != 0 {
-		return truth(v >= 0 && v < 64 && n.Set>>uint(v)&1 != 0)
+		return truth(!v.IsReal && v.Int >= 0 && v.Int < 64 && n.Set>>uint(v.Int)&1 != 0)
 	}
 	for _, a := range n.Args[1:] {
 		w, ok := x.value(a)
 		if !ok {
-			return 0, false
+			return acceptance.Value{}, false
 		}
-		if v == w {
+		if same, err := acceptance.Calculate(acceptance.Equal, v, w); err == nil && same.True() {
 			return truth(true)
 		}
 	}
@@ -258,27 +252,27 @@ func (x *condition) tensor(n *acceptance.Node) *Tensor {
 			return nil
 		}
 		list, _ := x.call.args[n.Args[0].Index].([]*Tensor)
-		if i, ok := x.value(n.Args[1]); ok && i >= 0 && int(i) < len(list) {
-			return list[int(i)]
+		if i, ok := x.whole(n.Args[1]); ok && i >= 0 && i < int64(len(list)) {
+			return list[i]
 		}
 	}
 	return nil
 }
 
 // property returns the value of an argument, or a property of it.
-func (x *condition) property(n *acceptance.Node) (float64, bool) {
+func (x *condition) property(n *acceptance.Node) (acceptance.Value, bool) {
 	switch n.Op {
 	case acceptance.Argument:
 		switch a := x.call.args[n.Index].(type) {
 		case int64:
-			return float64(a), true
+			return integer(a)
 		case float64:
-			return a, true
+			return acceptance.Real(a), true
 		case bool:
 			return truth(a)
 		}
 		v, ok := x.null(n)
-		return 1 - v, ok // a pointer as a condition
+		return acceptance.Truth(!v.True()), ok // a pointer as a condition
 	case acceptance.At:
 		return x.member(n)
 	case acceptance.Count:
@@ -286,79 +280,81 @@ func (x *condition) property(n *acceptance.Node) (float64, bool) {
 	case acceptance.Number:
 		s, _ := x.call.args[n.Args[0].Index].(*Scalar)
 		if s == nil || n.Args[0].Op != acceptance.Argument {
-			return 0, false
+			return acceptance.Value{}, false
 		}
-		return s.Float64(), true
+		if n, whole := s.whole(); whole {
+			return integer(n)
+		}
+		return acceptance.Real(s.Float64()), true
 	case acceptance.Type:
 		if n.Args[0].Op == acceptance.Argument {
 			if s, _ := x.call.args[n.Args[0].Index].(*Scalar); s != nil {
-				return float64(s.DType), true
+				return integer(s.DType)
 			}
 		}
 	}
 	t := x.tensor(n.Args[0])
 	if t == nil {
-		return 0, false
+		return acceptance.Value{}, false
 	}
 	switch n.Op {
 	case acceptance.Type:
-		return float64(t.DType), true
+		return integer(t.DType)
 	case acceptance.Format:
-		return float64(t.Format), true
+		return integer(t.Format)
 	case acceptance.Empty:
 		return truth(t.Len() == 0)
 	}
-	return float64(t.Offset), true
+	return integer(t.Offset)
 }
 
-func (x *condition) member(n *acceptance.Node) (float64, bool) {
-	i, ok := x.value(n.Args[1])
-	if !ok || n.Args[0].Op != acceptance.Argument || i < 0 {
-		return 0, false
+func (x *condition) member(n *acceptance.Node) (acceptance.Value, bool) {
+	k, ok := x.whole(n.Args[1])
+	if !ok || n.Args[0].Op != acceptance.Argument || k < 0 {
+		return acceptance.Value{}, false
 	}
-	k := int(i)
 	switch a := x.call.args[n.Args[0].Index].(type) {
 	case []int64:
-		if k < len(a) {
-			return float64(a[k]), true
+		if k < int64(len(a)) {
+			return integer(a[k])
 		}
 	case []float32:
-		if k < len(a) {
-			return float64(a[k]), true
+		if k < int64(len(a)) {
+			return acceptance.Real(float64(a[k])), true
 		}
 	case []bool:
-		if k < len(a) {
+		if k < int64(len(a)) {
 			return truth(a[k])
 		}
 	case []*Tensor:
-		if k < len(a) {
+		if k < int64(len(a)) {
 			return truth(a[k] != nil)
 		}
 	}
-	return 0, false
+	return acceptance.Value{}, false
 }
 
-func (x *condition) count(n *acceptance.Node) (float64, bool) {
+func (x *condition) count(n *acceptance.Node) (acceptance.Value, bool) {
 	if t := x.tensor(n); t != nil {
-		return float64(t.Len()), true
+		return integer(t.Len())
 	}
 	if n.Op != acceptance.Argument {
-		return 0, false
+		return acceptance.Value{}, false
 	}
-	if v, ok := x.null(n); ok && v != 0 {
-		return 0, false
+	if v, ok := x.null(n); ok && v.True() {
+		return acceptance.Value{}, false
 	}
 	switch a := x.call.args[n.Index].(type) {
 	case []*Tensor:
-		return float64(len(a)), true
+		return integer(len(a))
 	case []*Scalar:
-		return float64(len(a)), true
+		return integer(len(a))
 	case []int64:
-		return float64(len(a)), true
+		return integer(len(a))
 	case []float32:
-		return float64(len(a)), true
+		return integer(len(a))
 	case []bool:
-		return float64(len(a)), true
+		return integer(len(a))
 	}
-	return 0, false
+	return acceptance.Value{}, false
 }

@@ -47,7 +47,7 @@ func NewExecutor(p Prepare, c *Call) (*Executor, error) {
 	}
 	// The operator's own words are better than those made from a rule, if it refuses for that reason.
 	var own *Error
-	if errors.As(err, &own) && own.Code == refusal.Code {
+	if errors.As(err, &own) && (own.Code == refusal.Code || refusal.undefined) {
 		return nil, err
 	}
 	return nil, refusal

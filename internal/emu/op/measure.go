@@ -7,38 +7,38 @@ import (
 )
 
 // measure returns a property of a shape.
-func (x *condition) measure(n *acceptance.Node) (float64, bool) {
+func (x *condition) measure(n *acceptance.Node) (acceptance.Value, bool) {
 	if n.Op == acceptance.Len {
 		if t := x.tensor(n.Args[0]); t != nil {
-			return float64(t.Len()), true
+			return integer(t.Len())
 		}
 	}
 	used := x.used
 	s, ok := x.shape(n.Args[0], x.buffer())
 	x.used = used
 	if !ok {
-		return 0, false
+		return acceptance.Value{}, false
 	}
 	switch n.Op {
 	case acceptance.Rank:
-		return float64(len(s)), true
+		return integer(len(s))
 	case acceptance.Len:
-		return float64(Count(s)), true
+		return integer(Count(s))
 	}
 	x.used = used + 1 // s may be in the buffer
-	i, ok := x.value(n.Args[1])
+	i, ok := x.whole(n.Args[1])
 	x.used = used
 	if i < 0 {
-		i += float64(len(s))
+		i += int64(len(s))
 	}
-	if !ok || i < 0 || int(i) >= len(s) {
-		return 0, false
+	if !ok || i < 0 || i >= int64(len(s)) {
+		return acceptance.Value{}, false
 	}
-	return float64(s[int(i)]), true
+	return integer(s[i])
 }
 
 // product multiplies sizes of a shape or members of an array.
-func (x *condition) product(n *acceptance.Node) (float64, bool) {
+func (x *condition) product(n *acceptance.Node) (acceptance.Value, bool) {
 	used := x.used
 	defer func() { x.used = used }()
 	var s []int64
@@ -47,53 +47,57 @@ func (x *condition) product(n *acceptance.Node) (float64, bool) {
 	} else {
 		var ok bool
 		if s, ok = x.shape(a, x.buffer()); !ok {
-			return 0, false
+			return acceptance.Value{}, false
 		}
 	}
-	lo, ok := x.value(n.Args[1])
-	hi, ok2 := x.value(n.Args[2])
-	if !ok || !ok2 || lo < 0 || hi > float64(len(s)) {
-		return 0, false
+	lo, ok := x.whole(n.Args[1])
+	hi, ok2 := x.whole(n.Args[2])
+	if !ok || !ok2 || lo < 0 || hi > int64(len(s)) {
+		return acceptance.Value{}, false
 	}
-	p := 1.0
-	for i := int(lo); i < int(hi); i++ {
-		p *= float64(s[i])
+	p := acceptance.Integer(1)
+	for i := lo; i < hi; i++ {
+		var err error
+		if p, err = acceptance.Calculate(acceptance.Multiply, p, acceptance.Integer(s[i])); err != nil {
+			x.undefine(n, err)
+			return acceptance.Value{}, false
+		}
 	}
 	return p, true
 }
 
 // promoted returns the common element type of the first members of a list.
-func (x *condition) promoted(n *acceptance.Node) (float64, bool) {
+func (x *condition) promoted(n *acceptance.Node) (acceptance.Value, bool) {
 	if n.Args[0].Op != acceptance.Argument {
-		return 0, false
+		return acceptance.Value{}, false
 	}
 	list, _ := x.call.args[n.Args[0].Index].([]*Tensor)
-	k, ok := x.value(n.Args[1])
-	if !ok || k < 1 || k > float64(len(list)) || slices.Contains(list[:int(k)], nil) {
-		return 0, false
+	k, ok := x.whole(n.Args[1])
+	if !ok || k < 1 || k > int64(len(list)) || slices.Contains(list[:k], nil) {
+		return acceptance.Value{}, false
 	}
 	d := list[0].DType
-	for _, t := range list[1:int(k)] {
+	for _, t := range list[1:k] {
 		d = common(t.DType, d)
 	}
-	return float64(d), true
+	return integer(d)
 }
 
 // compare compares two shapes.
-func (x *condition) compare(n *acceptance.Node) (float64, bool) {
+func (x *condition) compare(n *acceptance.Node) (acceptance.Value, bool) {
 	used := x.used
 	defer func() { x.used = used }()
 	a, ok := x.shape(n.Args[0], x.buffer())
 	b, ok2 := x.shape(n.Args[1], x.buffer())
 	if !ok || !ok2 {
-		return 0, false
+		return acceptance.Value{}, false
 	}
 	if n.Op == acceptance.Same {
 		return truth(slices.Equal(a, b))
 	}
 	out := x.buffer()
 	if out == nil {
-		return 0, false
+		return acceptance.Value{}, false
 	}
 	_, ok = broadcastShape(a, b, out)
 	return truth(ok)
@@ -121,7 +125,7 @@ func (x *condition) shape(n *acceptance.Node, buf *[maxShape]int64) ([]int64, bo
 		if !ok {
 			return nil, false
 		}
-		if c != 0 {
+		if c.True() {
 			return x.shape(n.Args[1], buf)
 		}
 		return x.shape(n.Args[2], buf)
@@ -143,12 +147,12 @@ func (x *condition) shape(n *acceptance.Node, buf *[maxShape]int64) ([]int64, bo
 		if n.Op == acceptance.Append {
 			return x.list(n.Args[1:], buf, k)
 		}
-		i, ok := x.value(n.Args[1])
-		v, ok2 := x.value(n.Args[2])
-		if !ok || !ok2 || i < 0 || int(i) >= k {
+		i, ok := x.whole(n.Args[1])
+		v, ok2 := x.whole(n.Args[2])
+		if !ok || !ok2 || i < 0 || i >= int64(k) {
 			return nil, false
 		}
-		buf[int(i)] = int64(v)
+		buf[i] = v
 		return buf[:k], true
 	}
 	return nil, false
@@ -157,11 +161,11 @@ func (x *condition) shape(n *acceptance.Node, buf *[maxShape]int64) ([]int64, bo
 // list appends numbers to the first k dimensions in buf.
 func (x *condition) list(args []*acceptance.Node, buf *[maxShape]int64, k int) ([]int64, bool) {
 	for _, a := range args {
-		v, ok := x.value(a)
+		v, ok := x.whole(a)
 		if !ok || k == maxShape {
 			return nil, false
 		}
-		buf[k] = int64(v)
+		buf[k] = v
 		k++
 	}
 	return buf[:k], true

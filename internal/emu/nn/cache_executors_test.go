@@ -34,7 +34,7 @@ func (c *cached) executor(handle uint64) *op.Executor {
 
 // A call takes the executor of an equal call that has ended, of any thread, and computes at its own
 // addresses.
-func TestSpares(t *testing.T) {
+func TestExecutorsServeAgain(t *testing.T) {
 	c := newCached(t)
 	a, b := c.p.Thread(0), c.p.Thread(0)
 	c.set(a, 0, -1)
@@ -57,8 +57,10 @@ func TestSpares(t *testing.T) {
 	assert.EqualValues(t, 2, c.get(a, 4096))
 }
 
-// Calls that always change leave no more spares than so many, and take none from a call that comes again.
-func TestSparesOfChangingCalls(t *testing.T) {
+// Calls that always change leave executors of no more than so many calls, and none of an entry that is
+// dropped; a call that comes again keeps its executor.
+func TestExecutorsOfChangingCalls(t *testing.T) {
+	t.Setenv("ACLNN_CACHE_LIMIT", "100")
 	c := newCached(t)
 	a := c.p.Thread(0)
 	for range 2 { // the executor of the first call is not kept
@@ -67,8 +69,8 @@ func TestSparesOfChangingCalls(t *testing.T) {
 	}
 	again := c.phaseOne(a, 1, 0)
 	used := c.executor(again)
-	for n := int64(2); n < 4*spareCalls; n++ {
-		if n%(spareCalls/2) == 0 {
+	for n := int64(2); n < 3*executorCalls; n++ {
+		if n%(executorCalls/2) == 0 {
 			require.Zero(t, c.phaseTwo(a, again))
 			c.p.Must(a, "aclrtSynchronizeStream", c.stream)
 			again = c.phaseOne(a, 1, 0)
@@ -76,15 +78,19 @@ func TestSparesOfChangingCalls(t *testing.T) {
 		}
 		c.launch(a, n)
 		c.launch(a, n)
+		if n%20 == 0 { // the executors return to the cache
+			c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+			c.launch(a, 1) // keeps the entry
+		}
 	}
 	c.p.Must(a, "aclDestroyAclOpExecutor", again)
-	require.LessOrEqual(t, len(c.l.spares.old), spareCalls)
-	require.Positive(t, len(c.l.spares.old), "the test fills them")
-	require.LessOrEqual(t, len(c.l.spares.young), spareCalls)
+	c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+	require.Equal(t, executorCalls, c.l.cache.recent.Len())
+	require.LessOrEqual(t, len(c.l.cache.calls), executorCalls+100, "calls with neither entries nor executors are forgotten")
 }
 
 // An executor of which a graph has a task serves no other call, since the graph runs it again.
-func TestNoSparesOfGraphs(t *testing.T) {
+func TestNoExecutorsOfGraphs(t *testing.T) {
 	c := newCached(t)
 	c.p.Add(graph.New(c.p.Runtime).Functions())
 	a := c.p.Thread(0)
@@ -111,10 +117,10 @@ func TestNoSparesOfGraphs(t *testing.T) {
 }
 
 // Phase one of an operator that the program registers runs in each call.
-func TestNoSparesOfRegistered(t *testing.T) {
+func TestNoExecutorsOfRegistered(t *testing.T) {
 	c := newCached(t)
 	calls := 0
-	o := &op.Operator{Name: "CountedInSpares", Params: []op.Param{{Name: "x", Class: op.TensorClass, Use: op.Updated}}}
+	o := &op.Operator{Name: "CountedInCache", Params: []op.Param{{Name: "x", Class: op.TensorClass, Use: op.Updated}}}
 	require.NoError(t, Register(o, func(*op.Call) (op.Run, error) {
 		calls++
 		return op.Nothing, nil
