@@ -290,17 +290,15 @@ func (a *attention) blankTail() {
 
 // kernelItems returns the items of the call for the kernel.
 func (a *attention) kernelItems() []kernel.Attention {
-	first, last := a.nonEmpty()
+	first, _ := a.nonEmpty()
 	items := make([]kernel.Attention, 0, len(a.items))
 	for i, it := range a.items {
 		if it.rows == 0 || it.cols == 0 {
 			items = append(items, a.kernelItem(it))
 			continue
 		}
-		banded := a.mask.mode == sparseFirst && i == first || a.mask.mode == sparseLast && i == last
-		w := a.mask.window(it, banded)
 		k := a.kernelItem(it)
-		k.First, k.Last, k.Prefix = w.first, w.last, w.prefix
+		k.First, k.Last, k.Prefix = it.window.first, it.window.last, it.window.prefix
 		k.Mask = a.mask.view(&a.attentionShape, it)
 		a.bias.set(&k, &a.attentionShape, i, i == first, a.mask.mode)
 		if a.drop != nil {

@@ -68,5 +68,11 @@ func (m *attentionMask) checkForward(s *attentionShape) error {
 	if err := m.checkForm(s); err != nil {
 		return err
 	}
+	if m.tensor != nil && m.mode == sparsePrefix2 {
+		if err := m.checkPrefix(s); err != nil {
+			return err
+		}
+	}
+	m.decide(s)
 	return m.checkWindow(s)
 }

@@ -127,6 +127,7 @@ func inferAttention(c *op.Call) (op.Run, error) {
 			return nil, c.Err()
 		}
 	}
+	a.mask.decide(&a.attentionShape)
 	return func(*op.Exec) error { return a.run() }, nil
 }
 
@@ -429,8 +430,7 @@ func (a *inference) inferItem(it attentionItem, table []int64) kernel.Inference 
 		Out:   a.outLayout.view(a.out, it.batch, it.row, a.heads, it.rows, a.valDim),
 		Scale: a.scale, ZeroMaskedRows: a.mask.zero || a.mask.mode == sparseRight && it.rows > it.cols,
 	}}
-	w := a.mask.window(it, false)
-	k.First, k.Last = w.first, w.last
+	k.First, k.Last = it.window.first, it.window.last
 	if m := a.mask.tensor; m != nil && !a.mask.compressed() {
 		batch := int64(0)
 		if m.Shape[0] > 1 {

@@ -78,6 +78,15 @@ func (m *attentionMask) window(item attentionItem, banded bool) window {
 	return w
 }
 
+// decide sets the windows of all items. It is the only place that decides what a row sees.
+func (m *attentionMask) decide(s *attentionShape) {
+	first, last := s.nonEmpty()
+	for i := range s.items {
+		banded := m.mode == sparseFirst && i == first || m.mode == sparseLast && i == last
+		s.items[i].window = m.window(s.items[i], banded)
+	}
+}
+
 // checkForm checks the shape of a mask in the forward direction. A violation is a tiling error.
 func (m *attentionMask) checkForm(s *attentionShape) error {
 	t := m.tensor
@@ -167,17 +176,11 @@ func (m *attentionMask) view(s *attentionShape, item attentionItem) kernel.View 
 	return part(t, offset, []int64{s.heads, item.rows, item.cols}, []int64{head, row, col})
 }
 
-// checkWindow checks that the window leaves something to compute in the forward direction (a tiling
-// error). If the window leaves rows without visible columns, it sets zero, so that these rows give
-// 0.
+// checkWindow checks that the windows leave something to compute in the forward direction (a tiling
+// error). If they leave rows without visible columns, it sets zero, so that these rows give 0.
 func (m *attentionMask) checkWindow(s *attentionShape) error {
 	if m.tensor == nil {
 		return nil
-	}
-	if m.mode == sparsePrefix2 {
-		if err := m.checkPrefix(s); err != nil {
-			return err
-		}
 	}
 	if s.layout.packed() {
 		return m.checkPacked(s)
@@ -190,10 +193,10 @@ func (m *attentionMask) checkWindow(s *attentionShape) error {
 }
 
 func (m *attentionMask) checkBand(s *attentionShape) error {
-	if s.rows == 0 || s.cols == 0 || m.mode == sparseRight && s.rows == s.cols {
+	if s.rows == 0 || s.cols == 0 || len(s.items) == 0 || m.mode == sparseRight && s.rows == s.cols {
 		return nil
 	}
-	w := m.window(attentionItem{rows: s.rows, cols: s.cols}, false)
+	w := s.items[0].window // that of every item
 	pre, next := -w.first, w.last
 	if m.mode == sparseRight {
 		pre = s.rows
@@ -277,6 +280,7 @@ func (m *attentionMask) checkGrad(s *attentionShape) error {
 	case m.mode >= sparseLast && !packed:
 		return tilingErrorf("layout %s not support sparsemode %d; 7 and 8 need TND", s.layout.name, m.mode)
 	case m.tensor == nil:
+		m.decide(s)
 		return nil
 	case m.mode == sparsePrefix && packed:
 		return tilingErrorf("layout TND not support sparsemode 5")
@@ -287,11 +291,12 @@ func (m *attentionMask) checkGrad(s *attentionShape) error {
 	if m.mode == sparsePrefix2 && int64(len(m.prefix)) != s.batch {
 		return tilingErrorf("prefix has %d values; sparseMode %d needs one for each of %d batch items", len(m.prefix), m.mode, s.batch)
 	}
+	m.decide(s)
 	switch {
 	case packed && slices.Contains([]int64{sparseDense, sparseBand, sparseLast, sparseFirst}, m.mode) && m.pre+m.next <= 0:
 		return tilingErrorf("pre_token and next_token is invalid in the unpad scene: preTokens %d + nextTokens %d must be positive with sparseMode %d", m.pre, m.next, m.mode)
-	case !packed && (m.mode == sparseDense || m.mode == sparseBand):
-		w := m.window(attentionItem{rows: s.rows, cols: s.cols}, false)
+	case !packed && len(s.items) > 0 && (m.mode == sparseDense || m.mode == sparseBand):
+		w := s.items[0].window // that of every item
 		if w.first > s.cols || -w.last > s.rows || w.last < w.first {
 			return tilingErrorf("pre_token and next_token is invalid in the pad scene: row i sees columns i+(%d) to i+(%d) with sparseMode %d, Sq=%d, Skv=%d", w.first, w.last, m.mode, s.rows, s.cols)
 		}

@@ -89,6 +89,7 @@ type attentionItem struct {
 	batch      int64 // dense: index in the batch; TND: number of the sequence
 	row, col   int64 // TND: first token
 	rows, cols int64
+	window     window // what the rows see, see attentionMask.decide
 }
 
 // readLayout finds the layout of a name. CANN compares the name exactly and checks the rank.
