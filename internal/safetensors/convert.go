@@ -59,12 +59,12 @@ func (c *converted) ReadAt(p []byte, off int64) (done int, err error) {
 		if err := element.Convert(to, c.to, b, c.from.DType); err != nil {
 			return done, c.misfit(err, first)
 		}
-		moved := int(min(n*out-skip, int64(len(p)-done)))
+		copied := int(min(n*out-skip, int64(len(p)-done)))
 		if len(cut) > 0 {
 			copy(p[done:], cut[skip:])
 			cut = cut[:0]
 		}
-		done, off = done+moved, off+int64(moved)
+		done, off = done+copied, off+int64(copied)
 	}
 	if done < len(p) {
 		return done, io.EOF

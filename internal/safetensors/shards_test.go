@@ -34,7 +34,7 @@ func TestShardsRoundTrip(t *testing.T) {
 	_, err = Open(folder)
 	require.ErrorIs(t, err, os.ErrNotExist, "nothing is there before Commit")
 	require.NoError(t, w.Commit())
-	// Sizes 0 100 200 300 400 | 500 | 600: the limit of 1000 is met exactly and not passed.
+	// Sizes 0 100 200 300 400 | 500 | 600: the limit of 1000 is reached exactly and not passed.
 	assertFiles(t, folder, "model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors", indexName)
 
 	f, err := Open(folder)

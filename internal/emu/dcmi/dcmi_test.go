@@ -161,7 +161,7 @@ func TestLoad(t *testing.T) {
 	p.Must(p.thread, "aclrtSynchronizeStream", s.Handle())
 }
 
-// TestBrokenMemory: a task that met an error of memory raises an alarm until the device is reset.
+// TestBrokenMemory: a task that had an error of memory raises an alarm until the device is reset.
 func TestBrokenMemory(t *testing.T) {
 	p := start(t, machine)
 	p.Must(p.thread, "dcmi_init")

@@ -93,7 +93,7 @@ func (c *Call) absence(own error) error {
 	return &Error{Code: NoKernel, Text: fmt.Sprintf("%s: the %v does not have the operator", c.Name(), c.chip)}
 }
 
-// first returns the first rule whose condition the call meets, or nil. The error names an operation
+// first returns the first rule whose condition holds for the call, or nil. The error names an operation
 // before it that C leaves undefined.
 func (c *Call) first(rules []acceptance.Rule) (*acceptance.Rule, *Error) {
 	x := conditions.Get().(*condition)

@@ -132,7 +132,7 @@ func (c *Call) SameStorage(dst, src *Tensor) {
 func (c *Call) Copies(dst, src *Tensor) {
 	if dst.DType == src.DType {
 		if dst.DType.Size() == 0 {
-			c.Invalid("%v has a dtype that shares bytes, which cannot be moved", src)
+			c.Invalid("%v has a dtype that shares bytes, which cannot be copied", src)
 		}
 		return
 	}

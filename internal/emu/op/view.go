@@ -135,8 +135,8 @@ func (c *Call) PerAxis(t, x *Tensor, axis int) func() kernel.View {
 	return t.View
 }
 
-// Turned returns the matrix with its last two dimensions swapped if swap is set.
-func (c *Call) Turned(t *Tensor, swap bool) *Tensor {
+// Transposed returns the matrix with its last two dimensions swapped if swap is set.
+func (c *Call) Transposed(t *Tensor, swap bool) *Tensor {
 	if !swap || t.Rank() < 2 {
 		return t
 	}

@@ -26,10 +26,10 @@ type Device struct {
 	cores    coreLimits
 	events   int
 	satMode  int32
-	alarmed  bool // tasks met errors of memory since the device was reset
+	alarmed  bool // tasks had errors of memory since the device was reset
 
 	meter  meter
-	broken atomic.Uint32 // errors of memory that tasks met
+	broken atomic.Uint32 // errors of memory that tasks had
 }
 
 // ID returns the device's index among the devices that the process sees.

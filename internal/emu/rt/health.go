@@ -98,7 +98,7 @@ func (d *Device) Health() (Health, error) {
 	return h, err
 }
 
-// suffer notes a fault of the hardware that a task of the context met. Tasks that a reset still waits for raise no
+// suffer notes a fault of the hardware in a task of the context. Tasks that a reset still waits for raise no
 // alarm: the device has given up their primary context.
 func (d *Device) suffer(c *Context, f *Fault) {
 	if f.Code != int32(abi.ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR) {

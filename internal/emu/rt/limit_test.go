@@ -88,17 +88,17 @@ func TestValueWait(t *testing.T) {
 	th := p.Thread(0)
 	writer, waiter := p.Stream(th), p.Stream(th)
 	word := p.Out(th, "aclrtMalloc", 0, 64, 0)
-	for flag, c := range map[uint64]struct{ want, not, met uint64 }{
-		0: {want: 10, not: 9, met: 11},
-		1: {want: 10, not: 11, met: 10},
-		2: {want: 4, not: 3, met: 12},
-		3: {want: 1, not: ^uint64(0), met: 2},
+	for flag, c := range map[uint64]struct{ want, not, holds uint64 }{
+		0: {want: 10, not: 9, holds: 11},
+		1: {want: 10, not: 11, holds: 10},
+		2: {want: 4, not: 3, holds: 12},
+		3: {want: 1, not: ^uint64(0), holds: 2},
 	} {
 		p.Must(th, "aclrtValueWrite", word, c.not, 0, writer)
 		p.Must(th, "aclrtSynchronizeStream", writer)
 		p.Must(th, "aclrtValueWait", word, c.want, flag, waiter)
 		require.Equal(t, int32(abi.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT), p.Call(th, "aclrtSynchronizeStreamWithTimeout", waiter, 20), "flag %d", flag)
-		p.Must(th, "aclrtValueWrite", word, c.met, 0, writer)
+		p.Must(th, "aclrtValueWrite", word, c.holds, 0, writer)
 		p.Must(th, "aclrtSynchronizeStream", waiter)
 	}
 	require.Equal(t, rt.ParamInvalid, p.Call(th, "aclrtValueWait", word+4, 0, 0, waiter))

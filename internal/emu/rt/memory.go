@@ -285,7 +285,7 @@ func (m *Memory) Offset(b []byte) (uint64, bool) {
 		if i < 0 {
 			return 0, false
 		}
-		if _, moved := m.shared[m.live[i].start]; moved {
+		if _, inFile := m.shared[m.live[i].start]; inFile {
 			return 0, false
 		}
 	}

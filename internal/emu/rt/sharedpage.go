@@ -83,13 +83,13 @@ func (p *sharedPage) raise(i int, value uint32) {
 // pageSlice is the longest time before a cancelled wait returns.
 const pageSlice = 10 * time.Millisecond
 
-// until waits until met returns true or cancel is closed, and looks again whenever word i changes.
+// until waits until done returns true or cancel is closed, and looks again whenever word i changes.
 // It returns false only at the deadline; a zero deadline means no limit.
-func (p *sharedPage) until(i int, met func() bool, cancel <-chan struct{}, deadline time.Time) bool {
+func (p *sharedPage) until(i int, done func() bool, cancel <-chan struct{}, deadline time.Time) bool {
 	slice := unix.NsecToTimespec(int64(pageSlice))
 	for {
 		seen := p.word(i).Load()
-		if met() {
+		if done() {
 			return true
 		}
 		select {

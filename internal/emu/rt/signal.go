@@ -59,9 +59,9 @@ func (r *Runtime) aclrtValueWait(t *Thread, devAddr Address, value uint64, flag 
 	if int(flag) >= len(comparisons) {
 		return t.Fail(ParamInvalid, "EE1003: %s: flag %d; 0 (not less), 1 (equal), 2 (and) or 3 (nor) are possible", function, flag)
 	}
-	met := comparisons[flag]
+	holds := comparisons[flag]
 	return r.Submit(t, stream, Task{Name: function, Repeatable: true, Acquires: &r.outside, Wait: func(cancel <-chan struct{}) error {
-		for !met(w.Load(), value) {
+		for !holds(w.Load(), value) {
 			select {
 			case <-cancel:
 				return nil

@@ -196,8 +196,8 @@ func (r recorded) packed(param int, d dtype.Type) recorded {
 	})
 }
 
-// scattered returns the call with type d in a tensor and documented types by chance in others. Attributes
-// that name a type name that of the last tensor, and flags change by chance.
+// scattered returns the call with type d in a tensor and documented types at random in others. Attributes
+// that name a type name that of the last tensor, and flags change at random.
 func (r recorded) scattered(random *rand.Rand, page documented, param int, d dtype.Type) recorded {
 	last := d
 	for i, p := range r.op.Params {

@@ -72,8 +72,8 @@ func advanceStep(c *op.Call) (op.Run, error) {
 // tokens that are speculated after it. The sampled tokens end before the first -1.
 func advanceSpeculation(c *op.Call) (op.Run, error) {
 	tokens, drawn, positions, lengths, slots := c.Tensor("inputTokens"), c.Tensor("sampledTokenIds"), c.Tensor("inputPositions"), c.Tensor("seqLens"), c.Tensor("slotMapping")
-	blocks, guesses, accepted, sequences, size := c.Tensor("blockTables"), c.Tensor("specToken"), c.Tensor("acceptedNum"), c.Int("numSeqs"), c.Int("blockSize")
-	for _, t := range []*op.Tensor{tokens, drawn, positions, lengths, slots, blocks, guesses, accepted} {
+	blocks, drafts, accepted, sequences, size := c.Tensor("blockTables"), c.Tensor("specToken"), c.Tensor("acceptedNum"), c.Int("numSeqs"), c.Int("blockSize")
+	for _, t := range []*op.Tensor{tokens, drawn, positions, lengths, slots, blocks, drafts, accepted} {
 		c.Plain(t)
 		c.DType(t, dtype.Int64)
 	}
@@ -83,13 +83,13 @@ func advanceSpeculation(c *op.Call) (op.Run, error) {
 	if sequences < 1 || sequences != c.Int("numQueries") || size < 1 {
 		c.Unfit("numSeqs is %d, numQueries %d and blockSize %d; they must be above 0, and the first two equal", sequences, c.Int("numQueries"), size)
 	}
-	c.Matrix(drawn, blocks, guesses)
+	c.Matrix(drawn, blocks, drafts)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	each := 1 + guesses.Shape[1]
-	for _, t := range []*op.Tensor{drawn, blocks, guesses} {
-		if t.Shape[0] != sequences || t.Shape[1] == 0 && t != guesses {
+	each := 1 + drafts.Shape[1]
+	for _, t := range []*op.Tensor{drawn, blocks, drafts} {
+		if t.Shape[0] != sequences || t.Shape[1] == 0 && t != drafts {
 			c.Unfit("%v must have a row for each of numSeqs %d", t, sequences)
 		}
 	}
@@ -104,7 +104,7 @@ func advanceSpeculation(c *op.Call) (op.Run, error) {
 	}
 	return func(*op.Exec) error {
 		read := make([][]int64, 5)
-		for i, t := range []*op.Tensor{drawn, positions, blocks, guesses, accepted} {
+		for i, t := range []*op.Tensor{drawn, positions, blocks, drafts, accepted} {
 			var err error
 			if read[i], err = kernel.Indices(t.View()); err != nil {
 				return err

@@ -97,11 +97,11 @@ type int8Run struct {
 	held []func()
 	err  error
 
-	scoreScale, valueScale, factor, chance kernel.View // of one element; factor is scaleValue
-	outFactor, outShift                    kernel.View // [heads, 1, dim], of an int8 result
+	scoreScale, valueScale, factor, weightScale kernel.View // of one element; factor is scaleValue
+	outFactor, outShift                         kernel.View // [heads, 1, dim], of an int8 result
 
 	scores, scaled kernel.View // [rows, keys] in float16
-	chances        kernel.View // [rows, keys] in float32
+	weights        kernel.View // [rows, keys] in float32
 	whole          kernel.View // [rows, keys] in int8
 	sums, part     kernel.View // [rows, dim] in float16
 	most, before   kernel.View // [rows, 1] in float32: the largest score up to this part, and up to the last
@@ -153,7 +153,7 @@ func (r *int8Run) prepare() {
 	s := r.integers
 	scores, err := upperBits(s.scores)
 	values, err2 := upperBits(s.values)
-	chance, err3 := kernel.Floats(s.probabilities.View())
+	weightScale, err3 := kernel.Floats(s.probabilities.View())
 	for _, e := range []error{err, err2, err3} {
 		if r.err = e; e != nil {
 			return
@@ -161,9 +161,9 @@ func (r *int8Run) prepare() {
 	}
 	half, single, keys := dtype.Float16, dtype.Float32, r.keysOfPart()
 	r.scoreScale, r.valueScale = r.number(single, scores), r.number(single, values)
-	r.factor, r.chance = r.number(half, kernel.Real(float64(r.scale))), r.number(half, kernel.Real(float64(chance[0])))
+	r.factor, r.weightScale = r.number(half, kernel.Real(float64(r.scale))), r.number(half, kernel.Real(float64(weightScale[0])))
 	r.scores, r.scaled = r.temporary(half, int8Rows, keys), r.temporary(half, int8Rows, keys)
-	r.chances, r.whole = r.temporary(single, int8Rows, keys), r.temporary(dtype.Int8, int8Rows, keys)
+	r.weights, r.whole = r.temporary(single, int8Rows, keys), r.temporary(dtype.Int8, int8Rows, keys)
 	r.sums, r.part = r.temporary(half, int8Rows, r.valDim), r.temporary(half, int8Rows, r.valDim)
 	for _, v := range []*kernel.View{&r.most, &r.before, &r.total, &r.partial} {
 		*v = r.temporary(single, int8Rows, 1)
@@ -210,7 +210,7 @@ func (r *int8Run) multiply(out, a, b, scale kernel.View) {
 // attend computes queries of a head from row on.
 func (r *int8Run) attend(k *kernel.Inference, head, row, rows int64) {
 	b := *r
-	for _, v := range []*kernel.View{&b.scores, &b.scaled, &b.chances, &b.whole, &b.sums, &b.part, &b.most, &b.before, &b.total, &b.partial, &b.fading} {
+	for _, v := range []*kernel.View{&b.scores, &b.scaled, &b.weights, &b.whole, &b.sums, &b.part, &b.most, &b.before, &b.total, &b.partial, &b.fading} {
 		*v = v.Narrow(0, 0, rows)
 	}
 	size, keys := b.keysOfPart(), k.Key.Shape[1]
@@ -231,7 +231,7 @@ func (r *int8Run) attend(k *kernel.Inference, head, row, rows int64) {
 // attendPart attends to n keys from col on. first says that there is no part before.
 func (r *int8Run) attendPart(k *kernel.Inference, head, row, col, n int64, first bool) {
 	rows, keyHead := r.scores.Shape[0], head/(r.heads/r.keyHeads)
-	scores, scaled, chances, whole := r.scores.Narrow(1, 0, n), r.scaled.Narrow(1, 0, n), r.chances.Narrow(1, 0, n), r.whole.Narrow(1, 0, n)
+	scores, scaled, weights, whole := r.scores.Narrow(1, 0, n), r.scaled.Narrow(1, 0, n), r.weights.Narrow(1, 0, n), r.whole.Narrow(1, 0, n)
 	key := k.Key.Select(0, keyHead).Narrow(0, col, n)
 	key.Shape, key.Strides = []int64{key.Shape[1], n}, []int64{key.Strides[1], key.Strides[0]}
 	r.multiply(scores, k.Query.Select(0, head).Narrow(0, row, rows), key, r.scoreScale)
@@ -247,15 +247,15 @@ func (r *int8Run) attendPart(k *kernel.Inference, head, row, col, n int64, first
 		r.set(kernel.Identity, r.before, kernel.Of(r.most))
 		r.set(kernel.Max, r.most, kernel.Of(r.most), kernel.Of(r.partial))
 	}
-	r.less(chances, scores, r.most)
-	r.set(kernel.Exp, chances, kernel.Of(chances))
-	r.reduce(kernel.ReduceSum, r.partial, chances)
+	r.less(weights, scores, r.most)
+	r.set(kernel.Exp, weights, kernel.Of(weights))
+	r.reduce(kernel.ReduceSum, r.partial, weights)
 	if k.ZeroMaskedRows {
 		r.set(kernel.LessEqual, r.blind(), kernel.Of(r.most), kernel.Const(kernel.Real(lowestHalf)))
-		r.set(kernel.Where, chances, kernel.Of(r.blind()), kernel.Const(kernel.Real(0)), kernel.Of(chances))
+		r.set(kernel.Where, weights, kernel.Of(r.blind()), kernel.Const(kernel.Real(0)), kernel.Of(weights))
 	}
-	r.set(kernel.Identity, scaled, kernel.Of(chances))
-	r.set(kernel.Mul, scaled, kernel.Of(scaled), kernel.Of(r.chance))
+	r.set(kernel.Identity, scaled, kernel.Of(weights))
+	r.set(kernel.Mul, scaled, kernel.Of(scaled), kernel.Of(r.weightScale))
 	r.set(kernel.Round, whole, kernel.Of(scaled))
 	value := k.Value.Select(0, keyHead).Narrow(0, col, n)
 	if first {

@@ -26,7 +26,7 @@ type int8Prompt struct {
 
 // Scales of the test. The device does not read the low bits of the first and the last.
 const (
-	scoreScale, chanceScale, valueScale = 0.00071, 119.7, 0.0123 / 119.7
+	scoreScale, weightScale, valueScale = 0.00071, 119.7, 0.0123 / 119.7
 	int8Factor                          = 0.26
 )
 
@@ -80,12 +80,12 @@ func (p *int8Prompt) query(b, h, i int64, deq1, deq2 float64) attended {
 		fade, part, wobble := half(math.Exp(before-most)), zeros(), zeros()
 		total *= math.Exp(before - most)
 		for j := first; j < min(first+p.part, n); j++ {
-			chance := math.Exp(scores[j] - most)
-			total += chance
-			quantised := func(x float64) float64 { return optest.ToInt8(half(half(x) * half(chanceScale))) }
-			q, spread := quantised(chance), quantised(chance*(1+0x1p-20))-quantised(chance*(1-0x1p-20))
+			weight := math.Exp(scores[j] - most)
+			total += weight
+			quantised := func(x float64) float64 { return optest.ToInt8(half(half(x) * half(weightScale))) }
+			q, spread := quantised(weight), quantised(weight*(1+0x1p-20))-quantised(weight*(1-0x1p-20))
 			if blind {
-				chance, q, spread = 0, 0, 0
+				weight, q, spread = 0, 0, 0
 			}
 			for d := range p.dim {
 				v := p.value[p.at(p.layout, b, kh, j, d, p.keyHeads, p.cols, 0)]
@@ -129,11 +129,11 @@ func (p *int8Prompt) unrounded(r *attended, b, keyHead int64, scores []float64, 
 	}
 	apart := math.Exp(4*ulp*largest) - 1 // relative, of a probability
 	for j, s := range scores {
-		chance := math.Exp(s - most)
+		weight := math.Exp(s - most)
 		for d := range p.dim {
 			v := p.value[p.at(p.layout, b, keyHead, int64(j), d, p.keyHeads, p.cols, 0)]
-			r.ideal[d] += chance * v * deq2 * chanceScale / total
-			r.reach[d] += math.Abs(v) * deq2 * (0.5 + chanceScale*chance*(2*apart+4*ulp)) / total * (1 + apart)
+			r.ideal[d] += weight * v * deq2 * weightScale / total
+			r.reach[d] += math.Abs(v) * deq2 * (0.5 + weightScale*weight*(2*apart+4*ulp)) / total * (1 + apart)
 		}
 	}
 	for d := range p.dim {
@@ -169,7 +169,7 @@ func (p *int8Prompt) check(t *testing.T, name string, l kerneltest.Layout, extra
 	deq2, values := p.device(t, valueScale)
 	result := optest.TensorIn(t, dtype.Float16, l, p.shape(out, p.heads, p.rows, 0), 7)
 	a := optest.Args{"query": input(p.prompt.query, p.heads, p.rows), "key": input(p.key, p.keyHeads, p.cols), "value": input(p.value, p.keyHeads, p.cols),
-		"deqScale1" + suffix: scores, "quantScale1" + suffix: optest.Tensor(t, dtype.Float32, []int64{1}, chanceScale), "deqScale2" + suffix: values,
+		"deqScale1" + suffix: scores, "quantScale1" + suffix: optest.Tensor(t, dtype.Float32, []int64{1}, weightScale), "deqScale2" + suffix: values,
 		"numHeads": p.heads, "numKeyValueHeads": p.keyHeads, "scaleValue": int8Factor, "inputLayout": word}
 	if p.out != nil {
 		result = optest.TensorIn(t, dtype.Int8, l, result.Shape, 7)

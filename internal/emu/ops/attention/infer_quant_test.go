@@ -283,7 +283,7 @@ func TestAttentionOverQuantisedCache(t *testing.T) {
 	}
 }
 
-// Several query tokens take an int8 cache with joint scales and float16, or separate ones and bfloat16.
+// Several query tokens take an int8 cache with shared scales and float16, or separate ones and bfloat16.
 func TestPromptAttentionOverQuantisedCache(t *testing.T) {
 	for mode := range int64(2) {
 		for _, layout := range []string{"BSH", "BNSD"} {
@@ -347,35 +347,35 @@ func TestQuantisedCacheRefusals(t *testing.T) {
 	separate := func(key, value *op.Tensor, keyMode, valueMode int) optest.Args {
 		return optest.Args{"keyAntiquantScaleOptional": key, "valueAntiquantScaleOptional": value, "keyAntiquantMode": keyMode, "valueAntiquantMode": valueMode}
 	}
-	joint := func(scale *op.Tensor) optest.Args { return optest.Args{"antiquantScaleOptional": scale} }
+	shared := func(scale *op.Tensor) optest.Args { return optest.Args{"antiquantScaleOptional": scale} }
 	name := "FusedInferAttentionScoreV3"
-	optest.Run(t, name, base.With(joint(half(2))))
-	optest.Run(t, name, base.With(prompt).With(joint(half(2))))
+	optest.Run(t, name, base.With(shared(half(2))))
+	optest.Run(t, name, base.With(prompt).With(shared(half(2))))
 	for _, k := range []struct {
 		changes optest.Args
 		text    string
 	}{
 		{nil, "it needs antiquantScale, or keyAntiquantScale and valueAntiquantScale"},
-		{joint(half(1)), "it can be [[2]]"},
-		{joint(half(2, 8)), "wrong shape"},
-		{joint(single(2)), "must be float16"},
-		{joint(half(2)).With(optest.Args{"antiquantMode": 1}), "must be float32"},
-		{joint(half(2)).With(optest.Args{"antiquantMode": 2}), "antiquantMode is 2"},
-		{joint(single(2, 2, 15)).With(optest.Args{"antiquantMode": 1}), "[2 2 16]"},
-		{joint(half(2)).With(optest.Args{"antiquantOffsetOptional": half(2, 4)}), "must have the shape of"},
-		{joint(half(2)).With(optest.Args{"antiquantOffsetOptional": single(2)}), "must be float16"},
+		{shared(half(1)), "it can be [[2]]"},
+		{shared(half(2, 8)), "wrong shape"},
+		{shared(single(2)), "must be float16"},
+		{shared(half(2)).With(optest.Args{"antiquantMode": 1}), "must be float32"},
+		{shared(half(2)).With(optest.Args{"antiquantMode": 2}), "antiquantMode is 2"},
+		{shared(single(2, 2, 15)).With(optest.Args{"antiquantMode": 1}), "[2 2 16]"},
+		{shared(half(2)).With(optest.Args{"antiquantOffsetOptional": half(2, 4)}), "must have the shape of"},
+		{shared(half(2)).With(optest.Args{"antiquantOffsetOptional": single(2)}), "must be float16"},
 		{optest.Args{"keyAntiquantScaleOptional": half(1)}, "keyAntiquantScale and valueAntiquantScale must be given together"},
 		{separate(half(1), half(1), 0, 0).With(optest.Args{"valueAntiquantOffsetOptional": half(1)}), "keyAntiquantOffset and valueAntiquantOffset must be given together"},
 		{separate(half(1), half(1), 0, 2), "they must be equal, or 0 and 1"},
 		{separate(half(1), half(1), 6, 6), "use 0 to 5"},
 		{separate(single(2, 16), single(2, 16), 4, 4), "needs a block table"},
 		{separate(half(2), half(2), 2, 2), "it can be [[1]]"},
-		{joint(half(2)).With(optest.Args{"blockTableOptional": withType(t, dtype.Int32, 2, 1), "blockSize": 16, "actualSeqLengthsKvOptional": []int64{1}}), "multiple of 32"},
+		{shared(half(2)).With(optest.Args{"blockTableOptional": withType(t, dtype.Int32, 2, 1), "blockSize": 16, "actualSeqLengthsKvOptional": []int64{1}}), "multiple of 32"},
 		{prompt, "it needs antiquantScale"},
 		{prompt.With(separate(half(1), half(1), 0, 0)), "needs bfloat16"},
-		{optest.Args{"query": half(2, 3, 32), "attentionOut": half(2, 3, 32)}.With(caches(dtype.Int8, 2, 16, 16)).With(joint(half(2))), "D should be 32 elements aligned"},
+		{optest.Args{"query": half(2, 3, 32), "attentionOut": half(2, 3, 32)}.With(caches(dtype.Int8, 2, 16, 16)).With(shared(half(2))), "D should be 32 elements aligned"},
 		{caches(dtype.Int32, 2, 16, 1).With(separate(half(1), half(1), 0, 0)).With(optest.Args{"query": half(2, 1, 16), "attentionOut": half(2, 1, 16)}), "D should be 64 elements aligned"},
-		{caches(dtype.Int32, 2, 16, 8).With(joint(half(2))).With(optest.Args{"query": half(2, 1, 128), "attentionOut": half(2, 1, 128)}), "an int4 cache needs keyAntiquantScale"},
+		{caches(dtype.Int32, 2, 16, 8).With(shared(half(2))).With(optest.Args{"query": half(2, 1, 128), "attentionOut": half(2, 1, 128)}), "an int4 cache needs keyAntiquantScale"},
 	} {
 		optest.Refused(t, op.TilingRefused, name, base.With(k.changes), k.text)
 	}
@@ -387,8 +387,8 @@ func TestQuantisedResultRefusals(t *testing.T) {
 	half := func(shape ...int64) *op.Tensor { return withType(t, dtype.Float16, shape...) }
 	single := func(shape ...int64) *op.Tensor { return withType(t, dtype.Float32, shape...) }
 	base, prompt := int8Calls(t)
-	joint := func(scale *op.Tensor) optest.Args { return optest.Args{"antiquantScaleOptional": scale} }
-	out := optest.Args{"attentionOut": withType(t, dtype.Int8, 2, 1, 8)}.With(joint(half(2)))
+	shared := func(scale *op.Tensor) optest.Args { return optest.Args{"antiquantScaleOptional": scale} }
+	out := optest.Args{"attentionOut": withType(t, dtype.Int8, 2, 1, 8)}.With(shared(half(2)))
 	for _, k := range []struct {
 		changes optest.Args
 		text    string
@@ -398,8 +398,8 @@ func TestQuantisedResultRefusals(t *testing.T) {
 		{out.With(optest.Args{"quantScale2Optional": half(1)}), "must be float32, or bfloat16"},
 		{out.With(optest.Args{"quantScale2Optional": withType(t, dtype.BFloat16, 1)}), "must be float32, or bfloat16"},
 		{out.With(optest.Args{"quantScale2Optional": single(1), "quantOffset2Optional": single(8)}), "must have the dtype and the size"},
-		{joint(half(2)).With(optest.Args{"quantScale2Optional": single(1)}), "the result is"},
-		{prompt.With(joint(half(2))).With(optest.Args{"attentionOut": withType(t, dtype.Int8, 2, 3, 64), "quantScale2Optional": single(1), "quantOffset2Optional": single(1),
+		{shared(half(2)).With(optest.Args{"quantScale2Optional": single(1)}), "the result is"},
+		{prompt.With(shared(half(2))).With(optest.Args{"attentionOut": withType(t, dtype.Int8, 2, 3, 64), "quantScale2Optional": single(1), "quantOffset2Optional": single(1),
 			"sparseMode": 3, "attenMaskOptional": withType(t, dtype.Bool, 2048, 2048), "actualSeqLengthsKvOptional": []int64{2}}), "the mask hides all keys"},
 	} {
 		optest.Refused(t, op.TilingRefused, "FusedInferAttentionScoreV3", base.With(k.changes), k.text)

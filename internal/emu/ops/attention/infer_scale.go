@@ -73,7 +73,7 @@ func (a *inference) checkCacheType(c *op.Call, t *op.Tensor) {
 // each.
 func (a *inference) readCacheScales(c *op.Call) {
 	quantised := a.key.DType != a.query.DType
-	joint, separate := optionalNamed(c, "antiquantScale"), optionalNamed(c, "keyAntiquantScale")
+	shared, separate := optionalNamed(c, "antiquantScale"), optionalNamed(c, "keyAntiquantScale")
 	for _, name := range []string{"antiquantScale", "antiquantOffset", "keyAntiquantScale", "keyAntiquantOffset", "valueAntiquantScale", "valueAntiquantOffset"} {
 		if t := optionalNamed(c, name); t != nil && !quantised {
 			c.Unfit("%v is given, but the cache is of %v: only an int8 or int4 cache has scales", t, a.key.DType)
@@ -94,7 +94,7 @@ func (a *inference) readCacheScales(c *op.Call) {
 		c.Unfit("the head dimension is %d in %v and %d in %v; it must be the same in a quantised cache", a.dim, a.key, a.valDim, a.value)
 	case a.queryRope != nil:
 		c.Unfit("%v: the cache is not quantised if there is queryRope", a.key)
-	case separate == nil && joint == nil:
+	case separate == nil && shared == nil:
 		c.Unfit("%v is quantised; it needs antiquantScale, or keyAntiquantScale and valueAntiquantScale", a.key)
 	}
 	a.checkInt4(c, separate != nil)
@@ -111,8 +111,8 @@ func (a *inference) readCacheScales(c *op.Call) {
 		c.Unfit("%v must be float16 for several query tokens and antiquantScale", a.query)
 	} else {
 		offset := optionalNamed(c, "antiquantOffset")
-		a.keyScale = a.newCacheScale(c, joint, offset, mode, 0, 2)
-		a.valueScale = a.newCacheScale(c, joint, offset, mode, 1, 2)
+		a.keyScale = a.newCacheScale(c, shared, offset, mode, 0, 2)
+		a.valueScale = a.newCacheScale(c, shared, offset, mode, 1, 2)
 	}
 }
 

@@ -202,7 +202,7 @@ func (m *attentionMask) checkBand(s *attentionShape) error {
 		pre = s.rows
 	}
 	bad := tilingErrorf("preTokens %d and nextTokens %d: config error, there is no valid data block with sparseMode %d, Sq=%d, Skv=%d; "+
-		"counted from the upper left row i sees columns i-(%d) to i+(%d), which must meet the matrix", m.pre, m.next, m.mode, s.rows, s.cols, pre, next)
+		"counted from the upper left row i sees columns i-(%d) to i+(%d), which must overlap the matrix", m.pre, m.next, m.mode, s.rows, s.cols, pre, next)
 	switch {
 	case pre < 0 && next < 0:
 		return bad

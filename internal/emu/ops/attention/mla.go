@@ -218,15 +218,15 @@ func (m *latent) run(*op.Exec) error {
 	if err := normed(key, m.gammaKey, m.Float("rmsnormEpsilonCkv"), m.factorKey); err != nil {
 		return err
 	}
-	turned, releaseTurned := kernel.Temporary(m.tokens, m.rope)
-	defer releaseTurned()
-	if err := m.rotate(op.Divided(turned, 1, 1), op.Divided(both.Narrow(1, m.key, m.rope), 1, 1)); err != nil {
+	rotated, releaseRotated := kernel.Temporary(m.tokens, m.rope)
+	defer releaseRotated()
+	if err := m.rotate(op.Divided(rotated, 1, 1), op.Divided(both.Narrow(1, m.key, m.rope), 1, 1)); err != nil {
 		return err
 	}
 	if err := m.store(m.cache, key, places, m.quantCache); err != nil {
 		return err
 	}
-	return m.store(m.ropeCache, turned, places, m.quantRope)
+	return m.store(m.ropeCache, rotated, places, m.quantRope)
 }
 
 // queries computes both parts of the queries.
@@ -261,12 +261,12 @@ func (m *latent) queries() error {
 		return err
 	}
 	heads := op.Divided(all, 1, m.heads)
-	turned, releaseTurned := kernel.Temporary(m.tokens, m.heads, m.rope)
-	defer releaseTurned()
-	if err := m.rotate(turned, heads.Narrow(2, m.dim, m.rope)); err != nil {
+	rotated, releaseRotated := kernel.Temporary(m.tokens, m.heads, m.rope)
+	defer releaseRotated()
+	if err := m.rotate(rotated, heads.Narrow(2, m.dim, m.rope)); err != nil {
 		return err
 	}
-	if err := kernel.Copy(m.queryRope.View(), reshapedView(turned, m.queryRope.Shape)); err != nil {
+	if err := kernel.Copy(m.queryRope.View(), reshapedView(rotated, m.queryRope.Shape)); err != nil {
 		return err
 	}
 	wide, releaseWide := kernel.Temporary(m.tokens, m.heads, m.key)

@@ -60,8 +60,8 @@ func rms(x, gamma []float64, eps float64) []float64 {
 	return out
 }
 
-// turnedPairs rotates the pairs of neighbours in a row.
-func turnedPairs(x, cos, sin []float64) []float64 {
+// rotatedPairs rotates the pairs of neighbours in a row.
+func rotatedPairs(x, cos, sin []float64) []float64 {
 	half, out := len(x)/2, make([]float64, len(x))
 	for i := range half {
 		out[i] = x[2*i]*cos[i] - x[2*i+1]*sin[i]
@@ -189,7 +189,7 @@ func TestMlaProlog(t *testing.T) {
 			for h := range N {
 				row := all[(i*N+h)*(D+R):][:D+R]
 				wantQuery = append(wantQuery, optest.Times(row[:D], optest.Values(absorb)[h*D*K:(h+1)*D*K], D)...)
-				wantRope = append(wantRope, turnedPairs(row[D:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R])...)
+				wantRope = append(wantRope, rotatedPairs(row[D:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R])...)
 			}
 		}
 		limit, what := 4*optest.ResultLimit(bf), fmt.Sprintf("%+v", l)
@@ -218,7 +218,7 @@ func TestMlaProlog(t *testing.T) {
 				want, got, factor []float64
 				integers          bool
 			}{
-				{rms(row[:K], optest.Values(gammaKey), 1e-5), gotCache, cacheFactor, l.cache}, {turnedPairs(row[K:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R]), gotRope, ropeFactor, l.rope},
+				{rms(row[:K], optest.Values(gammaKey), 1e-5), gotCache, cacheFactor, l.cache}, {rotatedPairs(row[K:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R]), gotRope, ropeFactor, l.rope},
 			} {
 				n := int64(len(part.want))
 				for j, want := range part.want {

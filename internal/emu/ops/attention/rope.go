@@ -33,9 +33,9 @@ func angles(c *op.Call, cos, sin, x *op.Tensor, mode kernel.RotaryMode) {
 	}
 }
 
-// turning reads the argument mode. The documents know four modes, but the Atlas A2 has kernels for
+// rotaryMode reads the argument mode. The documents know four modes, but the Atlas A2 has kernels for
 // two: every mode other than interleave pairs the elements as half does.
-func turning(c *op.Call) kernel.RotaryMode {
+func rotaryMode(c *op.Call) kernel.RotaryMode {
 	mode := kernel.RotaryMode(c.Int("mode"))
 	if mode < 0 || mode > kernel.RotaryInterleaveHalf {
 		c.Invalid("mode %d is unknown; 0 is half, 1 interleave, 2 quarter, 3 interleave-half", mode)
@@ -52,7 +52,7 @@ func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 	x, cos, sin, out := c.Tensor("x"), c.Tensor("cos"), c.Tensor("sin"), c.Tensor("out")
 	mode := kernel.RotaryInterleaveHalf
 	if c.Has("mode") {
-		mode = turning(c)
+		mode = rotaryMode(c)
 	}
 	c.Rank(x, 3, 4)
 	c.Same(x, out)
@@ -104,7 +104,7 @@ func turnable(c *op.Call, x, cos *op.Tensor) {
 // rotaryGrad is the gradient of rotaryPositionEmbedding. The gradients of cos and sin require x.
 func rotaryGrad(c *op.Call) (op.Run, error) {
 	dy, cos, sin, x := c.Tensor("dy"), c.Tensor("cos"), c.Tensor("sin"), c.Optional("xOptional")
-	dx, mode := c.Tensor("dxOut"), turning(c)
+	dx, mode := c.Tensor("dxOut"), rotaryMode(c)
 	var dcos, dsin *op.Tensor
 	c.Plain(dx)
 	c.Rank(dy, 4, 4)

@@ -22,7 +22,7 @@ func TestApplyRotary(t *testing.T) {
 				angle := []int64{2, 3, 1, dim}
 				q, k := optest.Filled(t, 1, d, l, []int64{2, 3, 4, dim}), optest.Filled(t, 2, d, l, []int64{2, 3, keys, dim})
 				cos, sin := optest.Filled(t, 3, d, l, angle), optest.Filled(t, 4, d, l, angle)
-				turned := func(x *op.Tensor) (y []float64) {
+				rotated := func(x *op.Tensor) (y []float64) {
 					wideCos, wideSin, values := optest.Repeated(t, cos, x.Shape), optest.Repeated(t, sin, x.Shape), optest.Values(x)
 					for lo := 0; lo < len(values); lo += dim {
 						y = append(y, rotaryDefinition(kernel.RotaryHalf, values[lo:lo+dim], wideCos[lo:lo+dim], wideSin[lo:lo+dim])...)
@@ -30,7 +30,7 @@ func TestApplyRotary(t *testing.T) {
 					return y
 				}
 				for _, name := range []string{"ApplyRotaryPosEmb", "ApplyRotaryPosEmbV2"} {
-					wantQ, wantK := turned(q), turned(k)
+					wantQ, wantK := rotated(q), rotated(k)
 					a := optest.Args{"queryRef": q, "keyRef": k, "cos": cos, "sin": sin, "layout": 1}
 					if name == "ApplyRotaryPosEmbV2" {
 						a["rotaryMode"] = "half"

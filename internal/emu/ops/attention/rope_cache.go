@@ -179,12 +179,12 @@ func (r *ropeCache) run(*op.Exec) error {
 		part := op.Divided(x.Narrow(1, first*r.dim, heads*r.dim), 1, heads)
 		first += heads
 		if i < 2 {
-			turned, release := kernel.Temporary(r.n, heads, r.dim)
+			rotated, release := kernel.Temporary(r.n, heads, r.dim)
 			defer release()
-			if err := kernel.Rotary(turned, part, r.cos.View(), r.sin.View(), kernel.RotaryHalf); err != nil {
+			if err := kernel.Rotary(rotated, part, r.cos.View(), r.sin.View(), kernel.RotaryHalf); err != nil {
 				return err
 			}
-			part = turned
+			part = rotated
 		}
 		if t := r.outputs[i]; t != nil {
 			rows := part

@@ -19,11 +19,11 @@ var computed = []kernel.RotaryMode{kernel.RotaryHalf, kernel.RotaryInterleave, k
 // rotaryDefinition returns x·cos + partner(x)·sin for one head.
 func rotaryDefinition(mode kernel.RotaryMode, x, cos, sin []float64) (y []float64) {
 	n := len(x)
-	from, turned := make([]float64, n), make([]float64, n)
+	from, rotated := make([]float64, n), make([]float64, n)
 	copy(from, x)
 	pairs := func(a, b func(i int) int, count int) {
 		for i := range count {
-			turned[a(i)], turned[b(i)] = -from[b(i)], from[a(i)]
+			rotated[a(i)], rotated[b(i)] = -from[b(i)], from[a(i)]
 		}
 	}
 	offset := func(k, step int) func(int) int { return func(i int) int { return k + i*step } }
@@ -42,7 +42,7 @@ func rotaryDefinition(mode kernel.RotaryMode, x, cos, sin []float64) (y []float6
 		pairs(offset(0, 1), offset(n/2, 1), n/2)
 	}
 	for i := range x {
-		y = append(y, from[i]*cos[i]+turned[i]*sin[i])
+		y = append(y, from[i]*cos[i]+rotated[i]*sin[i])
 	}
 	return y
 }

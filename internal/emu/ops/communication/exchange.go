@@ -45,7 +45,7 @@ func newTokenExchange(c *op.Call) tokenExchange {
 	if c.Err() != nil {
 		return g
 	}
-	g.weight, g.experts = c.Turned(weight, c.Bool("transGmmWeight")), weight.Dim(0)
+	g.weight, g.experts = c.Transposed(weight, c.Bool("transGmmWeight")), weight.Dim(0)
 	if g.x.Dim(1) != g.weight.Dim(1) {
 		c.Invalid("%v and %v cannot be multiplied: the inner dimensions are %d and %d", g.x, g.weight, g.x.Dim(1), g.weight.Dim(1))
 	}
@@ -94,7 +94,7 @@ func ownProduct(c *op.Call, d dtype.Type) op.Run {
 	if c.Err() != nil {
 		return nil
 	}
-	run, _ := matmul.Multiply(c, matmul.Product{Out: y, A: matmul.Left(x), B: matmul.Right(c.Turned(weight, c.Bool("transMmWeight"))), Alpha: 1, Types: op.HalfTypes})
+	run, _ := matmul.Multiply(c, matmul.Product{Out: y, A: matmul.Left(x), B: matmul.Right(c.Transposed(weight, c.Bool("transMmWeight"))), Alpha: 1, Types: op.HalfTypes})
 	return run // the call records the error
 }
 

@@ -16,7 +16,7 @@ import (
 type exchangeTest struct {
 	ranks, experts, in, out int64
 	counts                  [][]int64
-	turned, own             bool
+	transposed, own         bool
 }
 
 var exchangeTests = []exchangeTest{
@@ -37,7 +37,7 @@ func (e exchangeTest) receive(r int64) (counts []int64) {
 // weights returns the values and the tensor of a rank's weights, [experts, in, out].
 func (e exchangeTest) weights(t *testing.T, r int64, d dtype.Type, l kerneltest.Layout) ([]float64, *op.Tensor) {
 	v := optest.Normal(uint64(90+r), d, e.experts*e.in*e.out)
-	if !e.turned {
+	if !e.transposed {
 		return v, optest.TensorIn(t, d, l, []int64{e.experts, e.in, e.out}, v...)
 	}
 	var swapped []float64
@@ -50,7 +50,7 @@ func (e exchangeTest) weights(t *testing.T, r int64, d dtype.Type, l kerneltest.
 // args returns the arguments that both operators have for a rank. check compares the additional
 // local product.
 func (e exchangeTest) args(t *testing.T, r int64, d dtype.Type, l kerneltest.Layout) (a optest.Args, check func()) {
-	a = optest.Args{"group": "ep", "epWorldSize": e.ranks, "sendCounts": e.counts[r], "recvCounts": e.receive(r), "transGmmWeight": e.turned}
+	a = optest.Args{"group": "ep", "epWorldSize": e.ranks, "sendCounts": e.counts[r], "recvCounts": e.receive(r), "transGmmWeight": e.transposed}
 	if !e.own {
 		return a, func() {}
 	}

@@ -91,7 +91,7 @@ func deformableConv(c *op.Call) (op.Run, error) {
 	c.Shape(out, []int64{x.Shape[0], d.filters, d.rows, d.columns}, "a value for each filter and position")
 	biasOf(c, bias, d.filters)
 	if sampled != nil {
-		c.Shape(sampled, d.places, "what each element of the filter meets at each position")
+		c.Shape(sampled, d.places, "the sample of each element of the filter at each position")
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func deformableConv(c *op.Call) (op.Run, error) {
 
 // sample sets t [batch, channels, rows·height, columns·width] to the samples.
 func (d *deformed) sample(t kernel.View) error {
-	return d.each(func(m meeting) error {
+	return d.each(func(m tap) error {
 		into := m.of(t)
 		if err := (interpolate.Grid{}).Forward(into, m.image, m.grid); err != nil {
 			return err
@@ -122,37 +122,37 @@ func (d *deformed) sample(t kernel.View) error {
 	})
 }
 
-// meeting is one element of the filter with one image and group of channels: the sampled positions
+// tap is one element of the filter with one image and group of channels: the sampled positions
 // [1, rows, columns, 2] and the factors [rows, columns].
-type meeting struct {
+type tap struct {
 	*deformed
 	n, g, k             int64
 	image, grid, factor kernel.View
 }
 
-// of returns the part of a tensor of all samples that belongs to the meeting.
-func (m meeting) of(t kernel.View) kernel.View {
+// of returns the part of a tensor of all samples that belongs to the tap.
+func (m tap) of(t kernel.View) kernel.View {
 	height, width := m.Size[0], m.Size[1]
 	return t.Narrow(0, m.n, 1).Narrow(1, m.g*m.channels, m.channels).Part(2, m.k/width, m.rows, height).Part(3, m.k%width, m.columns, width)
 }
 
 // row returns the index in the second dimension of the offsets for one kind of number: 0 for shifts
 // in x, 1 for shifts in y, 2 for factors.
-func (m meeting) row(kind int64) int64 { return (kind*m.groups+m.g)*m.Size[0]*m.Size[1] + m.k }
+func (m tap) row(kind int64) int64 { return (kind*m.groups+m.g)*m.Size[0]*m.Size[1] + m.k }
 
-// each calls f with every meeting. All calls share the memory of the grid.
-func (d *deformed) each(f func(m meeting) error) error {
+// each calls f with every tap. All calls share the memory of the grid.
+func (d *deformed) each(f func(m tap) error) error {
 	width := d.Size[1]
 	grid, release := kernel.Temporary(1, d.rows, d.columns, 2)
 	defer release()
 	for n := range d.x.Shape[0] {
-		moves := d.offset.View().Select(0, n)
+		offsets := d.offset.View().Select(0, n)
 		for g := range d.groups {
 			for k := range d.Size[0] * width {
-				m := meeting{deformed: d, n: n, g: g, k: k, image: d.x.View().Narrow(0, n, 1).Narrow(1, g*d.channels, d.channels), grid: grid}
-				m.factor = moves.Select(0, m.row(2))
+				m := tap{deformed: d, n: n, g: g, k: k, image: d.x.View().Narrow(0, n, 1).Narrow(1, g*d.channels, d.channels), grid: grid}
+				m.factor = offsets.Select(0, m.row(2))
 				for axis, element := range []int64{k % width, k / width} { // x, then y
-					if err := d.place(grid.Select(3, int64(axis)).Select(0, 0), moves.Select(0, m.row(int64(axis))), 1-axis, element); err != nil {
+					if err := d.place(grid.Select(3, int64(axis)).Select(0, 0), offsets.Select(0, m.row(int64(axis))), 1-axis, element); err != nil {
 						return err
 					}
 				}
@@ -167,7 +167,7 @@ func (d *deformed) each(f func(m meeting) error) error {
 
 // place sets grid [rows, columns] to the shifted coordinates, in [-1, 1], of an element of the
 // filter along a spatial axis of the image, for each position.
-func (d *deformed) place(grid, move kernel.View, axis int, element int64) error {
+func (d *deformed) place(grid, offset kernel.View, axis int, element int64) error {
 	size, n := d.x.Shape[2+axis], grid.Shape[axis]
 	line, release := kernel.Temporary(n)
 	defer release()
@@ -177,5 +177,5 @@ func (d *deformed) place(grid, move kernel.View, axis int, element int64) error 
 	}
 	line.Shape, line.Strides = []int64{1, 1}, []int64{0, 0}
 	line.Shape[axis], line.Strides[axis] = n, 1
-	return kernel.Map(kernel.Add, dtype.Float32, grid, []kernel.Input{kernel.Of(line), kernel.Of(move)}, kernel.Real(2/float64(size)))
+	return kernel.Map(kernel.Add, dtype.Float32, grid, []kernel.Input{kernel.Of(line), kernel.Of(offset)}, kernel.Real(2/float64(size)))
 }

@@ -24,7 +24,7 @@ func deformableConvGrad(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	c.Shape(grad, []int64{x.Shape[0], d.filters, d.rows, d.columns}, "a value for each filter and position")
-	c.Shape(sampled, d.places, "what each element of the filter meets at each position")
+	c.Shape(sampled, d.places, "the sample of each element of the filter at each position")
 	c.SameShape(x, dx)
 	c.SameShape(weight, dw)
 	c.SameShape(offset, doffset)
@@ -33,18 +33,18 @@ func deformableConvGrad(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		met, release := kernel.Temporary(d.places...)
+		samples, release := kernel.Temporary(d.places...)
 		defer release()
 		wide, releaseWide := kernel.Temporary(x.Shape...)
 		defer releaseWide()
 		err := errors.Join(
 			kernel.Reduce(kernel.ReduceSum, db.View(), grad.View(), []int{0, 2, 3}, 0),
 			d.product.WeightGrad(dw.View(), grad.View(), sampled.View()),
-			d.product.ImageGrad(met, grad.View(), weight.View(), kernel.View{}),
+			d.product.ImageGrad(samples, grad.View(), weight.View(), kernel.View{}),
 			kernel.Zero(wide),
 		)
 		if err == nil {
-			err = d.each(func(m meeting) error { return m.grads(wide, doffset.View().Select(0, m.n), m.of(met)) })
+			err = d.each(func(m tap) error { return m.grads(wide, doffset.View().Select(0, m.n), m.of(samples)) })
 		}
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func deformableConvGrad(c *op.Call) (op.Run, error) {
 
 // grads adds the gradient of the image to dx and sets the gradients of the offsets, given the
 // gradient of the samples.
-func (m meeting) grads(dx, doffset, grad kernel.View) error {
+func (m tap) grads(dx, doffset, grad kernel.View) error {
 	read, release := kernel.Temporary(grad.Shape...)
 	defer release()
 	image, releaseImage := kernel.Temporary(m.image.Shape...)

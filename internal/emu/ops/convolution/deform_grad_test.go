@@ -36,14 +36,14 @@ func (s deformedTest) sum(grad, x, w, offset, bias []float64) (total float64) {
 			channel := filter/(s.filters/s.groups)*within + c
 			g := channel / (s.channels / s.shared)
 			for k := range elements {
-				move := func(kind int64) float64 {
+				offset := func(kind int64) float64 {
 					return offset[((n*3*s.shared*elements+(kind*s.shared+g)*elements+k)*rows+row)*columns+column]
 				}
-				px := float64(column*s.stride[3]-s.pad[2]+k%s.size[1]*s.dilation[3]) + move(0)
-				py := float64(row*s.stride[2]-s.pad[0]+k/s.size[1]*s.dilation[2]) + move(1)
+				px := float64(column*s.stride[3]-s.pad[2]+k%s.size[1]*s.dilation[3]) + offset(0)
+				py := float64(row*s.stride[2]-s.pad[0]+k/s.size[1]*s.dilation[2]) + offset(1)
 				for i := range s.height {
 					for j := range s.width {
-						y += w[(filter*within+c)*elements+k] * move(2) * optest.Hat(px-float64(j)) * optest.Hat(py-float64(i)) * x[((n*s.channels+channel)*s.height+i)*s.width+j]
+						y += w[(filter*within+c)*elements+k] * offset(2) * optest.Hat(px-float64(j)) * optest.Hat(py-float64(i)) * x[((n*s.channels+channel)*s.height+i)*s.width+j]
 					}
 				}
 			}
@@ -75,10 +75,10 @@ func TestDeformableConv2dBackward(t *testing.T) {
 					numbers = append(numbers, optest.Values(inputs[i]))
 				}
 				grad := optest.Filled(t, 9, d, l, []int64{s.batch, s.filters, rows, columns})
-				met := optest.TensorIn(t, d, l, []int64{s.batch, s.channels, rows * s.size[0], columns * s.size[1]})
+				samples := optest.TensorIn(t, d, l, []int64{s.batch, s.channels, rows * s.size[0], columns * s.size[1]})
 				both := optest.Args{"kernelSize": s.size, "stride": s.stride, "padding": s.pad, "dilation": s.dilation, "groups": s.groups, "deformableGroups": s.shared, "modulated": true, "weight": inputs[1], "offset": inputs[2]}
-				optest.Run(t, "DeformableConv2d", both.With(optest.Args{"x": inputs[0], "out": optest.TensorIn(t, d, l, grad.Shape), "deformOutOptional": met}))
-				a := both.With(optest.Args{"input": inputs[0], "gradOutput": grad, "offsetOut": met, "gradInput": grads[0], "gradWeight": grads[1], "gradOffset": grads[2], "gradBias": grads[3]})
+				optest.Run(t, "DeformableConv2d", both.With(optest.Args{"x": inputs[0], "out": optest.TensorIn(t, d, l, grad.Shape), "deformOutOptional": samples}))
+				a := both.With(optest.Args{"input": inputs[0], "gradOutput": grad, "offsetOut": samples, "gradInput": grads[0], "gradWeight": grads[1], "gradOffset": grads[2], "gradBias": grads[3]})
 				optest.Run(t, "DeformableConv2dBackward", a)
 				vg := optest.Values(grad)
 				for i, name := range []string{"input", "weight", "offset", "bias"} {
@@ -86,12 +86,12 @@ func TestDeformableConv2dBackward(t *testing.T) {
 					for direction := range uint64(3) {
 						along := optest.Normal(20+direction, dtype.Float32, int64(len(got)))
 						at := func(far float64) float64 {
-							moved := append([]float64{}, numbers[i]...)
-							for k := range moved {
-								moved[k] += far * along[k]
+							shifted := append([]float64{}, numbers[i]...)
+							for k := range shifted {
+								shifted[k] += far * along[k]
 							}
 							all := append([][]float64{}, numbers...)
-							all[i] = moved
+							all[i] = shifted
 							return s.sum(vg, all[0], all[1], all[2], all[3])
 						}
 						want, slope, size := (at(step)-at(-step))/(2*step), 0.0, 0.0
@@ -103,10 +103,10 @@ func TestDeformableConv2dBackward(t *testing.T) {
 					}
 				}
 				for text, set := range map[string]optest.Args{
-					"modulated is false": {"modulated": false}, "what each element": {"offsetOut": inputs[0]}, "shapes differ": {"gradWeight": optest.Tensor(t, d, []int64{2})}, "one for each filter": {"gradBias": optest.Tensor(t, d, []int64{s.filters + 1})},
+					"modulated is false": {"modulated": false}, "the sample of each": {"offsetOut": inputs[0]}, "shapes differ": {"gradWeight": optest.Tensor(t, d, []int64{2})}, "one for each filter": {"gradBias": optest.Tensor(t, d, []int64{s.filters + 1})},
 					"dtypes differ": {"gradOffset": optest.Tensor(t, otherFloat(d), shapes[2])},
 				} {
-					if text == "what each element" && met.Len() == inputs[0].Len() {
+					if text == "the sample of each" && samples.Len() == inputs[0].Len() {
 						continue
 					}
 					optest.Refused(t, op.InvalidParam, "DeformableConv2dBackward", a.With(set), text)

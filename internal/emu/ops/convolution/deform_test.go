@@ -36,7 +36,7 @@ func TestDeformableConv2d(t *testing.T) {
 				}
 				optest.Run(t, "DeformableConv2d", a)
 				vx, vw, vo, vb := optest.Values(x), optest.Values(w), optest.Values(offset), optest.Values(bias)
-				meets := func(n, c, row, column, i, j int64) float64 {
+				sample := func(n, c, row, column, i, j int64) float64 {
 					g, k := c/(s.channels/s.shared), i*s.size[1]+j
 					at := func(kind int64) float64 {
 						return vo[((n*3*s.shared*elements+(kind*s.shared+g)*elements+k)*rows+row)*columns+column]
@@ -53,7 +53,7 @@ func TestDeformableConv2d(t *testing.T) {
 				}
 				var wantSampled, want []float64
 				optest.Walk(sampled.Shape, func(at []int64) {
-					wantSampled = append(wantSampled, meets(at[0], at[1], at[2]/s.size[0], at[3]/s.size[1], at[2]%s.size[0], at[3]%s.size[1]))
+					wantSampled = append(wantSampled, sample(at[0], at[1], at[2]/s.size[0], at[3]/s.size[1], at[2]%s.size[0], at[3]%s.size[1]))
 				})
 				within := s.channels / s.groups
 				optest.Walk(out.Shape, func(at []int64) {

@@ -60,8 +60,8 @@ func confusionTranspose(c *op.Call) (op.Run, error) {
 		c.Invalid("perm %s and shape %s do not fit %v", op.Dims(perm), op.Dims(shape), x)
 		return nil, c.Err()
 	}
-	turned := op.Permuted(kernel.View{Shape: between, Strides: between}, perm).Shape
-	want := turned
+	transposed := op.Permuted(kernel.View{Shape: between, Strides: between}, perm).Shape
+	want := transposed
 	if first {
 		want = shape
 	}
@@ -78,7 +78,7 @@ func confusionTranspose(c *op.Call) (op.Run, error) {
 		case x.Len() == 0:
 			return nil
 		case first:
-			return kernel.Copy(out.As(turned, op.ContiguousStrides(turned)), op.Permuted(x.View(), perm))
+			return kernel.Copy(out.As(transposed, op.ContiguousStrides(transposed)), op.Permuted(x.View(), perm))
 		}
 		return kernel.Copy(out.View(), op.Permuted(x.As(shape, op.ContiguousStrides(shape)), perm))
 	}, nil

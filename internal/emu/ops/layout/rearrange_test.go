@@ -12,11 +12,11 @@ import (
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
 
-// movedTypes has one type for each element size that rearranging supports.
-var movedTypes = []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8, dtype.Int64, dtype.Bool}
+// rearrangedTypes has one type for each element size that rearranging supports.
+var rearrangedTypes = []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8, dtype.Int64, dtype.Bool}
 
 func TestChannelShuffle(t *testing.T) {
-	for _, d := range movedTypes {
+	for _, d := range rearrangedTypes {
 		for _, l := range kerneltest.Layouts {
 			x, out := optest.Numbers(t, d, l, 2, 6, 3), optest.TensorIn(t, d, l, []int64{2, 6, 3})
 			optest.Run(t, "ChannelShuffle", optest.Args{"self": x, "groups": 3, "out": out})
@@ -65,7 +65,7 @@ func transposed(t *op.Tensor) *op.Tensor {
 }
 
 func TestDiag(t *testing.T) {
-	for _, d := range movedTypes {
+	for _, d := range rearrangedTypes {
 		for _, l := range kerneltest.Layouts {
 			for k := -6; k <= 6; k++ {
 				what := fmt.Sprintf("%v %v, diagonal %d", d, l, k)
@@ -157,7 +157,7 @@ func TestUnfoldGrad(t *testing.T) {
 }
 
 func TestStridedSliceAssign(t *testing.T) {
-	for _, d := range movedTypes {
+	for _, d := range rearrangedTypes {
 		for _, l := range kerneltest.Layouts {
 			into, value := optest.TensorIn(t, d, l, []int64{4, 5}, 0), optest.TensorIn(t, d, l, []int64{2, 2}, 1)
 			optest.Run(t, "StridedSliceAssignV2", optest.Args{"varRef": into, "inputValue": value, "begin": []int64{0, -4}, "end": []int64{4, 3}, "strides": []int64{2, 1}})

@@ -109,13 +109,13 @@ func sliceV2(c *op.Call) (op.Run, error) {
 func flip(c *op.Call) (op.Run, error) {
 	self, out := c.Tensor("self"), c.Tensor("out")
 	w := sectionOf(self)
-	turned := make(map[int]bool)
+	transposed := make(map[int]bool)
 	for _, d := range c.Ints("dims") {
 		axis := c.Axis(self, d)
-		if turned[axis] {
+		if transposed[axis] {
 			c.Invalid("dims %v has dimension %d twice", c.Ints("dims"), axis)
 		}
-		turned[axis] = true
+		transposed[axis] = true
 		if c.Err() != nil || self.Rank() == 0 {
 			break
 		}
@@ -158,12 +158,12 @@ func roll(c *op.Call) (op.Run, error) {
 		if out.Contiguous() {
 			return rolled(out.As(from.Shape, from.Strides), from, shifts, 0)
 		}
-		turned, releaseTurned := kernel.TemporaryOf(out.DType, from.Shape...)
-		defer releaseTurned()
-		if err := rolled(turned, from, shifts, 0); err != nil {
+		transposed, releaseTransposed := kernel.TemporaryOf(out.DType, from.Shape...)
+		defer releaseTransposed()
+		if err := rolled(transposed, from, shifts, 0); err != nil {
 			return err
 		}
-		return kernel.CopyInOrder(out.View(), turned)
+		return kernel.CopyInOrder(out.View(), transposed)
 	}, nil
 }
 

@@ -106,14 +106,14 @@ func transposedProduct(c *op.Call) (op.Run, error) {
 		}
 		return p
 	}
-	straight, turned, batchSecond := []int64{0, 1, 2}, []int64{0, 2, 1}, []int64{1, 0, 2}
-	p1, p2 := perm("permX1", straight, batchSecond), perm("permX2", straight, turned)
+	straight, transposed, batchSecond := []int64{0, 1, 2}, []int64{0, 2, 1}, []int64{1, 0, 2}
+	p1, p2 := perm("permX1", straight, batchSecond), perm("permX2", straight, transposed)
 	perm("permY", batchSecond)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
 	p := Product{A: Left(rearranged(x1, p1...)), B: Right(x2), Alpha: 1, Types: op.FloatTypes}
-	if slices.Equal(p2, turned) {
+	if slices.Equal(p2, transposed) {
 		p.B.transpose()
 	}
 	batch, m, n := x1.Shape[0], p.A.rows(), p.B.cols()

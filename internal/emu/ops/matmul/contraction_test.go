@@ -91,8 +91,8 @@ func (p transposedTrial) define(a, b []float64) []float64 {
 // runTransposed multiplies on the Ascend950 if it alone takes the order of the dimensions.
 func runTransposed(t *testing.T, set optest.Args) {
 	t.Helper()
-	name, turned := "TransposeBatchMatMul", set["permX2"].([]int64)[1] == 2
-	if !turned || set["permX1"].([]int64)[0] == 1 && set["batchSplitFactor"] == 1 {
+	name, transposed := "TransposeBatchMatMul", set["permX2"].([]int64)[1] == 2
+	if !transposed || set["permX1"].([]int64)[0] == 1 && set["batchSplitFactor"] == 1 {
 		optest.Run(t, name, set)
 		return
 	}

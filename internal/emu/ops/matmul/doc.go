@@ -28,5 +28,5 @@ var Table = op.Merge(
 	mixedProducts,
 	quantProducts,
 	sparseProducts,
-	tinyProducts,
+	minifloatProducts,
 )

@@ -209,11 +209,11 @@ func TestFeedForwardIntegerWeights(t *testing.T) {
 						weight := func(v []float64, k, n int64) *op.Tensor {
 							s := q.each(k, n)
 							if c.swapped {
-								var turned []float64
+								var transposed []float64
 								for g := range e {
-									turned = append(turned, optest.Transposed(v[g*k*n:][:k*n], n)...)
+									transposed = append(transposed, optest.Transposed(v[g*k*n:][:k*n], n)...)
 								}
-								v, s = turned, q.each(n, k)
+								v, s = transposed, q.each(n, k)
 							}
 							w := optest.Tensor(t, dtype.Int8, s, v...)
 							if c.weight == dtype.Int4 {

@@ -114,7 +114,7 @@ func fusedMatmulGelu(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	return fuse(c, y, Product{A: Left(x), B: Right(c.Turned(weight, true)), Add: bias, Alpha: 1, Beta: 1, Types: op.FloatTypes}, kernel.GeluTanh, nil)
+	return fuse(c, y, Product{A: Left(x), B: Right(c.Transposed(weight, true)), Add: bias, Alpha: 1, Beta: 1, Types: op.FloatTypes}, kernel.GeluTanh, nil)
 }
 
 // splitWeight is x·wHigh + wLowScale·x·wLow: a product with a float32 weight that was split in two of

@@ -77,7 +77,7 @@ func TestGroupedMatmulInt4(t *testing.T) {
 								"offsetOptional":        single(optest.Tensor(t, dtype.Float32, shape, offset...)),
 								"perTokenScaleOptional": single(optest.Tensor(t, dtype.Float32, []int64{rows, 1}, tokens...)), "out": single(half),
 							}))
-							moved, row := slices.Clone(want), 0
+							shifted, row := slices.Clone(want), 0
 							for g, size := range sizes {
 								for range size {
 									sum := 0.0
@@ -85,12 +85,12 @@ func TestGroupedMatmulInt4(t *testing.T) {
 										sum += v
 									}
 									for j := range n {
-										moved[row*n+j] += sum * offset[g*n+j] * tokens[row]
+										shifted[row*n+j] += sum * offset[g*n+j] * tokens[row]
 									}
 									row++
 								}
 							}
-							near(t, dtype.Float16, moved, optest.Values(half))
+							near(t, dtype.Float16, shifted, optest.Values(half))
 						}
 						for name, has := range map[string]bool{"GroupedMatmulV4": x4 || !nz, "GroupedMatmulWeightNz": nz} {
 							if has {

@@ -305,11 +305,11 @@ func TestGroupedMatmulAntiquant(t *testing.T) {
 	for _, d := range []dtype.Type{dtype.Float16, dtype.BFloat16} {
 		for _, weight := range []dtype.Type{dtype.Int8, dtype.Int4} {
 			for _, blocks := range []int64{1, 4} {
-				for _, turned := range []bool{false, true} {
+				for _, transposed := range []bool{false, true} {
 					if weight == dtype.Int8 && blocks > 1 {
 						continue
 					}
-					t.Run(fmt.Sprintf("%v·%v/%d/%t", d, weight, blocks, turned), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%v·%v/%d/%t", d, weight, blocks, transposed), func(t *testing.T) {
 						xv, wv := whole(r, rows*k, 4), whole(r, e*k*n, 8)
 						shape := []int64{e, n}
 						if blocks > 1 {
@@ -323,7 +323,7 @@ func TestGroupedMatmulAntiquant(t *testing.T) {
 								for j := range int64(n) {
 									at, s := (g*k+i)*n+j, (g*blocks+i/(k/blocks))*n+j
 									restored[at] = (wv[at] + offset[s]) * scale[s]
-									if turned {
+									if transposed {
 										stored[(g*n+j)*k+i] = wv[at]
 									} else {
 										stored[at] = wv[at]
@@ -332,14 +332,14 @@ func TestGroupedMatmulAntiquant(t *testing.T) {
 							}
 						}
 						physical := []int64{e, k, n}
-						if turned {
+						if transposed {
 							physical = []int64{e, n, k}
 						}
 						w := optest.Tensor(t, dtype.Int8, physical, stored...)
 						if weight == dtype.Int4 {
 							w = int4Tensor(t, physical, stored)
 						}
-						if turned {
+						if transposed {
 							w = optest.Flipped(w)
 						}
 						y := optest.Tensor(t, d, []int64{rows, n})

@@ -359,7 +359,7 @@ func TestMatmulRefuses(t *testing.T) {
 	}
 }
 
-// bfloat16 meets float16 and float32: the product is computed in float32 and rounded to the output.
+// bfloat16 with float16 and float32: the product is computed in float32 and rounded to the output.
 func TestMixedFloats(t *testing.T) {
 	const m, k, n = 3, 5, 4
 	for _, a := range op.FloatTypes {

@@ -80,7 +80,7 @@ type Product struct {
 	Add         *op.Tensor // may be nil
 	Alpha, Beta float64
 	sum         bool // sum the products over the batch
-	Mixed       bool // bfloat16 may meet float16 and float32
+	Mixed       bool // bfloat16 is allowed with float16 and float32
 	Types       []dtype.Type
 }
 

@@ -136,13 +136,13 @@ func TestQuantMatmulExact(t *testing.T) {
 		for i := range b {
 			b[i] = -128
 		}
-		for _, turned := range []bool{false, true} {
+		for _, transposed := range []bool{false, true} {
 			x1, x2 := optest.Tensor(t, dtype.Int8, []int64{2, 1, m, k}, a...), optest.Tensor(t, dtype.Int8, []int64{3, k, n}, b...)
-			if turned {
+			if transposed {
 				x2 = optest.Tensor(t, dtype.Int8, []int64{3, n, k}, b...)
 			}
 			out := optest.Tensor(t, dtype.Int32, []int64{2, 3, m, n})
-			optest.Run(t, "QuantMatmulV3", optest.Args{"x1": x1, "x2": x2, "scale": optest.Tensor(t, dtype.Float32, []int64{1}, 1), "transposeX2": turned, "out": out})
+			optest.Run(t, "QuantMatmulV3", optest.Args{"x1": x1, "x2": x2, "scale": optest.Tensor(t, dtype.Float32, []int64{1}, 1), "transposeX2": transposed, "out": out})
 			got := optest.Values(out)
 			for row := range int64(2 * 3 * m) {
 				want := 0.0

@@ -23,11 +23,11 @@ func (o quantOperand) shape() []int64 {
 	if o.t.DType == dtype.Int32 {
 		s[len(s)-1] *= 8
 	}
-	return o.turned(s)
+	return o.arranged(s)
 }
 
-// turned swaps the last two values if the operand is transposed.
-func (o quantOperand) turned(s []int64) []int64 {
+// arranged swaps the last two values if the operand is transposed.
+func (o quantOperand) arranged(s []int64) []int64 {
 	if n := len(s); o.transposed {
 		s[n-1], s[n-2] = s[n-2], s[n-1]
 	}
@@ -38,7 +38,7 @@ func (o quantOperand) turned(s []int64) []int64 {
 func (o quantOperand) view() (v kernel.View, release func(), err error) {
 	v, release = o.t.View(), func() {}
 	if o.t.DType != dtype.Int8 {
-		shape, packed := o.turned(o.shape()), o.t.Data
+		shape, packed := o.arranged(o.shape()), o.t.Data
 		v, release = kernel.TemporaryInt8(shape...)
 		if op.IsNZ(o.t.Format) {
 			plain, releasePlain := kernel.TemporaryInt8(op.Count(shape) / 2)
@@ -54,7 +54,7 @@ func (o quantOperand) view() (v kernel.View, release func(), err error) {
 			err = kernel.UnpackInt4(v, packed)
 		}
 	}
-	v.Shape, v.Strides = o.turned(slices.Clone(v.Shape)), o.turned(slices.Clone(v.Strides))
+	v.Shape, v.Strides = o.arranged(slices.Clone(v.Shape)), o.arranged(slices.Clone(v.Strides))
 	return v, release, err
 }
 

@@ -45,7 +45,7 @@ func matmulQuant(c *op.Call) (op.Run, error) {
 		c.Invalid("%v must have one element without gaps, %d, one for each column, or %d, padded to sixteen", params, n, padded)
 	}
 	sums := c.Scratch(dtype.Float32, out.Shape...)
-	p := Product{Out: sums, A: Left(c.Turned(x1, c.Bool("transposeX1"))), B: Right(c.Turned(x2, c.Bool("transposeX2"))), Alpha: 1, Types: op.FloatTypes}
+	p := Product{Out: sums, A: Left(c.Transposed(x1, c.Bool("transposeX1"))), B: Right(c.Transposed(x2, c.Bool("transposeX2"))), Alpha: 1, Types: op.FloatTypes}
 	if bias != nil {
 		c.Plain(bias)
 		c.DType(bias, dtype.Float16)
@@ -194,7 +194,7 @@ func plainWeightMatmul(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	weight := c.Turned(x2, c.Bool("transposeX2"))
+	weight := c.Transposed(x2, c.Bool("transposeX2"))
 	n := weight.Dim(1)
 	columns := func(t *op.Tensor, types ...dtype.Type) {
 		if t == nil {
@@ -210,7 +210,7 @@ func plainWeightMatmul(c *op.Call) (op.Run, error) {
 	columns(offset, dtype.Float16)
 	columns(bias, dtype.Float16, dtype.Float32)
 	dense := c.Scratch(dtype.Float16, weight.Shape...)
-	p := Product{Out: out, A: Left(c.Turned(x1, c.Bool("transposeX1"))), B: Right(dense), Alpha: 1, Types: op.FloatTypes}
+	p := Product{Out: out, A: Left(c.Transposed(x1, c.Bool("transposeX1"))), B: Right(dense), Alpha: 1, Types: op.FloatTypes}
 	row := func(t *op.Tensor) *op.Tensor { return c.Reshaped(t, t.Len()) }
 	if bias != nil {
 		p.Add, p.Beta = row(bias), 1

@@ -99,13 +99,13 @@ func TestProductsWithQuantisedWeights(t *testing.T) {
 			}
 			packed := optest.Tensor(t, dtype.Int8, []int64{k * n / 2}, int4...)
 			packed.DType, packed.Shape, packed.Strides = dtype.Int4, []int64{k, n}, []int64{n, 1}
-			turned := make([]float64, k*n)
-			for i := range turned {
-				turned[i] = w[i%k*n+i/k]
+			transposed := make([]float64, k*n)
+			for i := range transposed {
+				transposed[i] = w[i%k*n+i/k]
 			}
 			down := optest.Tensor(t, dtype.Int8, []int64{k * n / 2}, 0)
 			down.DType, down.Shape, down.Strides = dtype.Int4, []int64{k, n}, []int64{1, k}
-			optest.StoreInt4(t, down, turned)
+			optest.StoreInt4(t, down, transposed)
 			for _, weight := range []*op.Tensor{optest.Tensor(t, dtype.Int8, []int64{k, n}, w...), optest.TensorIn(t, dtype.Int8, kerneltest.Transposed, []int64{k, n}, w...), packed, down} {
 				y := optest.Tensor(t, d, []int64{m, n})
 				a := optest.Args{"x": x, "weight": weight, "antiquantScale": scale, "antiquantOffsetOptional": offset, "antiquantGroupSize": group,

@@ -10,12 +10,12 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// tinyProducts lists the products of floats of eight bits, which only the Ascend950 has.
-var tinyProducts = op.Table{"TransposeQuantBatchMatMul": transposedQuantProduct, "TransposeQuantBatchMatMulWeightNz": transposedQuantProduct}
+// minifloatProducts lists the products of floats of eight bits, which only the Ascend950 has.
+var minifloatProducts = op.Table{"TransposeQuantBatchMatMul": transposedQuantProduct, "TransposeQuantBatchMatMulWeightNz": transposedQuantProduct}
 
-// tinyFactor is a factor whose elements kernels cannot multiply. Blocks of its inner dimension may have
+// minifloatFactor is a factor whose elements kernels cannot multiply. Blocks of its inner dimension may have
 // scales of their own.
-type tinyFactor struct {
+type minifloatFactor struct {
 	t      *op.Tensor
 	order  []int64 // the dimensions of t that are the batch, the rows and the columns
 	inner  int     // the dimension of t that is summed over
@@ -23,7 +23,7 @@ type tinyFactor struct {
 }
 
 // wide returns the factor, scaled, in float32.
-func (f tinyFactor) wide() (kernel.View, func(), error) {
+func (f minifloatFactor) wide() (kernel.View, func(), error) {
 	stored, release, err := unpackedNZ(f.t)
 	if err != nil {
 		return kernel.View{}, release, err
@@ -96,7 +96,7 @@ func transposedQuantProduct(c *op.Call) (op.Run, error) {
 	inner := slices.Index(order, 1)
 	batch, m, n := x1.Dim(1), x1.Dim(0), x2.Dim(3-inner)
 	c.Shape(out, []int64{m, batch, n}, "[M, B, N]")
-	a, b := tinyFactor{t: x1, order: []int64{1, 0, 2}, inner: 2}, tinyFactor{t: x2, order: order, inner: inner}
+	a, b := minifloatFactor{t: x1, order: []int64{1, 0, 2}, inner: 2}, minifloatFactor{t: x2, order: order, inner: inner}
 	round := minifloat.Even
 	switch {
 	case columns.DType == dtype.Float8E8M0:

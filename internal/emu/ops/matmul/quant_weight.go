@@ -32,7 +32,7 @@ func WeightQuantMatmul(c *op.Call) (op.Run, error) {
 	if p.tiled {
 		// The matrix in memory may be the transpose of the view.
 		swapped := weight.Swapped()
-		p.stored = quantOperand{c.Turned(weight, swapped), swapped}
+		p.stored = quantOperand{c.Transposed(weight, swapped), swapped}
 		c.CheckNZ(p.stored.t)
 	} else {
 		c.Plain(weight)

@@ -57,7 +57,7 @@ func testMXNorm(t *testing.T, to mxType, d, factors dtype.Type, l kerneltest.Lay
 	n, rows := shape[last], op.Count(shape[:last])
 	x, gamma := optest.Filled(t, 1, d, l, shape), optest.Filled(t, 2, factors, kerneltest.Contiguous, []int64{n})
 	v, gammas, betas := optest.Values(x), optest.Values(gamma), make([]float64, n)
-	y, scale := optest.Tiny(t, to.d, shape), optest.Tiny(t, dtype.Float8E8M0, append(append([]int64{}, shape[:last]...), (n+63)/64, 2))
+	y, scale := optest.Minifloat(t, to.d, shape), optest.Minifloat(t, dtype.Float8E8M0, append(append([]int64{}, shape[:last]...), (n+63)/64, 2))
 	rstd := optest.Tensor(t, dtype.Float32, append(append([]int64{}, shape[:last]...), 1))
 	a := optest.Args{"x": x, "gamma": gamma, "epsilon": 1e-6, "scaleAlg": to.algorithm, "roundMode": to.rounding, "dstType": to.d, "outputRstd": statistics, "yOut": y, "mxscaleOut": scale, "rstdOut": rstd}
 	name := "RmsNormDynamicMxQuant"
@@ -116,7 +116,7 @@ func TestMXNormExtremes(t *testing.T) {
 	rstd := optest.Tensor(t, dtype.Float32, []int64{2, 1}, 1)
 	a := optest.Args{"epsilon": 1e-6, "scaleAlg": 0, "roundMode": "rint", "dstType": dtype.Float8E4M3, "outputRstd": true, "rstdOut": rstd}
 	shaped := func(n, pairs int64, x ...float64) optest.Args {
-		return a.With(optest.Args{"x": optest.Tensor(t, dtype.Float16, []int64{2, n}, x...), "gamma": optest.Tensor(t, dtype.Float16, []int64{n}, 1), "yOut": optest.Tiny(t, dtype.Float8E4M3, []int64{2, n}), "mxscaleOut": optest.Tiny(t, dtype.Float8E8M0, []int64{2, pairs, 2})})
+		return a.With(optest.Args{"x": optest.Tensor(t, dtype.Float16, []int64{2, n}, x...), "gamma": optest.Tensor(t, dtype.Float16, []int64{n}, 1), "yOut": optest.Minifloat(t, dtype.Float8E4M3, []int64{2, n}), "mxscaleOut": optest.Minifloat(t, dtype.Float8E8M0, []int64{2, pairs, 2})})
 	}
 	optest.RunOn(t, acceptance.Ascend950, "RmsNormDynamicMxQuant", shaped(0, 0))
 	for _, v := range optest.Values(rstd) {
@@ -135,19 +135,19 @@ func TestMXNormsRefuse(t *testing.T) {
 	h, w := dtype.Float16, dtype.Float32
 	a := optest.Args{
 		"x1": f(h, 2, 34), "x2": f(h, 2, 34), "gamma": f(h, 34), "beta": f(h, 34), "epsilon": 1e-6, "scaleAlg": 0, "roundMode": "rint", "dstType": dtype.Float8E4M3, "outputRstd": true,
-		"yOut": optest.Tiny(t, dtype.Float8E4M3, []int64{2, 34}), "xOut": f(h, 2, 34), "mxscaleOut": optest.Tiny(t, dtype.Float8E8M0, []int64{2, 1, 2}), "rstdOut": f(w, 2, 1),
+		"yOut": optest.Minifloat(t, dtype.Float8E4M3, []int64{2, 34}), "xOut": f(h, 2, 34), "mxscaleOut": optest.Minifloat(t, dtype.Float8E8M0, []int64{2, 1, 2}), "rstdOut": f(w, 2, 1),
 	}
-	four := optest.Args{"dstType": dtype.Float4E2M1, "yOut": optest.Tiny(t, dtype.Float4E2M1, []int64{2, 34})}
-	odd := optest.Tiny(t, dtype.Float4E2M1, []int64{2, 4})
+	four := optest.Args{"dstType": dtype.Float4E2M1, "yOut": optest.Minifloat(t, dtype.Float4E2M1, []int64{2, 34})}
+	odd := optest.Minifloat(t, dtype.Float4E2M1, []int64{2, 4})
 	odd.Shape, odd.Strides = []int64{2, 3}, []int64{3, 1}
 	for text, set := range map[string]optest.Args{
 		"x1":        {"x1": f(w, 2, 34), "x2": f(w, 2, 34), "xOut": f(w, 2, 34)},
 		"x2":        {"x2": f(dtype.BFloat16, 2, 34)},
 		"gamma":     {"gamma": f(h, 2, 34)},
 		"beta":      {"beta": f(w, 34)},
-		"mxscale":   {"mxscaleOut": optest.Tiny(t, dtype.Float8E8M0, []int64{2, 2})},
+		"mxscale":   {"mxscaleOut": optest.Minifloat(t, dtype.Float8E8M0, []int64{2, 2})},
 		"rstd":      {"rstdOut": f(w, 2)},
-		"float8":    {"yOut": optest.Tiny(t, dtype.Float8E5M2, []int64{2, 34})},
+		"float8":    {"yOut": optest.Minifloat(t, dtype.Float8E5M2, []int64{2, 34})},
 		"roundMode": {"roundMode": "floor"},
 		"scaleAlg":  {"scaleAlg": 2},
 		"use 0":     four.With(optest.Args{"scaleAlg": 2}),
@@ -159,7 +159,7 @@ func TestMXNormsRefuse(t *testing.T) {
 		refuses(t, abi.ACLNN_ERR_INNER_NULLPTR, text, a.With(set))
 	}
 	refuses(t, op.NullPointer, "rstdOut", a.With(optest.Args{"rstdOut": nil}))
-	gapped := optest.Tiny(t, dtype.Float4E2M1, []int64{2, 34})
+	gapped := optest.Minifloat(t, dtype.Float4E2M1, []int64{2, 34})
 	gapped.Strides = []int64{36, 1}
 	refuses(t, op.InvalidParam, "contiguous", a.With(four).With(optest.Args{"yOut": gapped}))
 }

@@ -133,7 +133,7 @@ func newPooling(c *op.Call, self *op.Tensor, n int) (p pooling) {
 		count := w.count(ceil)
 		for _, s := range w.spans(count) {
 			if s.N < 1 {
-				c.Invalid("a window of %d with dilation %d meets only padding in dimension %d of %v", w.size, w.dilation, axis+i, self)
+				c.Invalid("a window of %d with dilation %d covers only padding in dimension %d of %v", w.size, w.dilation, axis+i, self)
 				break
 			}
 		}

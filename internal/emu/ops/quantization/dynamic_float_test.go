@@ -189,7 +189,7 @@ func TestDynamicQuantisationToFloats(t *testing.T) {
 		}
 	}
 	x, scale := optest.Tensor(t, dtype.Float16, []int64{2, 4}, 1), optest.Tensor(t, dtype.Float32, []int64{2})
-	y := optest.Tiny(t, dtype.Float8E5M2, []int64{2, 4})
+	y := optest.Minifloat(t, dtype.Float8E5M2, []int64{2, 4})
 	rows := optest.Args{"x": x, "yOut": y, "scaleOut": scale}
 	optest.RunOn(t, acceptance.Ascend950, "DynamicQuant", rows)
 	optest.Refused(t, op.InvalidParam, "DynamicQuant", rows, "float8_e5m2")
@@ -198,5 +198,5 @@ func TestDynamicQuantisationToFloats(t *testing.T) {
 	optest.Run(t, "DynamicQuantV4", a)
 	optest.Refused(t, op.TilingRefused, "DynamicQuantV4", a.With(optest.Args{"dstTypeMax": 40000.0}), "dstTypeMax is 40000")
 	optest.Refused(t, op.InvalidParam, "DynamicQuantV4", a.With(optest.Args{"dstType": dtype.Float8E4M3}), "dstType")
-	optest.Refused(t, op.InvalidParam, "DynamicQuantV4", a.With(optest.Args{"yOut": optest.Tiny(t, dtype.Float8E5M2, []int64{2, 2})}))
+	optest.Refused(t, op.InvalidParam, "DynamicQuantV4", a.With(optest.Args{"yOut": optest.Minifloat(t, dtype.Float8E5M2, []int64{2, 2})}))
 }

@@ -31,10 +31,10 @@ func TestGeluQuant(t *testing.T) {
 							factor[i] = 1
 						}
 						if scales > 0 {
-							given, moved := optest.Filled(t, 9, dtype.Float32, kerneltest.Contiguous, []int64{scales}), optest.Filled(t, 10, dtype.Float32, kerneltest.Contiguous, []int64{scales})
-							a["inputScaleOptional"], a["inputOffsetOptional"] = given, moved
+							given, offsets := optest.Filled(t, 9, dtype.Float32, kerneltest.Contiguous, []int64{scales}), optest.Filled(t, 10, dtype.Float32, kerneltest.Contiguous, []int64{scales})
+							a["inputScaleOptional"], a["inputOffsetOptional"] = given, offsets
 							for i := range factor {
-								factor[i], offset[i] = optest.Values(given)[int64(i)%scales], optest.Values(moved)[int64(i)%scales]
+								factor[i], offset[i] = optest.Values(given)[int64(i)%scales], optest.Values(offsets)[int64(i)%scales]
 							}
 						}
 						x, what := optest.Values(self), fmt.Sprint(shape, d, l, approximate, scales)
@@ -88,7 +88,7 @@ func TestGeluQuantToFloats(t *testing.T) {
 	}{{dtype.Float8E4M3, "rint", 448, 0x1p-4}, {dtype.Float8E5M2, "rint", 57344, 0x1p-3}, {dtype.HiFloat8, "round", 32768, 0x1p-2}, {dtype.HiFloat8, "hybrid", 32768, 0x1p-2}} {
 		for _, in := range op.FloatTypes {
 			what := fmt.Sprint(c.d, in)
-			x, y := optest.Filled(t, 3, in, kerneltest.Gapped, []int64{2, 3, 5}), optest.Tiny(t, c.d, []int64{2, 3, 5})
+			x, y := optest.Filled(t, 3, in, kerneltest.Gapped, []int64{2, 3, 5}), optest.Minifloat(t, c.d, []int64{2, 3, 5})
 			factor, offset, rows := optest.Tensor(t, in, []int64{5}, 2, -.5, 3), optest.Tensor(t, in, []int64{5}, 1, -2), optest.Tensor(t, dtype.Float32, []int64{2, 3})
 			a := optest.Args{"self": x, "inputScaleOptional": factor, "inputOffsetOptional": offset, "approximate": "none", "quantMode": "static", "roundMode": c.round, "dstType": c.d, "y": y}
 			optest.Run(t, "GeluQuant", a)

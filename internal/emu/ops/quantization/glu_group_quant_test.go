@@ -24,7 +24,7 @@ func gateCall(t *testing.T, d, to dtype.Type, shape []int64, limit float64, weig
 	x := optest.Filled(t, 1, d, kerneltest.Contiguous, shape)
 	a := optest.Args{
 		"x": x, "dstType": to, "blockSize": 0, "roundScale": true, "clampLimit": limit, "dstTypeMax": 15.0, "outputOrigin": false,
-		"yOut": optest.Tiny(t, to, half), "yOriginOut": optest.Tensor(t, d, half),
+		"yOut": optest.Minifloat(t, to, half), "yOriginOut": optest.Tensor(t, d, half),
 	}
 	weights := slices.Repeat([]float64{1}, int(rows))
 	if weighted {
@@ -70,7 +70,7 @@ func TestSwigluGroupQuantBlocks(t *testing.T) {
 				scale := optest.Tensor(t, dtype.Float32, append(slices.Clone(shape[:len(shape)-1]), n/128))
 				if c.mode == 1 {
 					block = 32
-					scale = optest.Tiny(t, dtype.Float8E8M0, append(slices.Clone(shape[:len(shape)-1]), (n+63)/64, 2))
+					scale = optest.Minifloat(t, dtype.Float8E8M0, append(slices.Clone(shape[:len(shape)-1]), (n+63)/64, 2))
 				}
 				a["quantMode"], a["roundScale"], a["yScaleOut"], a["blockSize"] = c.mode, power, scale, int(block)*(i%2)
 				rows := int64(4)
@@ -124,7 +124,7 @@ func TestSwigluGroupQuantGroups(t *testing.T) {
 			for _, dynamic := range []bool{false, true} {
 				what := fmt.Sprintf("%v, groups %v, dynamic %t", d, counts, dynamic)
 				a, want := gateCall(t, d, dtype.HiFloat8, []int64{2, 2, 6}, -1, counts != nil)
-				a["yOut"] = optest.Tiny(t, dtype.HiFloat8, []int64{2, 2, 3}, slices.Repeat([]float64{1}, 12)...)
+				a["yOut"] = optest.Minifloat(t, dtype.HiFloat8, []int64{2, 2, 3}, slices.Repeat([]float64{1}, 12)...)
 				groups, ends := int64(1), []int64{4}
 				if counts != nil {
 					groups, ends = int64(len(counts)), nil
@@ -189,9 +189,9 @@ func TestSwigluGroupQuantRefuses(t *testing.T) {
 	h, w := dtype.Float16, dtype.Float32
 	a, _ := gateCall(t, h, dtype.Float8E4M3, []int64{2, 256}, -1, true)
 	a["quantMode"], a["yScaleOut"] = 0, f(w, 2, 1)
-	mx := a.With(optest.Args{"quantMode": 1, "yScaleOut": optest.Tiny(t, dtype.Float8E8M0, []int64{2, 2, 2})})
-	groups := a.With(optest.Args{"quantMode": 3, "yOut": optest.Tiny(t, dtype.HiFloat8, []int64{2, 128}), "yScaleOut": f(w, 1)})
-	four := optest.Tiny(t, dtype.Float4E2M1, []int64{2, 128})
+	mx := a.With(optest.Args{"quantMode": 1, "yScaleOut": optest.Minifloat(t, dtype.Float8E8M0, []int64{2, 2, 2})})
+	groups := a.With(optest.Args{"quantMode": 3, "yOut": optest.Minifloat(t, dtype.HiFloat8, []int64{2, 128}), "yScaleOut": f(w, 1)})
+	four := optest.Minifloat(t, dtype.Float4E2M1, []int64{2, 128})
 	for text, c := range map[string]struct {
 		a, set optest.Args
 		code   int32
@@ -203,7 +203,7 @@ func TestSwigluGroupQuantRefuses(t *testing.T) {
 		"dstType is":         {a, optest.Args{"dstType": dtype.Float8E5M2}, op.TilingRefused},
 		"needs quantMode 1":  {a, optest.Args{"yOut": four, "dstType": dtype.Float4E2M1}, op.TilingRefused},
 		"roundScale":         {mx, optest.Args{"roundScale": false}, op.TilingRefused},
-		"pairs of scales":    {mx, optest.Args{"yScaleOut": optest.Tiny(t, dtype.Float8E8M0, []int64{2, 4})}, op.TilingRefused},
+		"pairs of scales":    {mx, optest.Args{"yScaleOut": optest.Minifloat(t, dtype.Float8E8M0, []int64{2, 4})}, op.TilingRefused},
 		"multiple of 256":    {a, optest.Args{"x": f(h, 2, 128)}, op.TilingRefused},
 		"dimensions":         {a, optest.Args{"x": f(h, 256)}, op.TilingRefused},
 		"element for each":   {a, optest.Args{"weightOptional": f(w, 3)}, op.TilingRefused},
@@ -216,7 +216,7 @@ func TestSwigluGroupQuantRefuses(t *testing.T) {
 		"scaleOptional":      {groups, optest.Args{"quantMode": 2}, op.TilingRefused},
 		"one for each group": {groups, optest.Args{"yScaleOut": f(w, 2)}, op.TilingRefused},
 		"dstTypeMax":         {groups, optest.Args{"dstTypeMax": 0.0}, op.TilingRefused},
-		"yOut float8":        {groups, optest.Args{"yOut": optest.Tiny(t, dtype.Float8E5M2, []int64{2, 128})}, op.InvalidParam},
+		"yOut float8":        {groups, optest.Args{"yOut": optest.Minifloat(t, dtype.Float8E5M2, []int64{2, 128})}, op.InvalidParam},
 	} {
 		_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend950}, "SwigluGroupQuant", c.a.With(c.set))
 		var e *op.Error

@@ -25,7 +25,7 @@ func TestQuantMax(t *testing.T) {
 				what := fmt.Sprintf("%v of %v, groups %v", c.d, in, ends)
 				shape, scales := []int64{5, 2, 3}, []float64{3, 0.5, 1e4}[:max(len(ends), 1)]
 				x := optest.Filled(t, 7, in, kerneltest.Transposed, shape)
-				y, amax := optest.Tiny(t, c.d, shape), optest.Tensor(t, in, []int64{int64(len(scales))})
+				y, amax := optest.Minifloat(t, c.d, shape), optest.Tensor(t, in, []int64{int64(len(scales))})
 				name, a := "QuantMax", optest.Args{"x": x, "scale": optest.Tensor(t, dtype.Float32, amax.Shape, scales...), "roundMode": c.round, "dstType": c.d, "y": y, "amax": amax}
 				if ends != nil {
 					name = "GroupedQuantMax"
@@ -51,10 +51,10 @@ func TestQuantMax(t *testing.T) {
 
 func TestQuantMaxRefuses(t *testing.T) {
 	f := dtype.Float32
-	a := optest.Args{"x": optest.Tensor(t, f, []int64{2, 2}, 1), "scale": optest.Tensor(t, f, []int64{1}, 1), "roundMode": "rint", "dstType": dtype.Float8E4M3, "y": optest.Tiny(t, dtype.Float8E4M3, []int64{2, 2}), "amax": optest.Tensor(t, f, []int64{1})}
+	a := optest.Args{"x": optest.Tensor(t, f, []int64{2, 2}, 1), "scale": optest.Tensor(t, f, []int64{1}, 1), "roundMode": "rint", "dstType": dtype.Float8E4M3, "y": optest.Minifloat(t, dtype.Float8E4M3, []int64{2, 2}), "amax": optest.Tensor(t, f, []int64{1})}
 	for name, set := range map[string]optest.Args{
 		"type": {"dstType": dtype.Int8}, "mode": {"roundMode": "round"}, "no mode": {"roundMode": nil}, "scale": {"scale": optest.Tensor(t, f, []int64{2}, 1)},
-		"amax": {"amax": optest.Tensor(t, dtype.Float16, []int64{1})}, "shape": {"y": optest.Tiny(t, dtype.Float8E4M3, []int64{2, 3})}, "y": {"y": optest.Tiny(t, dtype.HiFloat8, []int64{2, 2})},
+		"amax": {"amax": optest.Tensor(t, dtype.Float16, []int64{1})}, "shape": {"y": optest.Minifloat(t, dtype.Float8E4M3, []int64{2, 3})}, "y": {"y": optest.Minifloat(t, dtype.HiFloat8, []int64{2, 2})},
 	} {
 		t.Run(name, func(t *testing.T) { optest.Refused(t, op.InvalidParam, "QuantMax", a.With(set)) })
 	}

@@ -38,7 +38,7 @@ func TestGroupedDynamicMxQuant(t *testing.T) {
 					name += "V2"
 				}
 				x := optest.Filled(t, 5, in, kerneltest.Gapped, []int64{rows, n})
-				y, scale := optest.Tiny(t, c.d, []int64{rows, n}), optest.Tiny(t, dtype.Float8E8M0, []int64{rows/64 + g, n, 2})
+				y, scale := optest.Minifloat(t, c.d, []int64{rows, n}), optest.Minifloat(t, dtype.Float8E8M0, []int64{rows/64 + g, n, 2})
 				optest.RunOn(t, acceptance.Ascend950, name, a.With(optest.Args{"x": x, "groupIndex": optest.Tensor(t, dtype.Int32, []int64{g}, ends...), "dstType": c.d, "blocksize": 32, "y": y, "mxscale": scale}))
 				values, got, scales := optest.Values(x), optest.TinyValues(t, y), optest.TinyValues(t, scale)
 				first := int64(0)
@@ -80,10 +80,10 @@ func y8(d dtype.Type) float64 {
 func TestGroupedDynamicMxQuantRefuses(t *testing.T) {
 	a := optest.Args{
 		"x": optest.Tensor(t, dtype.Float16, []int64{40, 2}, 1), "groupIndex": optest.Tensor(t, dtype.Int32, []int64{1}, 40), "roundMode": "rint", "dstType": dtype.Float8E4M3, "blocksize": 32,
-		"y": optest.Tiny(t, dtype.Float8E4M3, []int64{40, 2}), "mxscale": optest.Tiny(t, dtype.Float8E8M0, []int64{1, 2, 2}),
+		"y": optest.Minifloat(t, dtype.Float8E4M3, []int64{40, 2}), "mxscale": optest.Minifloat(t, dtype.Float8E8M0, []int64{1, 2, 2}),
 	}
-	four := optest.Args{"y": optest.Tiny(t, dtype.Float4E2M1, []int64{40, 2}), "dstType": dtype.Float4E2M1}
-	odd := optest.Tiny(t, dtype.Float4E2M1, []int64{2, 4})
+	four := optest.Args{"y": optest.Minifloat(t, dtype.Float4E2M1, []int64{40, 2}), "dstType": dtype.Float4E2M1}
+	odd := optest.Minifloat(t, dtype.Float4E2M1, []int64{2, 4})
 	odd.Shape, odd.Strides = []int64{2, 3}, []int64{3, 1}
 	for text, c := range map[string]struct {
 		set  optest.Args
@@ -95,7 +95,7 @@ func TestGroupedDynamicMxQuantRefuses(t *testing.T) {
 		"scaleAlg is 1": {four.With(optest.Args{"scaleAlg": 1}), op.TilingRefused},
 		"CANN refuses":  {optest.Args{"blocksize": 16}, op.InvalidParam},
 		"must be even": {optest.Args{
-			"x": optest.Tensor(t, dtype.Float16, []int64{2, 3}, 1), "dstType": dtype.Float4E2M1, "y": odd, "mxscale": optest.Tiny(t, dtype.Float8E8M0, []int64{1, 3, 2}),
+			"x": optest.Tensor(t, dtype.Float16, []int64{2, 3}, 1), "dstType": dtype.Float4E2M1, "y": odd, "mxscale": optest.Minifloat(t, dtype.Float8E8M0, []int64{1, 3, 2}),
 		}, op.TilingRefused},
 	} {
 		_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend950}, "GroupedDynamicMxQuantV2", a.With(c.set))
@@ -123,7 +123,7 @@ func TestAntiMxQuant(t *testing.T) {
 				for i := range optest.Elements(shape) {
 					scales = append(scales, math.Exp2(float64(i%5)-2))
 				}
-				x, s, y := optest.Tiny(t, d, c.shape, values...), optest.Tiny(t, dtype.Float8E8M0, shape, scales...), optest.Tensor(t, out, c.shape)
+				x, s, y := optest.Minifloat(t, d, c.shape, values...), optest.Minifloat(t, dtype.Float8E8M0, shape, scales...), optest.Tensor(t, out, c.shape)
 				optest.Run(t, "AntiMxQuant", optest.Args{"x": x, "mxscale": s, "axis": c.axis, "dstType": out, "y": y})
 				values = optest.TinyValues(t, x)
 				i, got := 0, optest.Values(y)
@@ -142,7 +142,7 @@ func TestAntiMxQuant(t *testing.T) {
 			}
 		}
 	}
-	a := optest.Args{"x": optest.Tiny(t, dtype.Float8E4M3, []int64{2, 40}, make([]float64, 80)...), "mxscale": optest.Tiny(t, dtype.Float8E8M0, []int64{2, 1, 2}), "axis": 1, "dstType": dtype.Float16, "y": optest.Tensor(t, dtype.Float16, []int64{2, 40})}
+	a := optest.Args{"x": optest.Minifloat(t, dtype.Float8E4M3, []int64{2, 40}, make([]float64, 80)...), "mxscale": optest.Minifloat(t, dtype.Float8E8M0, []int64{2, 1, 2}), "axis": 1, "dstType": dtype.Float16, "y": optest.Tensor(t, dtype.Float16, []int64{2, 40})}
 	optest.Refused(t, op.InvalidParam, "AntiMxQuant", a.With(optest.Args{"axis": 2}))
 	optest.Refused(t, op.InvalidParam, "AntiMxQuant", a.With(optest.Args{"axis": 0}), "pairs of scales")
 	optest.Refused(t, op.NullPointer, "AntiMxQuant", a.With(optest.Args{"mxscale": nil}), "mxscale is null")

@@ -79,10 +79,10 @@ func rotateQuant(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(x.Shape...)
 		defer release()
-		parts, turned := op.Divided(x.View(), 1, n/k), op.Divided(t, 1, n/k)
+		parts, rotated := op.Divided(x.View(), 1, n/k), op.Divided(t, 1, n/k)
 		matrix, err := rotation.View().Broadcast([]int64{x.Shape[0], k, k})
 		if err == nil {
-			err = kernel.Gemm(kernel.Product{Out: turned, A: parts, B: matrix, Alpha: 1})
+			err = kernel.Gemm(kernel.Product{Out: rotated, A: parts, B: matrix, Alpha: 1})
 		}
 		if err != nil {
 			return err

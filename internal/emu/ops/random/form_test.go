@@ -48,8 +48,8 @@ func TestFormsDrawTheSame(t *testing.T) {
 		require.Contains(t, hits, 1.0)
 		require.Contains(t, hits, 0.0)
 		require.Equal(t, hits, draw("Bernoulli", "out", d, shape, numbers, few, optest.Args{"self": optest.Tensor(t, d, shape, 0)}), "%v", d)
-		chances := optest.Args{"prob": optest.Tensor(t, dtype.Float32, shape, .3)}
-		require.Equal(t, hits, draw("InplaceBernoulliTensor", "selfRef", d, shape, numbers, chances), "%v", d)
+		probabilities := optest.Args{"prob": optest.Tensor(t, dtype.Float32, shape, .3)}
+		require.Equal(t, hits, draw("InplaceBernoulliTensor", "selfRef", d, shape, numbers, probabilities), "%v", d)
 
 		bounds := optest.Args{"from": 0, "to": 2}
 		require.Equal(t, draw("InplaceRandom", "selfRef", d, shape, numbers, bounds), draw("InplaceRandomTensor", "selfRef", d, shape, tensors, bounds), "%v", d)

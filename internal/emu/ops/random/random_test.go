@@ -115,9 +115,9 @@ func TestDraws(t *testing.T) {
 	require.ErrorContains(t, optest.Execute(t, "Multinomial", optest.Args{"self": weights, "numsamples": 3, "out": optest.Tensor(t, dtype.Int64, []int64{2, 3})}), "2 positive weights for 3 draws")
 	optest.Refused(t, op.InvalidParam, "Multinomial", optest.Args{"self": weights, "numsamples": 5, "out": out}, "numsamples is 5")
 
-	chances := optest.Tensor(t, dtype.Float32, []int64{3}, 0, 1, 0)
+	probabilities := optest.Tensor(t, dtype.Float32, []int64{3}, 0, 1, 0)
 	hits := optest.Tensor(t, dtype.Bool, []int64{3})
-	optest.Run(t, "BernoulliTensor", optest.Args{"self": hits, "prob": chances, "out": hits})
+	optest.Run(t, "BernoulliTensor", optest.Args{"self": hits, "prob": probabilities, "out": hits})
 	require.Equal(t, []float64{0, 1, 0}, optest.Values(hits))
 	require.ErrorContains(t, optest.Execute(t, "BernoulliTensor", optest.Args{"self": hits, "prob": optest.Tensor(t, dtype.Float32, []int64{3}, 2), "out": hits}), "probability 2")
 	optest.Refused(t, op.InvalidParam, "Bernoulli", optest.Args{"self": hits, "prob": optest.Scalar(1.5), "out": hits}, "prob is 1.5")

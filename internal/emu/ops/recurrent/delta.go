@@ -165,23 +165,23 @@ func (q tokenSpan) square(t *op.Tensor, head int64) kernel.View {
 	return q.of(t, head).Narrow(1, 0, q.tokens)
 }
 
-// states views the states of one head of [B,H,chunks,K,V]. turned means that they are stored as
+// states views the states of one head of [B,H,chunks,K,V]. transposed means that they are stored as
 // [V,K].
-func (q tokenSpan) states(t *op.Tensor, head int64, turned bool) kernel.View {
+func (q tokenSpan) states(t *op.Tensor, head int64, transposed bool) kernel.View {
 	v := t.View().Select(0, q.row).Select(0, head).Narrow(0, q.chunk, q.chunks)
-	if turned {
+	if transposed {
 		v = swapped(v)
 	}
 	return v
 }
 
 // end views the final (or initial) state of one head of a sequence, [N,H,K,V].
-func (q tokenSpan) end(t *op.Tensor, head int64, turned bool) kernel.View {
+func (q tokenSpan) end(t *op.Tensor, head int64, transposed bool) kernel.View {
 	if t == nil {
 		return kernel.View{}
 	}
 	v := t.View().Select(0, q.state).Select(0, head)
-	if turned {
+	if transposed {
 		v = swapped(v)
 	}
 	return v

@@ -104,27 +104,27 @@ func deltaStates(c *op.Call) (op.Run, error) {
 	k, w, u, g := c.Tensor("k"), c.Tensor("w"), c.Tensor("u"), c.Tensor("gOptional")
 	initial, final := c.Optional("initialStateOptional"), c.Optional("finalStateOut")
 	h, corrected := c.Tensor("hOut"), c.Tensor("vNewOut")
-	turned := c.Bool("stateVFirst")
+	transposed := c.Bool("stateVFirst")
 	unsupported(c, "gkOptional")
 	d := newDeltaForm(c, k, u, chunkList, 64, 128)
 	has(c, d.ofW(), w)
 	has(c, d.ofValues(), u, corrected)
 	has(c, d.ofGates(), g)
-	has(c, turn(d.ofStates(), turned), h)
-	has(c, turn(d.ofEnds(), turned), initial)
+	has(c, transposedShape(d.ofStates(), transposed), h)
+	has(c, transposedShape(d.ofEnds(), transposed), initial)
 	if !c.Bool("outputFinalState") {
 		final = nil
 	} else if final == nil {
 		c.Fail(op.NullPointer, "finalStateOut is null and outputFinalState is set")
 	}
-	has(c, turn(d.ofEnds(), turned), final)
+	has(c, transposedShape(d.ofEnds(), transposed), final)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	return func(*op.Exec) error {
 		return d.sequences(func(q tokenSpan) error {
 			return d.heads(func(key, head int64) error {
-				return kernel.DeltaStates(q.states(h, head, turned), q.of(corrected, head), q.end(final, head, turned), q.end(initial, head, turned),
+				return kernel.DeltaStates(q.states(h, head, transposed), q.of(corrected, head), q.end(final, head, transposed), q.end(initial, head, transposed),
 					q.of(k, key), q.of(w, head), q.of(u, head), q.of(g, head), d.length)
 			})
 		})
@@ -132,7 +132,7 @@ func deltaStates(c *op.Call) (op.Run, error) {
 }
 
 // turn exchanges the last two dimensions.
-func turn(shape []int64, really bool) []int64 {
+func transposedShape(shape []int64, really bool) []int64 {
 	if n := len(shape); really {
 		shape[n-2], shape[n-1] = shape[n-1], shape[n-2]
 	}

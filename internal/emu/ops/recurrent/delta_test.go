@@ -161,14 +161,14 @@ func TestRecurrentDeltaRefusals(t *testing.T) {
 		code   int32
 		text   string
 	}{
-		"no state":     {optest.Args{"stateRef": nil}, op.NullPointer, "stateRef is null"},
-		"float16":      {optest.Args{"query": optest.Tensor(t, dtype.Float16, []int64{9, 2, 4})}, op.InvalidParam, "float16"},
-		"float32 rows": {optest.Args{"ssmStateIndices": optest.Tensor(t, dtype.Float32, []int64{9})}, op.InvalidParam, "float32"},
-		"state turned": {optest.Args{"stateRef": optest.Tensor(t, dtype.Float32, []int64{9, 2, 4, 3})}, op.InvalidParam, "rows of states"},
-		"rows missing": {optest.Args{"ssmStateIndices": ints(0, 1)}, op.InvalidParam, "a row for each token"},
-		"gk":           {optest.Args{"gk": gates}, op.InvalidParam, "not supported"},
-		"heads":        {optest.Args{"key": optest.Tensor(t, bf, []int64{9, 3, 4}), "query": optest.Tensor(t, bf, []int64{9, 3, 4})}, op.InvalidParam, "multiple of key heads"},
-		"accepted":     {optest.Args{"numAcceptedTokens": ints(1)}, op.InvalidParam, "one for each sequence"},
+		"no state":         {optest.Args{"stateRef": nil}, op.NullPointer, "stateRef is null"},
+		"float16":          {optest.Args{"query": optest.Tensor(t, dtype.Float16, []int64{9, 2, 4})}, op.InvalidParam, "float16"},
+		"float32 rows":     {optest.Args{"ssmStateIndices": optest.Tensor(t, dtype.Float32, []int64{9})}, op.InvalidParam, "float32"},
+		"state transposed": {optest.Args{"stateRef": optest.Tensor(t, dtype.Float32, []int64{9, 2, 4, 3})}, op.InvalidParam, "rows of states"},
+		"rows missing":     {optest.Args{"ssmStateIndices": ints(0, 1)}, op.InvalidParam, "a row for each token"},
+		"gk":               {optest.Args{"gk": gates}, op.InvalidParam, "not supported"},
+		"heads":            {optest.Args{"key": optest.Tensor(t, bf, []int64{9, 3, 4}), "query": optest.Tensor(t, bf, []int64{9, 3, 4})}, op.InvalidParam, "multiple of key heads"},
+		"accepted":         {optest.Args{"numAcceptedTokens": ints(1)}, op.InvalidParam, "one for each sequence"},
 	} {
 		t.Run(name, func(t *testing.T) { optest.Refused(t, c.code, "RecurrentGatedDeltaRule", a.With(c.change), c.text) })
 	}

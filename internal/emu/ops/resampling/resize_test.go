@@ -22,14 +22,14 @@ func TestResize(t *testing.T) {
 						got := func() []float64 { return optest.Values(y) }
 						x.Format, y.Format = dtype.NCHW, dtype.NCHW
 						if last {
-							moved := func(v *op.Tensor) *op.Tensor {
+							shifted := func(v *op.Tensor) *op.Tensor {
 								w := *v
 								p := op.Permuted(v.View(), []int64{0, 2, 3, 1})
 								w.Shape, w.Strides, w.Storage, w.Format = p.Shape, p.Strides, p.Shape, dtype.NHWC
 								return &w
 							}
-							x, scales = moved(x), []float32{1, scales[2], scales[3], 1}
-							optest.Run(t, "Resize", optest.Args{"self": x, "scales": scales, "mode": mode, "out": moved(y)})
+							x, scales = shifted(x), []float32{1, scales[2], scales[3], 1}
+							optest.Run(t, "Resize", optest.Args{"self": x, "scales": scales, "mode": mode, "out": shifted(y)})
 						} else {
 							optest.Run(t, "Resize", optest.Args{"self": x, "scales": scales, "mode": mode, "out": y})
 						}

@@ -116,11 +116,11 @@ func (q *queues) changed() {
 // forward moves messages along the routes while every target of a queue has room. The caller holds
 // q.mu.
 func (q *queues) forward() {
-	for moved := true; moved; {
-		moved = false
+	for progress := true; progress; {
+		progress = false
 		for _, x := range q.byID {
 			for len(x.messages) > 0 && q.pass(x) {
-				moved = true
+				progress = true
 			}
 		}
 	}

@@ -104,8 +104,8 @@ func byStart(x, y interval) int {
 	return 0
 }
 
-// meet returns the first interval that two sorted lists have in common.
-func meet(a, b []interval) (interval, bool) {
+// overlap returns the first interval that two sorted lists have in common.
+func overlap(a, b []interval) (interval, bool) {
 	for len(a) > 0 && len(b) > 0 {
 		if a[0].overlaps(b[0]) {
 			return interval{max(a[0].lo, b[0].lo), min(a[0].hi, b[0].hi)}, true

@@ -26,7 +26,7 @@ func (h history) conflict(t *touched, now Clock) (*touched, interval) {
 		if !o.write && !t.write || o.some && t.some || now[o.actor] >= o.tick || !o.overlaps(t.interval) {
 			continue
 		}
-		if both, ok := meet(o.runs, t.runs); ok {
+		if both, ok := overlap(o.runs, t.runs); ok {
 			return o, both
 		}
 	}

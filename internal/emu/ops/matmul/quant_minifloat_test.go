@@ -15,8 +15,8 @@ import (
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
 
-// tinyTensor returns a tensor of a type of eight bits with small numbers, and these.
-func tinyTensor(t *testing.T, d dtype.Type, seed int, shape ...int64) (*op.Tensor, []float64) {
+// minifloatTensor returns a tensor of a type of eight bits with small numbers, and these.
+func minifloatTensor(t *testing.T, d dtype.Type, seed int, shape ...int64) (*op.Tensor, []float64) {
 	x := optest.Tensor(t, d, shape)
 	v := make([]float64, x.Len())
 	for i := range v {
@@ -43,18 +43,18 @@ func TestTransposeQuantBatchMatMul(t *testing.T) {
 		{dtype.HiFloat8, dtype.HiFloat8, dtype.Uint64, dtype.HiFloat8, 30, 5, false}, {dtype.HiFloat8, dtype.HiFloat8, dtype.Uint64, dtype.Float16, 7, 1, false},
 		{dtype.HiFloat8, dtype.HiFloat8, dtype.Int64, dtype.BFloat16, 6, 3, false},
 	} {
-		for _, turned := range []bool{false, true} {
-			if turned && c.scale == dtype.Float32 {
+		for _, transposed := range []bool{false, true} {
+			if transposed && c.scale == dtype.Float32 {
 				continue
 			}
-			x1, a := tinyTensor(t, c.x1, 1, m, batch, c.k)
-			x2, b := tinyTensor(t, c.x2, 2, batch, c.k, c.n)
+			x1, a := minifloatTensor(t, c.x1, 1, m, batch, c.k)
+			x2, b := minifloatTensor(t, c.x2, 2, batch, c.k, c.n)
 			groups := (c.k + 63) / 64
 			order, scaleShape := []int64{0, 1, 2}, []int64{batch, groups, c.n, 2}
 			at := func(p, k, n int64) int64 { return (p*c.k+k)*c.n + n }
-			if turned {
+			if transposed {
 				order, scaleShape = []int64{0, 2, 1}, []int64{batch, c.n, groups, 2}
-				x2, b = tinyTensor(t, c.x2, 2, batch, c.n, c.k)
+				x2, b = minifloatTensor(t, c.x2, 2, batch, c.n, c.k)
 				at = func(p, k, n int64) int64 { return (p*c.n+n)*c.k + k }
 			}
 			out := optest.Tensor(t, c.out, []int64{m, batch, c.n})
@@ -71,12 +71,12 @@ func TestTransposeQuantBatchMatMul(t *testing.T) {
 				columns = func(_, _, _ int64) float64 { return 0.25 }
 			default:
 				args["groupSize"] = 32
-				s1, v1 := tinyTensor(t, c.scale, 3, m, batch, groups, 2)
-				s2, v2 := tinyTensor(t, c.scale, 4, scaleShape...)
+				s1, v1 := minifloatTensor(t, c.scale, 3, m, batch, groups, 2)
+				s2, v2 := minifloatTensor(t, c.scale, 4, scaleShape...)
 				args["x1Scale"], args["x2Scale"] = s1, s2
 				rows = func(p, i, k int64) float64 { return v1[(i*batch+p)*groups*2+k/32] }
 				columns = func(p, k, j int64) float64 {
-					if turned {
+					if transposed {
 						return v2[(p*c.n+j)*groups*2+k/32]
 					}
 					return v2[((p*groups+k/64)*c.n+j)*2+k/32%2]
@@ -103,7 +103,7 @@ func TestTransposeQuantBatchMatMul(t *testing.T) {
 					want, size = want+x, size+math.Abs(x)
 				}
 				limit := 1e-6*size + math.Abs(want)*map[dtype.Type]float64{dtype.Float16: 0x1p-11, dtype.BFloat16: 0x1p-8, dtype.HiFloat8: 0x1p-3}[c.out]
-				require.InDelta(t, want, v, limit, "%+v turned %v: %d", c, turned, i)
+				require.InDelta(t, want, v, limit, "%+v transposed %v: %d", c, transposed, i)
 			}
 		}
 	}
@@ -121,8 +121,8 @@ func inNZ(t *testing.T, x *op.Tensor) *op.Tensor {
 }
 
 func TestTransposeQuantBatchMatMulRefuses(t *testing.T) {
-	x1, _ := tinyTensor(t, dtype.HiFloat8, 1, 2, 3, 4)
-	x2, _ := tinyTensor(t, dtype.HiFloat8, 1, 3, 4, 5)
+	x1, _ := minifloatTensor(t, dtype.HiFloat8, 1, 2, 3, 4)
+	x2, _ := minifloatTensor(t, dtype.HiFloat8, 1, 3, 4, 5)
 	a := optest.Args{
 		"x1": x1, "x2": x2, "x2Scale": optest.Tensor(t, dtype.Uint64, []int64{5}, 1), "dtype": dtype.Float16, "permX1": []int64{1, 0, 2}, "permX2": []int64{0, 1, 2}, "permY": []int64{1, 0, 2}, "batchSplitFactor": 1,
 		"out": optest.Tensor(t, dtype.Float16, []int64{2, 3, 5}),

@@ -10,8 +10,8 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// Tiny returns a contiguous tensor of a type of eight or four bits, with an even last dimension.
-func Tiny(t testing.TB, d dtype.Type, shape []int64, values ...float64) *op.Tensor {
+// Minifloat returns a contiguous tensor of a type of eight or four bits, with an even last dimension.
+func Minifloat(t testing.TB, d dtype.Type, shape []int64, values ...float64) *op.Tensor {
 	bytes := append([]int64{}, shape...)
 	if d.Bits() == 4 {
 		bytes[len(bytes)-1] /= 2
