@@ -2,7 +2,7 @@ package safetensors
 
 import "github.com/goascend/cann/internal/safetensors"
 
-// Error says what is wrong with which tensor of which file: Path (empty when the file was opened
+// Error is what is wrong with which tensor of which file: Path (empty when the file was opened
 // from a reader), Tensor (empty when the fault is not one tensor's), Detail (what was found where)
 // and Err, which is one of the causes below or an error of the file system. Unwrap returns Err.
 type Error = safetensors.Error
@@ -10,7 +10,7 @@ type Error = safetensors.Error
 // Causes of an *Error, for errors.Is. Each also matches acl.ErrInvalidArgument: another file or
 // another request mends it.
 var (
-	ErrTruncated      = safetensors.ErrTruncated      // the file is shorter than it says
+	ErrTruncated      = safetensors.ErrTruncated      // the file is shorter than its header states
 	ErrHeaderTooLarge = safetensors.ErrHeaderTooLarge // the header exceeds the format's limit of 100 MB
 	ErrHeader         = safetensors.ErrHeader         // malformed header
 	ErrDuplicate      = safetensors.ErrDuplicate      // named twice

@@ -11,7 +11,7 @@ import (
 // AnyRank stands for all numbers of dimensions in a FormatRule.
 const AnyRank = -1
 
-// FormatRule says which storage formats an operator demands of its tensors.
+// FormatRule is which storage formats an operator demands of its tensors.
 type FormatRule struct {
 	Params []string         // tensors that are checked
 	Also   []string         // tensors that are described likewise, but that CANN does not check

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Use says whether an operator reads or writes a tensor or a list of tensors.
+// Use is whether an operator reads or writes a tensor or a list of tensors.
 type Use uint8
 
 // Uses of a tensor. Parameters of other classes are always read.

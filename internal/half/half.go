@@ -64,7 +64,7 @@ func BFloat16FromFloat64(f float64) BFloat16 { return BFloat16FromFloat32(roundT
 
 // roundToOdd is f where float32 has it. Of the two float32 values around any other f it is
 // the one whose last bit is set: as far as a second rounding, which keeps fewer bits, can
-// tell, that is f.
+// distinguish, that is f.
 func roundToOdd(f float64) float32 {
 	r := float32(f)
 	back := float64(r)

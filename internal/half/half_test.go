@@ -107,7 +107,7 @@ func TestRounding(t *testing.T) {
 }
 
 // TestRoundingOnce looks at the float64 values next to each midpoint, which float32 does not
-// tell from it.
+// distinguish from it.
 func TestRoundingOnce(t *testing.T) {
 	encode := map[string]func(float64) uint16{
 		"Float16":  func(f float64) uint16 { return uint16(Float16FromFloat64(f)) },

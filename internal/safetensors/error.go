@@ -10,7 +10,7 @@ import (
 // Causes of an *Error, for errors.Is. Each also matches acl.ErrInvalidArgument: another file or
 // another request mends it.
 var (
-	ErrTruncated      = class.Of(class.ErrInvalidArgument, "the file is shorter than it says")
+	ErrTruncated      = class.Of(class.ErrInvalidArgument, "the file is shorter than its header states")
 	ErrHeaderTooLarge = class.Of(class.ErrInvalidArgument, "the header exceeds the format's limit of 100 MB")
 	ErrHeader         = class.Of(class.ErrInvalidArgument, "malformed header")
 	ErrDuplicate      = class.Of(class.ErrInvalidArgument, "named twice")
@@ -25,7 +25,7 @@ var (
 	ErrValue          = class.Of(class.ErrInvalidArgument, "a value does not fit the element type")
 )
 
-// Error says what is wrong with which tensor of which file.
+// Error is what is wrong with which tensor of which file.
 type Error struct {
 	Path   string // empty when the file was opened from a reader
 	Tensor string // empty when the fault is not one tensor's

@@ -208,7 +208,7 @@ func TestShards(t *testing.T) {
 			assert.Equal(t, want, string(raw))
 		}
 		_, err = f.Tensor("spare")
-		require.ErrorIs(t, err, ErrNotFound, "the index alone says what the model has")
+		require.ErrorIs(t, err, ErrNotFound, "the index alone has what the model contains")
 		require.NoError(t, f.Close())
 		require.NoError(t, f.Close())
 	}

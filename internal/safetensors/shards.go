@@ -12,7 +12,7 @@ import (
 // with an index, named as Hugging Face names them: model-00001-of-00003.safetensors, …,
 // model.safetensors.index.json. The folder is made when it is not there. Tensors fill the files
 // in the order of the list; a file has at most limit bytes of elements, or one tensor. The
-// metadata, which may be nil, goes into the index and into each file; the index also says
+// metadata, which may be nil, goes into the index and into each file; the index also has
 // total_size, the bytes of all elements.
 //
 // Commit puts the files in place one by one, the index last: in a folder without a model

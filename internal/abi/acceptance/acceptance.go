@@ -14,7 +14,7 @@ var tables embed.FS
 // Repositories are the sources of the tables.
 var Repositories = []string{"ops-math", "ops-nn", "ops-cv"}
 
-// Chip is a group of chips that CANN's sources tell apart.
+// Chip is a group of chips that CANN's sources distinguish.
 type Chip byte
 
 // The groups by their letter in the tables.
@@ -68,7 +68,7 @@ type Node struct {
 	Args  []*Node
 }
 
-// Source tells where the rules of an operator come from.
+// Source is where the rules of an operator come from.
 type Source struct {
 	Repository, Commit string
 	Lost               int // refusals of the source that the rules do not have, or only in part
@@ -114,7 +114,7 @@ var lacking = sync.OnceValue(func() map[string]string {
 })
 
 // Lacks reports whether a chip has no kernel of an operator, so that phase one refuses what its checks
-// accept. The operators' public pages and the definitions of kernels say so; of an operator with
+// accept. The operators' public pages and the definitions of kernels are the source; of an operator with
 // neither nothing is known, and it lacks nowhere.
 func Lacks(operator string, chip Chip) bool {
 	return strings.IndexByte(lacking()[operator], byte(chip)) >= 0

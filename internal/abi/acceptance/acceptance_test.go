@@ -51,7 +51,7 @@ func arguments(n *Node, visit func(string)) {
 	}
 }
 
-// The tables have what the sources of Abs and Relu say, in their order.
+// The tables have what the sources of Abs and Relu check, in their order.
 func TestRulesOfAbs(t *testing.T) {
 	rules, err := Rules("Abs", Ascend910B)
 	require.NoError(t, err)

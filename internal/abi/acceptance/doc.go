@@ -1,4 +1,4 @@
-// Package acceptance tells which calls phase one of CANN's operators accepts: for each operator and
+// Package acceptance holds which calls phase one of CANN's operators accepts: for each operator and
 // chip the conditions under which it refuses its arguments, with the code, in CANN's order. The
 // emulator reads it before an operator's own checks. It holds no signatures (package abi does) and
 // evaluates nothing.
@@ -20,11 +20,11 @@
 //	 bc 161002 (not (in (dt self) f64 f32 f16 i64 i32 i16 i8 u8 bool bf16 c64
 //	 abcpn 161002 (ne (fmt self) (fmt out
 //
-// What the extraction cannot tell from the sources is left out, so a rule never refuses what CANN
-// accepts. Operators with closed sources have no rules; [SourceOf] tells them apart.
+// What the extraction cannot read in the sources is left out, so a rule never refuses what CANN
+// accepts. Operators with closed sources have no rules; [SourceOf] distinguishes them.
 //
-// Not every chip has every operator. Where the checks in the source do not refuse a chip, [Lacks] tells
-// what the public pages say; products.txt is made from them by `npugen pages`.
+// Not every chip has every operator. Where the checks in the source do not refuse a chip, [Lacks] returns
+// what the public pages state; products.txt is made from them by `npugen pages`.
 //
 //	rules, err := acceptance.Rules("Abs", acceptance.ChipOf("Ascend910B1"))
 package acceptance

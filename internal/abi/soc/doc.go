@@ -1,5 +1,5 @@
-// Package soc holds what CANN's platform files say of its chips: cores, memory, buffers. The emulator
-// has these sizes, and package aclnn/chips tells them to programs. It says nothing of operators;
+// Package soc holds what CANN's platform files contain about its chips: cores, memory, buffers. The emulator
+// has these sizes, and package aclnn/chips returns them to programs. It knows nothing of operators;
 // package acceptance does.
 //
 //	chip, err := soc.Named("Ascend910B1")

@@ -20,8 +20,8 @@ type Chip struct {
 
 const kib, mib, gib = int64(1) << 10, int64(1) << 20, int64(1) << 30
 
-// chips holds the Atlas A2 (910B) and A3 (910_93) chips by name, and those that CANN's operators tell
-// apart from them: the first 910s, which lack some features, 310P and 950.
+// chips holds the Atlas A2 (910B) and A3 (910_93) chips by name, and those that CANN's operators distinguish
+// from them: the first 910s, which lack some features, 310P and 950.
 var chips = map[string]Chip{
 	"Ascend910A":     {32, 32, 1000, 32 * mib, 32 * gib, 256 * kib, 1001, false, false},
 	"Ascend910B1":    {24, 48, 1850, 192 * mib, 64 * gib, 192 * kib, 2201, true, true},

@@ -26,7 +26,7 @@ func (r *refusal) Error() string { return r.text }
 
 var (
 	invalid  = &refusal{abi.DCMI_ERR_CODE_INVALID_PARAMETER, "an argument is null or out of range"}
-	unknown  = &refusal{abi.DCMI_ERR_CODE_NOT_SUPPORT, "the emulated chip does not tell this"}
+	unknown  = &refusal{abi.DCMI_ERR_CODE_NOT_SUPPORT, "the emulated chip does not report this"}
 	notReady = &refusal{abi.DCMI_ERR_CODE_NOT_REDAY, "dcmi_init was not called"}
 	missing  = &refusal{abi.DCMI_ERR_CODE_DEVICE_NOT_EXIST, "there is no such device"}
 )

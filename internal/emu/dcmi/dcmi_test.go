@@ -77,7 +77,7 @@ func TestPlaces(t *testing.T) {
 	require.Zero(t, p.thread.LastError, "the driver is no part of the runtime")
 }
 
-// TestReadings: a device is well until the file says what ails it.
+// TestReadings: a device is well until the file names a fault.
 func TestReadings(t *testing.T) {
 	p := start(t, machine)
 	p.Must(p.thread, "dcmi_init")
@@ -113,7 +113,7 @@ func TestReadings(t *testing.T) {
 	require.Contains(t, rttest.Text(p.thread), `"colour=blue"`)
 }
 
-// TestMemory: the driver tells the memory that the program has.
+// TestMemory: the driver reports the memory that the program has.
 func TestMemory(t *testing.T) {
 	p := start(t, machine)
 	p.Must(p.thread, "dcmi_init")

@@ -1,4 +1,4 @@
-// Package dcmi emulates libdcmi, the library of the driver for management, in the part that tells of the
+// Package dcmi emulates libdcmi, the library of the driver for management, in the part that reports the
 // health and the load of devices.
 //
 //	l := dcmi.New(runtime)
@@ -6,5 +6,5 @@
 //
 // The used memory, the time in which streams were busy, and memory that failed under a task are the
 // emulated device's. Alarms and errors come from the file of CANN_EMU_HEALTH. The rest is constant. As in
-// the driver, the functions know all devices of the machine, whatever ASCEND_RT_VISIBLE_DEVICES says.
+// the driver, the functions know all devices of the machine, whatever ASCEND_RT_VISIBLE_DEVICES selects.
 package dcmi

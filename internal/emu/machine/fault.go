@@ -19,7 +19,7 @@ func queues(name string) bool {
 	}, func(start string) bool { return strings.HasPrefix(name, start) })
 }
 
-// canFail says why a fault rule with the name would never apply, or returns nil. What several functions
+// canFail returns why a fault rule with the name would never apply, or returns nil. What several functions
 // queue together, such as a send and its receive, has their names with / between.
 func canFail(name string) error {
 	work, runs := strings.CutPrefix(name, "run/")

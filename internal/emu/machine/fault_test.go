@@ -31,7 +31,7 @@ func TestFaultsOfUnknownNames(t *testing.T) {
 	assert.NoError(t, (*rt.Faults)(nil).Check(canFail))
 }
 
-// A machine that is refused says so when a device is set, whose code the program sees.
+// A machine that is refused reports it when a device is set, whose code the program sees.
 func TestRefusedMachine(t *testing.T) {
 	r := rt.NewMachine(rt.Config{Devices: 1, SoC: "Ascend910B1", Memory: 1 << 20})
 	r.Refuse(nil)

@@ -40,8 +40,8 @@ func FuzzSurface(f *testing.F) {
 			s.step()
 		}
 		s.close()
-		for name, said := range s.wrong {
-			t.Errorf("%s panics: %.2000s", name, said)
+		for name, text := range s.wrong {
+			t.Errorf("%s panics: %.2000s", name, text)
 		}
 	})
 }
@@ -84,10 +84,10 @@ func TestRandomCalls(t *testing.T) {
 		}
 		s.close()
 		done += s.calls
-		for name, said := range s.wrong {
+		for name, text := range s.wrong {
 			if !wrong[name] {
 				wrong[name] = true
-				t.Errorf("sequence %d: %s panics: %.2000s", seed, name, said)
+				t.Errorf("sequence %d: %s panics: %.2000s", seed, name, text)
 			}
 		}
 		if early == (use{}) && done > *randomCalls/10 {

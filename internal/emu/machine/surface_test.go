@@ -38,7 +38,7 @@ const (
 )
 
 // surface calls C functions with random arguments: live handles, stale ones, null pointers, device
-// addresses, impossible sizes. Host memory is as large as the arguments say, because a C program that
+// addresses, impossible sizes. Host memory is as large as the arguments state, because a C program that
 // lies about it crashes with any library.
 type surface struct {
 	tb      testing.TB
@@ -53,7 +53,7 @@ type surface struct {
 	device  [4]uint64         // addresses of device memory, of device 0 where the index is even, else of device 1
 	pair    [2]uint64         // the ranks of a communicator
 	calls   int
-	wrong   map[string]string // what functions said whose code panicked
+	wrong   map[string]string // errors of functions whose code panicked
 }
 
 func newSurface(tb testing.TB, table *abi.Table, seed uint64) *surface {
@@ -135,8 +135,8 @@ func (s *surface) within(name string, call func() uint64) uint64 {
 	defer timer.Stop()
 	s.calls++
 	result := call()
-	if said := text(s.thread); strings.Contains(said, "internal error") {
-		s.wrong[name] = said
+	if message := text(s.thread); strings.Contains(message, "internal error") {
+		s.wrong[name] = message
 	}
 	return result
 }
@@ -246,7 +246,7 @@ func (s *surface) onHost(f *abi.Function, p abi.Param) bool {
 	return !s.opaque(strings.TrimSuffix(kind, "*"))
 }
 
-// argument makes argument i of a function. wild says that impossible sizes are possible, because no
+// argument makes argument i of a function. wild means that impossible sizes are possible, because no
 // host memory has that size.
 func (s *surface) argument(f *abi.Function, i int, wild bool) uint64 {
 	p := f.Params[i]

@@ -18,7 +18,7 @@ import (
 
 // Sizes of CANN's cache of executors.
 const (
-	cacheLimit    = 10_000     // entries of one thread, unless ACLNN_CACHE_LIMIT says otherwise
+	cacheLimit    = 10_000     // entries of one thread, unless ACLNN_CACHE_LIMIT is set
 	cacheLimitMax = 10_000_000 // of ACLNN_CACHE_LIMIT
 	cacheShrink   = 30         // entries that leave a full cache, those used least recently
 )

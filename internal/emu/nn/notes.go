@@ -20,7 +20,7 @@ var aicore = sync.OnceValue(func() *abi.AICore {
 	return a
 })
 
-// notes returns what the trace says about a call: "types" has the dtype of each tensor, of the first in
+// notes returns what the trace shows about a call: "types" has the dtype of each tensor, of the first in
 // a list; "aicpu" names the kernel that a 910B would run on the AI CPU; "expanded" has the tensors with
 // stride 0 that CANN copies to a dense tensor before every call.
 func notes(c *op.Call) map[string]any {

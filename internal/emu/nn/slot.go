@@ -20,7 +20,7 @@ type slot struct {
 	tensor *op.Tensor // nil for an absent tensor, a scalar or an array
 }
 
-// side says which arguments an address setter counts.
+// side is which arguments an address setter counts.
 type side int
 
 const (

@@ -211,7 +211,7 @@ func TestUndefinedChecks(t *testing.T) {
 }
 
 // CANN returns before it checks more when a tensor is empty, so the operator's own checks, which
-// are stricter here, have no say.
+// are stricter here, do not count.
 func TestIdleCalls(t *testing.T) {
 	o := Find("Softmax")
 	strict := func(c *Call) (Run, error) { c.Invalid("the operator refuses"); return nil, c.Err() }

@@ -20,7 +20,7 @@ func (t Table) Exchanges(names ...string) Table { return t.note(exchanges, names
 // known from phase one on.
 func (c *Call) Exchanges() bool { return c.accesses&exchanges != 0 }
 
-// HandlesOverlap tells that the computation of the call itself is right for outputs that overlap
+// HandlesOverlap notes that the computation of the call itself is right for outputs that overlap
 // inputs, as kernel.Map and kernel.Copy are, so that no input needs to be copied before.
 func (c *Call) HandlesOverlap() { c.handlesOverlap = true }
 

@@ -73,7 +73,7 @@ func (c *Call) Rank(t *Tensor, lo, hi int) {
 	}
 }
 
-// Depth refuses a tensor of more than kernel.MaxRank dimensions, unless CANN's rules tell how many
+// Depth refuses a tensor of more than kernel.MaxRank dimensions, unless CANN's rules limit how many
 // the operator takes.
 func (c *Call) Depth(t *Tensor) {
 	if t.Rank() > kernel.MaxRank && (t.Rank() > maxShape || !c.ruled()) {
@@ -114,7 +114,7 @@ func (c *Call) Linear(tensors ...*Tensor) {
 }
 
 // Permutes reports whether a tensor has a private format whose storage holds the elements in another
-// order. Unless CANN's rules tell the formats that the operator takes, all private formats count.
+// order. Unless CANN's rules name the formats that the operator takes, all private formats count.
 func (c *Call) Permutes(t *Tensor) bool { return t.Permuted() || IsPrivate(t.Format) && !c.ruled() }
 
 // ruled reports whether CANN's rules of the operator are known.

@@ -50,7 +50,7 @@ func (t *Tensor) NZColumns() int64 {
 	return DefaultC0(t.DType)
 }
 
-// Swapped reports whether the strides of the last two dimensions say that the matrix in memory is
+// Swapped reports whether the strides of the last two dimensions mean that the matrix in memory is
 // the transpose of the view. The result is false for a matrix of one element.
 func (t *Tensor) Swapped() bool {
 	n := t.Rank()

@@ -33,7 +33,7 @@ type Param struct {
 	Use   Use // for tensors and tensor lists
 }
 
-// Use says whether an operator reads or writes a tensor.
+// Use is whether an operator reads or writes a tensor.
 type Use = abi.Use
 
 const (

@@ -10,7 +10,7 @@ import (
 )
 
 // Accesses returns the device memory that a call accesses, reads before writes. The operator table
-// says which tensors are read or written; Selects, Omits and Overwrites say which operators access a
+// has which tensors are read or written; Selects, Omits and Overwrites name which operators access a
 // tensor only in part.
 func (c *Call) Accesses(workspace uint64) []sanitize.Access {
 	var reads, writes []sanitize.Access
@@ -29,7 +29,7 @@ func (c *Call) Accesses(workspace uint64) []sanitize.Access {
 	return append(reads, writes...)
 }
 
-// accesses says how an operator accesses its tensors where that does not follow from the table of
+// accesses is how an operator accesses its tensors where that does not follow from the table of
 // CANN's functions.
 type accesses uint8
 

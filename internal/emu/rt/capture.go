@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// Modes of a capture: they say which threads may make calls that the capture cannot record.
+// Modes of a capture: they limit which threads may make calls that the capture cannot record.
 const (
 	CaptureGlobal      = int32(abi.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL)
 	CaptureThreadLocal = int32(abi.ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL)

@@ -19,7 +19,7 @@ type Config struct {
 	API        string // older version of CANN whose ways are emulated, "" for the newest
 	Faults     *Faults
 	Sanitize   sanitize.Config
-	HealthFile string // that tells of sick devices, see Health
+	HealthFile string // with the faults of devices, see Health
 	Trace      string // file for the trace, "" for no trace; %p is replaced by the process id
 }
 

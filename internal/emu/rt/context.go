@@ -34,7 +34,7 @@ func (d *Device) newContext(primary bool) *Context {
 	return c
 }
 
-// Current returns the context of the thread, or nil and the code that says that the thread has no
+// Current returns the context of the thread, or nil and the code which means that the thread has no
 // context. The default device of aclInit's configuration is set when a thread first needs it.
 func (r *Runtime) Current(t *Thread) (*Context, Code) {
 	if c, ok := Lookup[*Context](&r.Handles, t.Context); ok {

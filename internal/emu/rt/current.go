@@ -1,6 +1,6 @@
 package rt
 
-// CurrentDevice returns the device of the thread's current context, or -1 and the code that says
+// CurrentDevice returns the device of the thread's current context, or -1 and the code which means
 // that the thread has no context.
 func (r *Runtime) CurrentDevice(t *Thread) (device int, code int32) {
 	c, word := r.Current(t)

@@ -14,7 +14,7 @@
 // that are marked npugen:decode, and encodes the result. When several arguments are wrong, the
 // first null pointer is reported, and else the first handle.
 //
-// A fault of a task is told by few calls, as in CANN's runtime. The stream keeps its last fault.
+// A fault of a task is reported by few calls, as in CANN's runtime. The stream keeps its last fault.
 //
 //	call                              the stream goes on after faults     a stream is set to stop
 //	aclrtSynchronizeStream            returns the fault, and clears it    returns the failure for ever
@@ -27,7 +27,7 @@
 //	aclrtMemcpy                       0, whatever the bytes are           0, whatever the bytes are
 //	launches, records, waits          0; later tasks run                  refused with the failure
 //
-// After the fault is told the stream can be used as before; a context that has stopped cannot.
+// After the fault is reported the stream can be used as before; a context that has stopped cannot.
 //
 // Packages describe, dump, graph, profile and queue add functions to a Runtime; this package does not
 // import them. Graphs receive the tasks of streams through Capture and Detour; dumps read their part

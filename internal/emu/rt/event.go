@@ -393,7 +393,7 @@ func (r *Runtime) aclrtSynchronizeEventWithTimeout(t *Thread, event *Event, time
 	return event.stopped(t)
 }
 
-// stopped returns the failure that has stopped the context of the event. Other faults are not told
+// stopped returns the failure that has stopped the context of the event. Other faults are not reported
 // by an event: only a wait for their stream reads them.
 func (e *Event) stopped(t *Thread) Code {
 	if e.ctx == nil {

@@ -24,7 +24,7 @@ func (p *process) key(t *rt.Thread, function string, args ...uint64) []byte {
 	return key
 }
 
-// TestMemoryOfAnotherProcess passes memory back and forth between two processes; notifies tell each
+// TestMemoryOfAnotherProcess passes memory back and forth between two processes; notifies wake each
 // process when the other is done.
 func TestMemoryOfAnotherProcess(t *testing.T) {
 	const variable = "CANN_EMU_TEST_KEYS"

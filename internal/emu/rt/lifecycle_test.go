@@ -31,7 +31,7 @@ func TestInitAndFinalize(t *testing.T) {
 	p.Must(th, "aclFinalize")
 }
 
-// TestInitOnce: an older version cannot be initialised again after its end, and says so as if it
+// TestInitOnce: an older version cannot be initialised again after its end, and returns the error as if it
 // were initialised.
 func TestInitOnce(t *testing.T) {
 	p := &process{rttest.Of(t, rt.NewMachine(rt.Config{Devices: 1, Memory: 1 << 20, SoC: "Ascend910B1", API: "8.1.RC1"})), t}

@@ -16,7 +16,7 @@ type Task struct {
 	Wait func(cancel <-chan struct{}) error
 	Drop func()
 
-	Notes map[string]any // what the trace says about the task
+	Notes map[string]any // what the trace shows about the task
 
 	// Then is called in the moment in which the stream counts the task as done, or drops it, so that
 	// both are seen together. It must not block.
@@ -25,7 +25,7 @@ type Task struct {
 	// Conditional is set for a task in a graph that runs other graphs on the stream of the replay.
 	Conditional func(on *Stream, cancel <-chan struct{}) error
 
-	// Repeatable says that the task can run more than once, so it may be captured into a graph.
+	// Repeatable means that the task can run more than once, so it may be captured into a graph.
 	Repeatable bool
 
 	// Promise is called for a task in a graph when a replay is queued. Run fulfils the promise; it

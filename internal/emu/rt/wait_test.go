@@ -39,9 +39,9 @@ func TestExpiredWaits(t *testing.T) {
 	p.Must(th, "aclrtDestroyEvent", e)
 }
 
-// TestFaultIsToldOnce: queries and waits for events do not tell of a fault; the wait for the stream
+// TestFaultIsReportedOnce: queries and waits for events do not report a fault; the wait for the stream
 // does, once.
-func TestFaultIsToldOnce(t *testing.T) {
+func TestFaultIsReportedOnce(t *testing.T) {
 	p := newProcess(t)
 	th := p.Thread(0)
 	s := p.Stream(th)

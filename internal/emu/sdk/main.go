@@ -7,7 +7,7 @@
 //	gcc program.c -I$ASCEND_HOME_PATH/include -L$ASCEND_HOME_PATH/lib64 -lascendcl -lnnopbase -lopapi
 //
 // Every function of the table exists: one that the emulator does not implement returns an
-// error that says so. The library holds a Go runtime with its threads and cannot be unloaded.
+// error that names it. The library holds a Go runtime with its threads and cannot be unloaded.
 package main
 
 import _ "github.com/goascend/cann/internal/emu/machine" // with the C symbols

@@ -13,12 +13,12 @@
 //	}
 //
 // The survey finds the element types of an operator. Tests record valid calls, of each combination of
-// types the shortest one; VerifyElementTypes runs them again with other types in one tensor and in
-// all tensors of one type. A type is verified if phase one accepts it, the operator reads or writes
-// the tensor, and phase two computes the same values as in float32, float64 or the type of the
-// recorded call. A type that phase one accepts and phase two does not compute fails the test. The
+// types the shortest one; SurveyElementTypes runs them again with other types in one tensor and in
+// all tensors of one type. The operator computes with a type if phase one accepts it, the operator
+// reads or writes the tensor, and phase two computes the same values as the emulator itself in float32,
+// float64 or the type of the recorded call. Whether these are right, the tests decide that recorded it. A type that phase one accepts and phase two does not compute fails the test. The
 // types are listed in testdata/zz_types.txt of the family, and from there in the comments of package
-// aclnn and in the list of operators. An operator without a verified type fails the test too, unless
+// aclnn and in the list of operators. An operator without such a type fails the test too, unless
 // the test gives the reason:
 //
 //	cd internal/emu/ops/moe && go test -record   # after new operators or tests: record their calls

@@ -58,7 +58,7 @@ func (s *Survey) refusals(calls []AcceptedCall, page documented, known map[strin
 		name := s.op.Name + " " + p.Name
 		types := map[string][]string{} // by reason
 		for _, d := range page[p.Name] {
-			if s.verified[i][d] {
+			if s.computed[i][d] {
 				continue
 			}
 			reason := known[name+" "+d.String()]
@@ -95,7 +95,7 @@ func knownRefusals(list string) map[string]string {
 	return known
 }
 
-// refuses tells why phase one refuses all variations of the calls with a tensor of type d: that
+// refuses returns why phase one refuses all variations of the calls with a tensor of type d: that
 // tensor alone, all of its type, or other documented types in other tensors as well. The reason is empty if
 // one is accepted, and without a call that has the tensor.
 func (s *Survey) refuses(calls []AcceptedCall, page documented, param int, d dtype.Type) (reason string) {

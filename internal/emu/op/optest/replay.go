@@ -81,7 +81,7 @@ type refusal struct{ error }
 // outputs holds the values of the tensors that a replay wrote, by parameter and member of a list.
 type outputs map[int][][]complex128
 
-// start says with what a replay starts beside the values of the record.
+// start is with what a replay starts beside the values of the record.
 type start struct {
 	fill      byte // of the bytes of tensors that are only written
 	imaginary bool // whether complex numbers have imaginary parts

@@ -20,20 +20,20 @@ var surveyed = []dtype.Type{
 	dtype.Float6E3M2, dtype.Float6E2M3, dtype.Float4E2M1, dtype.Float4E1M2,
 }
 
-// Survey finds the element types with which an operator computes correct values.
+// Survey finds the element types with which an operator computes the values that it computes in float32.
 type Survey struct {
 	op       *op.Operator
-	verified map[int]map[dtype.Type]bool // by parameter
+	computed map[int]map[dtype.Type]bool // by parameter
 	wrong    map[string]string           // what phase one accepts and phase two does not do, by what varied
 }
 
 // NewSurvey returns a survey of one operator.
 func NewSurvey(op *op.Operator) *Survey {
-	return &Survey{op: op, verified: make(map[int]map[dtype.Type]bool), wrong: make(map[string]string)}
+	return &Survey{op: op, computed: make(map[int]map[dtype.Type]bool), wrong: make(map[string]string)}
 }
 
-// Add runs a recorded call and its variations. It reports whether that verified anything new. The
-// error says that the call itself does not run.
+// Add runs a recorded call and its variations. It reports whether that found new types. The
+// error means that the call itself does not run.
 func (s *Survey) Add(call AcceptedCall) (bool, error) {
 	of, err := call.of(s.op)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Survey) Add(call AcceptedCall) (bool, error) {
 	matters := make(map[int]access)
 	for i := range s.op.Params {
 		if matters[i] = s.matters(of, i, base); matters[i] != (access{}) {
-			s.verify(i, typesOf(of.tensors(i)))
+			s.note(i, typesOf(of.tensors(i)))
 		}
 	}
 	for _, v := range variations(of) {
@@ -56,7 +56,7 @@ func (s *Survey) Add(call AcceptedCall) (bool, error) {
 	return s.size() > before, nil
 }
 
-// knows reports whether all types of a call are verified already.
+// knows reports whether the survey has all types of a call already.
 func (s *Survey) knows(call AcceptedCall) bool {
 	of, err := call.of(s.op)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Survey) knows(call AcceptedCall) bool {
 	}
 	for i := range s.op.Params {
 		for _, d := range typesOf(of.tensors(i)) {
-			if !s.verified[i][d] {
+			if !s.computed[i][d] {
 				return false
 			}
 		}
@@ -72,16 +72,16 @@ func (s *Survey) knows(call AcceptedCall) bool {
 	return true
 }
 
-func (s *Survey) verify(param int, types []dtype.Type) {
+func (s *Survey) note(param int, types []dtype.Type) {
 	for _, d := range types {
-		if s.verified[param] == nil {
-			s.verified[param] = make(map[dtype.Type]bool)
+		if s.computed[param] == nil {
+			s.computed[param] = make(map[dtype.Type]bool)
 		}
-		s.verified[param][d] = true
+		s.computed[param][d] = true
 	}
 }
 
-// access says what an operator does with a tensor. The types of one that it leaves alone say nothing.
+// access is what an operator does with a tensor. The types of one that it leaves alone mean nothing.
 type access struct{ reads, writes bool }
 
 // matters reports whether the operator reads a tensor, and whether it writes it.
@@ -169,11 +169,11 @@ func (s *Survey) try(call recorded, v variation, matters map[int]access) {
 		return
 	}
 	for _, i := range params {
-		s.verify(i, []dtype.Type{v.to})
+		s.note(i, []dtype.Type{v.to})
 	}
 }
 
-// errNoReference says that a variation has no other type to compare with.
+// errNoReference means that a variation has no other type to compare with.
 var errNoReference = errors.New("no reference")
 
 // compare compares the outputs of a variation with those of the reference: the same values in
@@ -237,7 +237,7 @@ func (s *Survey) Wrong() (all []string) {
 
 func (s *Survey) size() int {
 	n := 0
-	for _, types := range s.verified {
+	for _, types := range s.computed {
 		n += len(types)
 	}
 	return n
@@ -250,7 +250,7 @@ func (s *Survey) String() string {
 	for i, p := range s.op.Params {
 		var names []string
 		for _, d := range surveyed {
-			if s.verified[i][d] {
+			if s.computed[i][d] {
 				names = append(names, d.String())
 			}
 		}

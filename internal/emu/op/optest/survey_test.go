@@ -77,7 +77,7 @@ func TestSurvey(t *testing.T) {
 		checked(c)
 		return func(*op.Exec) error { return kernel.Fill(out.View(), kernel.Whole(1)) }, c.Err()
 	})
-	assert.Equal(t, "out float32 float16 int8", unread.String(), "the types of a tensor that is not read say nothing")
+	assert.Equal(t, "out float32 float16 int8", unread.String(), "the types of a tensor that is not read mean nothing")
 }
 
 func TestCodes(t *testing.T) {

@@ -112,7 +112,7 @@ func verifyTouches(t testing.TB, trial *op.Executor, run func(*op.Executor) erro
 	for i, x := range all {
 		after[i] = x.copy()
 		if alone[i] && (x.touch == sanitize.Reads || x.touch == sanitize.ReadsSome) {
-			require.True(t, bytes.Equal(before[i], after[i]), "aclnn%s changes %s, which it is said to read", name, x.name)
+			require.True(t, bytes.Equal(before[i], after[i]), "aclnn%s changes %s, which the table has as read", name, x.name)
 		}
 	}
 	restore()

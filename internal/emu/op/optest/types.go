@@ -23,16 +23,16 @@ const typesFile = "testdata/zz_types.txt"
 
 var update = flag.Bool("update", false, "write "+typesFile)
 
-// VerifyElementTypes runs the recorded calls of the family, and variations of them with other
+// SurveyElementTypes runs the recorded calls of the family, and variations of them with other
 // element types. It asserts that phase two computes the same values with every type that phase one
 // accepts, and that the list of these types is up to date. The end of the list names the types that
 // CANN's public pages have and phase one refuses, each with the reason. One without a reason is a complaint.
 //
-// Every operator must have a verified type if calls of the family are recorded.
+// Every operator must compute with a type if calls of the family are recorded.
 //
 // Exceptions are the beginnings of complaints that are no errors, with the reason: the operator means
-// something else with that type, or has no type to verify.
-func VerifyElementTypes(t *testing.T, exceptions map[string]string) {
+// something else with that type, or has no type to survey.
+func SurveyElementTypes(t *testing.T, exceptions map[string]string) {
 	if *record {
 		t.Skip("calls are recorded; go generate runs the survey with them")
 	}
@@ -72,10 +72,10 @@ func VerifyElementTypes(t *testing.T, exceptions map[string]string) {
 			_, err := s.Add(a)
 			assert.NoError(t, err)
 		}
-		verified := s.String()
+		computed := s.String()
 		complaints := s.Wrong()
 		if none {
-			verified = "none: no calls of the family are recorded"
+			computed = "none: no calls of the family are recorded"
 		}
 		for _, line := range s.refusals(recorded[name], pages[name], known) {
 			if tensor, types, ok := strings.Cut(strings.TrimPrefix(line, name+" "), byEmulator); ok && !strings.Contains(line, bySource) {
@@ -87,17 +87,17 @@ func VerifyElementTypes(t *testing.T, exceptions map[string]string) {
 			}
 			refused = append(refused, line)
 		}
-		if verified == "" {
+		if computed == "" {
 			complaints = append(complaints, fmt.Sprintf("aclnn%s has no recorded call", name))
 		}
 		for _, wrong := range complaints {
 			if reason := excuse(wrong); reason != "" {
-				verified = cmp.Or(verified, "none: "+reason)
+				computed = cmp.Or(computed, "none: "+reason)
 			} else {
 				t.Error(wrong)
 			}
 		}
-		fmt.Fprintf(&b, "%s: %s\n", name, verified)
+		fmt.Fprintf(&b, "%s: %s\n", name, computed)
 	}
 	for _, line := range refused {
 		fmt.Fprintf(&b, "# %s\n", line)

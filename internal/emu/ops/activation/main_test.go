@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { optest.Main(m, abi.Activation, Table) }
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
 	const cut = "integers get the integer part of the result"
-	optest.VerifyElementTypes(t, map[string]string{
+	optest.SurveyElementTypes(t, map[string]string{
 		"aclnnSelu accepts": cut, "aclnnInplaceSelu accepts": cut, "aclnnSeluBackward accepts": cut, "aclnnHardsigmoid accepts": cut,
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// Values of pseType, which says how the position bias (realShift, pseShift) is applied to the
+// Values of pseType, which selects how the position bias (realShift, pseShift) is applied to the
 // scores.
 const (
 	pseAfterScale  = 0

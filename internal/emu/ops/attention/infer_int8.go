@@ -228,7 +228,7 @@ func (r *int8Run) attend(k *kernel.Inference, head, row, rows int64) {
 	r.err = b.err
 }
 
-// attendPart attends to n keys from col on. first says that there is no part before.
+// attendPart attends to n keys from col on. first means that there is no part before.
 func (r *int8Run) attendPart(k *kernel.Inference, head, row, col, n int64, first bool) {
 	rows, keyHead := r.scores.Shape[0], head/(r.heads/r.keyHeads)
 	scores, scaled, weights, whole := r.scores.Narrow(1, 0, n), r.scaled.Narrow(1, 0, n), r.weights.Narrow(1, 0, n), r.whole.Narrow(1, 0, n)

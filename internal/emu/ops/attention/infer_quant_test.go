@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
 
-// quantisedCache says how the keys and values of a prompt are stored as integers.
+// quantisedCache is how the keys and values of a prompt are stored as integers.
 type quantisedCache struct {
 	dtype              dtype.Type // of the cache
 	separate, offsets  bool       // scales for keys and values apart; with offsets
@@ -177,7 +177,7 @@ func (p *prompt) addScales(t testing.TB, has func(string) bool, a optest.Args) {
 	a["keyAntiquantMode"], a["valueAntiquantMode"] = p.cache.keyMode, p.cache.valueMode
 }
 
-// quantisedOut says how a result is quantised: by one number, or one for each head and position.
+// quantisedOut is how a result is quantised: by one number, or one for each head and position.
 type quantisedOut struct {
 	dtype       dtype.Type // of the scales
 	each, shift bool

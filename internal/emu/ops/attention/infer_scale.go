@@ -163,7 +163,7 @@ func (a *inference) readSeparateScales(c *op.Call) {
 }
 
 // newCacheScale checks scales and offsets. parts is 2 if they are those of keys and values, and which then
-// tells 1 for values from 0 for keys.
+// distinguishes 1 for values from 0 for keys.
 func (a *inference) newCacheScale(c *op.Call, scale, offset *op.Tensor, mode, which, parts int64) *cacheScale {
 	if c.Rank(scale, 1, 4); c.Err() != nil {
 		return nil

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { optest.Main(m, abi.Attention, Table) }
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
 	bits := "a uint64 scale holds the bits of a float32"
-	optest.VerifyElementTypes(t, map[string]string{
+	optest.SurveyElementTypes(t, map[string]string{
 		"aclnnFusedInferAttentionScoreV3 accepts deqScale":  bits,
 		"aclnnPromptFlashAttentionV3 accepts deqScale":      bits,
 		"aclnnDequantRopeQuantKvcache refuses":              "CANN's definition of the operator has float16, bfloat16 and int32",

@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// Values of sparseMode, which says which cells of the score matrix are visible.
+// Values of sparseMode, which selects which cells of the score matrix are visible.
 const (
 	sparseDense   = 0 // the mask, inside a window anchored at the upper left
 	sparseAll     = 1 // the mask alone
@@ -47,7 +47,7 @@ func (m *attentionMask) compressed() bool {
 	return m.tensor != nil && m.mode >= sparseLeft && m.mode <= sparseFirst && m.mode != sparsePrefix
 }
 
-// window returns the window of an item. banded says whether the item is the one to which modes 7
+// window returns the window of an item. banded is whether the item is the one to which modes 7
 // and 8 apply the band.
 func (m *attentionMask) window(item attentionItem, banded bool) window {
 	w, delta := everything, item.cols-item.rows

@@ -14,7 +14,7 @@ import (
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
 
-// latentTest says which tensors of a MlaProlog are integers.
+// latentTest has which tensors of a MlaProlog are integers.
 type latentTest struct {
 	name                        string
 	x, up, cache, rope, query   bool

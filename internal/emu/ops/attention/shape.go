@@ -18,7 +18,7 @@ func (e tilingError) Error() string { return string(e) }
 
 func tilingErrorf(format string, args ...any) error { return tilingError(fmt.Sprintf(format, args...)) }
 
-// attentionLayout says which dimension of a tensor has which meaning. In BSH and SBH the last
+// attentionLayout is which dimension of a tensor has which meaning. In BSH and SBH the last
 // dimension contains all heads, so head and dim are the same dimension. TND has no batch.
 type attentionLayout struct {
 	name                   string

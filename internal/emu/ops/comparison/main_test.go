@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { optest.Main(m, abi.Comparison, Table) }
 func TestElementTypes(t *testing.T) {
 	const unequal = "no real part of the recorded call equals the scalar, so that imaginary parts do not matter; TestComplexEquality has others"
 	const whole = "no real part of the recorded call is 0, so that imaginary parts do not matter; TestComplexEquality has others"
-	optest.VerifyElementTypes(t, map[string]string{
+	optest.SurveyElementTypes(t, map[string]string{
 		"aclnnLogicalAnd accepts self": whole, "aclnnLogicalAnd accepts other": whole, "aclnnLogicalXor accepts self": whole, "aclnnLogicalXor accepts other": whole,
 		"aclnnInplaceLogicalAnd accepts selfRef": whole, "aclnnInplaceLogicalAnd accepts other": whole,
 		"aclnnEqScalar accepts self": unequal, "aclnnInplaceEqScalar accepts selfRef": unequal,

@@ -176,7 +176,7 @@ func checkHeads(c *op.Call, x, out *op.Tensor, heads, channels int64) {
 	if x.Rank() == 3 {
 		want = []int64{x.Shape[0], heads, x.Shape[1], channels / heads}
 	}
-	c.Shape(out, want, "heads before tokens, as headNum says")
+	c.Shape(out, want, "heads before tokens, headNum of them")
 }
 
 // lineOf returns the line of a sequence in the states: lines[i], or i if there is no list.

@@ -18,7 +18,7 @@ type foreach struct {
 	scalar role
 }
 
-// role says how a foreach operator passes its scalar to the kernel.
+// role is how a foreach operator passes its scalar to the kernel.
 type role int
 
 const (

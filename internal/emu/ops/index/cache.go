@@ -120,7 +120,7 @@ func scatterList(c *op.Call) (op.Run, error) {
 	}
 	axis := c.Axis(updates, c.Int("axis"))
 	if axis == 0 {
-		c.Unfit("axis %d of %v says which tensor; use another", c.Int("axis"), updates)
+		c.Unfit("axis %d of %v selects the tensor; use another", c.Int("axis"), updates)
 	}
 	if c.Err() != nil {
 		return nil, c.Err()

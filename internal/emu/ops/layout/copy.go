@@ -171,7 +171,7 @@ func cat(c *op.Call) (op.Run, error) {
 }
 
 // joinedTypes are the element types that Cat takes. The source of its checks leaves out empty vectors
-// first, which the rules cannot say.
+// first, which the rules cannot express.
 func joinedTypes(c *op.Call) []dtype.Type {
 	types := []dtype.Type{
 		dtype.Float32, dtype.Int32, dtype.Int64, dtype.Float16, dtype.Int16, dtype.Int8, dtype.Uint8, dtype.Float64, dtype.Complex64, dtype.Bool,

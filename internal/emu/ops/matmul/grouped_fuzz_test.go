@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzGroupList runs grouped products with lists of any form and content on the device: a
-// list that fits gives what its definition says, rows past it stay as they are, and any other
+// list that fits gives what its definition requires, rows past it stay as they are, and any other
 // list is an error. Nothing crashes.
 func FuzzGroupList(f *testing.F) {
 	f.Add([]byte{2, 0, 3}, uint8(5), uint8(1), false)

@@ -16,7 +16,7 @@ func TestElementTypes(t *testing.T) {
 	bits := "a 64-bit integer holds the bits of a float32, and not its value"
 	late := "an integer is added before the scale, another number after it"
 	asInt32 := "CANN's source takes int4 as int32 alone, which holds eight"
-	optest.VerifyElementTypes(t, map[string]string{
+	optest.SurveyElementTypes(t, map[string]string{
 		"aclnnFFN accepts deqScale1":                                           bits,
 		"aclnnFFNV2 accepts deqScale1":                                         bits,
 		"aclnnGroupedMatmul accepts biasOptional":                              late,

@@ -90,7 +90,7 @@ func addProduct(c *op.Call, left, right string, rank, added int, sum bool) (op.R
 	})
 }
 
-// gemm is alpha·A·B + beta·C. transA and transB say that an argument is stored transposed.
+// gemm is alpha·A·B + beta·C. transA and transB mean that an argument is stored transposed.
 func gemm(c *op.Call) (op.Run, error) {
 	a, b, add, out := c.Tensor("A"), c.Tensor("B"), c.Tensor("C"), c.Tensor("out")
 	c.CubeMathType()

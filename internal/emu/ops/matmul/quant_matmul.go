@@ -263,7 +263,7 @@ func scaleNames(c *op.Call) (scale, rows, offset string) {
 		scale, rows, offset = "x2Scale", "x1Scale", "x2Offset"
 		code := op.InvalidParam
 		if c.Has("x3Optional") {
-			code = op.NullPointer // the fused operators say so of all that they do not have
+			code = op.NullPointer // the fused operators return it for all that they do not have
 		}
 		for _, name := range []string{"yScale", "x1Offset", "yScaleOptional", "x1OffsetOptional", "yOffsetOptional", "x3Optional"} {
 			if t := c.OptionalOf(name); t != nil && t.Len() > 0 {

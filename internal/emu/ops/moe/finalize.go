@@ -60,7 +60,7 @@ func (f *finalizing) prepare() (op.Run, error) {
 		f.SameDType(f.x, f.bias)
 		f.Matrix(f.bias)
 		if f.expert == nil {
-			f.Unfit("biasOptional is given without expertIdxOptional, which says whose bias it is")
+			f.Unfit("biasOptional is given without expertIdxOptional, which selects the expert of each row")
 		}
 	}
 	rank := 2

@@ -69,7 +69,7 @@ func topKTopP(c *op.Call) (op.Run, error) {
 			c.Shape(k, logits.Shape[:1], "one for each row")
 		}
 		if p == nil && k == nil {
-			c.Fail(op.NullPointer, "p and k are null; one of them says what to keep")
+			c.Fail(op.NullPointer, "p and k are null; one of them must limit what is kept")
 		}
 	}
 	if err := c.Err(); err != nil {

@@ -29,7 +29,7 @@ func deltaLocalGrad(c *op.Call) (op.Run, error) {
 }
 
 // deltaStatesGrad ignores h0Optional and dhtOptional, and sets dh0Out to zero. The kernel of the
-// custom package does the same, although its description says otherwise.
+// custom package does the same, although its description differs.
 func deltaStatesGrad(c *op.Call) (op.Run, error) {
 	query, k, w, dOut, local, g := c.Tensor("q"), c.Tensor("k"), c.Tensor("w"), c.Tensor("dO"), c.Tensor("dv"), c.Tensor("gOptional")
 	dh, dh0, dv := c.Tensor("dhOut"), c.Optional("dh0Out"), c.Tensor("dv2Out")

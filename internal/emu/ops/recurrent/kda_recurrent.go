@@ -73,7 +73,7 @@ func newKdaForm(c *op.Call) *kdaForm {
 	return f
 }
 
-// lists checks the tensors that tell sequences and states.
+// lists checks the tensors that select sequences and states.
 func (f *kdaForm) lists(c *op.Call) {
 	for _, t := range []*op.Tensor{f.ends, f.slots, f.accepted} {
 		if t != nil {

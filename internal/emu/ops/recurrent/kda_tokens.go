@@ -16,7 +16,7 @@ type kdaSpan struct {
 	slots              []int64
 }
 
-// spans reads the tensors that tell sequences and states.
+// spans reads the tensors that select sequences and states.
 func (f *kdaForm) spans() (all []kdaSpan, err error) {
 	lists := make([][]int64, 3)
 	for i, t := range []*op.Tensor{f.ends, f.slots, f.accepted} {

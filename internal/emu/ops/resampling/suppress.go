@@ -69,7 +69,7 @@ func nonMaxSuppression(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
-// suppression says which boxes of a class are chosen: at most limit, with scores above least, and of
+// suppression is which boxes of a class are chosen: at most limit, with scores above least, and of
 // two that overlap by more than overlap, their intersection over their union, the better one.
 type suppression struct {
 	limit          int64

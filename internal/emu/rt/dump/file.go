@@ -60,7 +60,7 @@ func (r *Runtime) Write(s *rt.Stream, operator string, tensors []Tensor, failed 
 	return write(path, chosen, nil)
 }
 
-// namesOf returns a name for each tensor that says whether it is an input or an output. Tensors
+// namesOf returns a name for each tensor that shows whether it is an input or an output. Tensors
 // of a list share an argument name and get numbers.
 func namesOf(tensors []Tensor) []string {
 	names := make([]string, len(tensors))

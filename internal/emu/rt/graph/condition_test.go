@@ -72,22 +72,22 @@ func TestConditionalGraphs(t *testing.T) {
 			th := p.Thread(0)
 			s, sub := p.Stream(th), p.Stream(th)
 			text := ""
-			say := func(stream uint64, word string, f func()) {
+			note := func(stream uint64, word string, f func()) {
 				p.repeat(th, stream, word, func() { text += word; f() })
 			}
 			p.begin(th, s, captureRelaxed)
 			handle, number := p.conditionOf(th, p.capturedGraph(th, s), 0, 0)
-			say(s, "<", func() {})
+			note(s, "<", func() {})
 			for i, body := range p.conditional(th, s, handle, x.kind, x.bodies) {
 				p.within(th, sub, body, func() {
-					say(sub, string(rune('0'+i)), func() {
+					note(sub, string(rune('0'+i)), func() {
 						if x.kind == abi.ACL_MODEL_RI_COND_TYPE_WHILE {
 							*number--
 						}
 					})
 				})
 			}
-			say(s, ">", func() {})
+			note(s, ">", func() {})
 			g := p.end(th, s)
 			for range 2 { // without the flag a run keeps the number that the last one left
 				*number, text = x.value, ""

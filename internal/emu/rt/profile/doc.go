@@ -1,4 +1,4 @@
-// Package profile emulates what a program tells its tools: the calls of CANN's profiler (aclprof…) and
+// Package profile emulates what a program reports to its tools: the calls of CANN's profiler (aclprof…) and
 // the marks and ranges of mstx.
 //
 //	p := profile.New(runtime)

@@ -2,7 +2,7 @@ package sanitize
 
 import "slices"
 
-// Touch says what a task does with a piece of device memory.
+// Touch is what a task does with a piece of device memory.
 type Touch uint8
 
 const (

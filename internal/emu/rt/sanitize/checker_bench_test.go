@@ -24,7 +24,7 @@ func BenchmarkSanitizer(b *testing.B) {
 			address := p.Out(th, "aclrtMalloc", 0, 4096, 0)
 			run := func() error { return nil }
 			plain := rt.Task{Name: "nothing", Run: run}
-			telling := rt.Task{Name: "nothing", Run: run, Accesses: func() []sanitize.Access {
+			reporting := rt.Task{Name: "nothing", Run: run, Accesses: func() []sanitize.Access {
 				return []sanitize.Access{sanitize.Bytes("x", sanitize.Writes, address, 4096)}
 			}}
 			// Alternate in short turns, so that both see the same load of the machine.
@@ -41,7 +41,7 @@ func BenchmarkSanitizer(b *testing.B) {
 			batches := 0
 			for b.Loop() {
 				spent[0] += batch(plain)
-				spent[1] += batch(telling)
+				spent[1] += batch(reporting)
 				batches++
 			}
 			b.ReportMetric(float64(spent[1].Nanoseconds())/float64(batches*turn), "ns/task")

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Config says which misuse of device memory is reported.
+// Config is which misuse of device memory is reported.
 type Config struct {
 	Memory bool // reads of bytes that were never written
 	Race   bool // conflicting accesses without an order between them

@@ -7,9 +7,9 @@
 //	…                              // the task runs
 //	z.Leave(&actor, &step)
 //
-// Package rt tells a Checker what happens: which tasks start and end on a stream (Actor), what they
+// Package rt reports to a Checker what happens: which tasks start and end on a stream (Actor), what they
 // access (Access), how they are ordered (Order), and which allocations are freed. The package knows
-// neither streams nor devices, and it does not say which memory an operator accesses; package op
+// neither streams nor devices, and it does not know which memory an operator accesses; package op
 // does. Bounds of tensors and addresses of freed memory are always checked, by rt.Memory; for C
 // code that leaves its tensors, Fence marks free memory for the address sanitizer.
 package sanitize

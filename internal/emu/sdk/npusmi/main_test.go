@@ -37,7 +37,7 @@ func TestLists(t *testing.T) {
 	require.Equal(t, "NPU ID Chip ID Chip Logic ID Chip Name 0 0 0 Ascend 910B1 1 0 1 Ascend 910B1", squeezed(answer(t, "info", "-m")))
 }
 
-// TestHealth: the table tells what ails a device, and cards of Atlas A3 have two chips.
+// TestHealth: the table shows the faults of a device, and cards of Atlas A3 have two chips.
 func TestHealth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "health")
 	t.Setenv("CANN_EMU_DEVICES", "4")
