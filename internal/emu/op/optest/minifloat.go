@@ -24,8 +24,8 @@ func Minifloat(t testing.TB, d dtype.Type, shape []int64, values ...float64) *op
 	return x
 }
 
-// TinyValues returns the elements of a tensor of any floating-point type in row-major order.
-func TinyValues(t testing.TB, x *op.Tensor) []float64 {
+// MinifloatValues returns the elements of a tensor of any floating-point type in row-major order.
+func MinifloatValues(t testing.TB, x *op.Tensor) []float64 {
 	v, err := minifloat.Read(x.View())
 	require.NoError(t, err)
 	return v

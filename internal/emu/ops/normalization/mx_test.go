@@ -75,7 +75,7 @@ func testMXNorm(t *testing.T, to mxType, d, factors dtype.Type, l kerneltest.Lay
 	if add {
 		optest.CloseTo(t, what, v, optest.Values(sum), optest.ResultLimit(d))
 	}
-	got, scales, inverse := optest.TinyValues(t, y), optest.TinyValues(t, scale), optest.Values(rstd)
+	got, scales, inverse := optest.MinifloatValues(t, y), optest.MinifloatValues(t, scale), optest.Values(rstd)
 	for r := range rows {
 		row := v[r*n : (r+1)*n]
 		squares := 0.0
@@ -124,8 +124,8 @@ func TestMXNormExtremes(t *testing.T) {
 	}
 	b := shaped(2, 1, math.Inf(1), 1, 1, 1)
 	optest.RunOn(t, acceptance.Ascend950, "RmsNormDynamicMxQuant", b)
-	require.Equal(t, []float64{0, 0, 256, 256}, optest.TinyValues(t, b["yOut"].(*op.Tensor)))
-	scales := optest.TinyValues(t, b["mxscaleOut"].(*op.Tensor))
+	require.Equal(t, []float64{0, 0, 256, 256}, optest.MinifloatValues(t, b["yOut"].(*op.Tensor)))
+	scales := optest.MinifloatValues(t, b["mxscaleOut"].(*op.Tensor))
 	require.True(t, math.IsNaN(scales[0]))
 	require.Equal(t, []float64{0x1p-127, 0x1p-8, 0x1p-127}, scales[1:])
 }

@@ -92,7 +92,7 @@ func TestGeluQuantToFloats(t *testing.T) {
 			factor, offset, rows := optest.Tensor(t, in, []int64{5}, 2, -.5, 3), optest.Tensor(t, in, []int64{5}, 1, -2), optest.Tensor(t, dtype.Float32, []int64{2, 3})
 			a := optest.Args{"self": x, "inputScaleOptional": factor, "inputOffsetOptional": offset, "approximate": "none", "quantMode": "static", "roundMode": c.round, "dstType": c.d, "y": y}
 			optest.Run(t, "GeluQuant", a)
-			got, scaled, most := optest.TinyValues(t, y), optest.Values(x), make([]float64, 6)
+			got, scaled, most := optest.MinifloatValues(t, y), optest.Values(x), make([]float64, 6)
 			for i, v := range scaled {
 				scaled[i] = gelu(v) * optest.Values(factor)[i%5]
 				most[i/5] = max(most[i/5], math.Abs(scaled[i]))
@@ -109,7 +109,7 @@ func TestGeluQuantToFloats(t *testing.T) {
 					a = a.With(optest.Args{"inputScaleOptional": nil, "inputOffsetOptional": nil})
 				}
 				optest.Run(t, "GeluQuant", a.With(optest.Args{"quantMode": "dynamic", "outScaleOptional": rows}))
-				for i, v := range optest.TinyValues(t, y) {
+				for i, v := range optest.MinifloatValues(t, y) {
 					extent := optest.Values(rows)[i/5]
 					require.InEpsilon(t, most[i/5]/c.most, extent, 1e-5, what)
 					want := scaled[i] / (most[i/5] / c.most)

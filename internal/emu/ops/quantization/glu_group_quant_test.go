@@ -79,7 +79,7 @@ func TestSwigluGroupQuantBlocks(t *testing.T) {
 					a["groupIndexOptional"] = optest.Tensor(t, dtype.Int64, []int64{3}, 2, 0, 1)
 				}
 				optest.RunOn(t, acceptance.Ascend950, "SwigluGroupQuant", a)
-				got, scales := optest.TinyValues(t, a["yOut"].(*op.Tensor)), optest.TinyValues(t, scale)
+				got, scales := optest.MinifloatValues(t, a["yOut"].(*op.Tensor)), optest.MinifloatValues(t, scale)
 				columns := int64(len(scales)) / 4
 				for r := range rows {
 					for from := int64(0); from < n; from += block {
@@ -141,7 +141,7 @@ func TestSwigluGroupQuantGroups(t *testing.T) {
 					a["scaleOptional"] = given
 				}
 				optest.RunOn(t, acceptance.Ascend950, "SwigluGroupQuant", a)
-				got, scales, factors := optest.TinyValues(t, a["yOut"].(*op.Tensor)), optest.Values(scale), optest.Values(given)
+				got, scales, factors := optest.MinifloatValues(t, a["yOut"].(*op.Tensor)), optest.Values(scale), optest.Values(given)
 				first := int64(0)
 				for g, end := range ends {
 					rows, factor := want[first*3:end*3], factors[g]
@@ -181,7 +181,7 @@ func TestSwigluGroupQuantInfinite(t *testing.T) {
 	scale := optest.Tensor(t, dtype.Float32, []int64{1, 1})
 	optest.RunOn(t, acceptance.Ascend950, "SwigluGroupQuant", a.With(optest.Args{"quantMode": 0, "roundScale": false, "x": optest.Tensor(t, dtype.Float16, []int64{1, 256}, values...), "yScaleOut": scale}))
 	require.InEpsilon(t, optest.Sigmoid(1)/448, optest.Values(scale)[0], 1e-5)
-	require.Equal(t, []float64{448, 0, 448}, optest.TinyValues(t, a["yOut"].(*op.Tensor))[:3])
+	require.Equal(t, []float64{448, 0, 448}, optest.MinifloatValues(t, a["yOut"].(*op.Tensor))[:3])
 }
 
 func TestSwigluGroupQuantRefuses(t *testing.T) {

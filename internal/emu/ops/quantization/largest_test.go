@@ -34,7 +34,7 @@ func TestQuantMax(t *testing.T) {
 					ends = []float64{5}
 				}
 				optest.Run(t, name, a)
-				got, most, group := optest.TinyValues(t, y), make([]float64, len(scales)), 0
+				got, most, group := optest.MinifloatValues(t, y), make([]float64, len(scales)), 0
 				for i, v := range optest.Values(x) {
 					for float64(i/6) >= ends[group] {
 						group++

@@ -40,7 +40,7 @@ func TestGroupedDynamicMxQuant(t *testing.T) {
 				x := optest.Filled(t, 5, in, kerneltest.Gapped, []int64{rows, n})
 				y, scale := optest.Minifloat(t, c.d, []int64{rows, n}), optest.Minifloat(t, dtype.Float8E8M0, []int64{rows/64 + g, n, 2})
 				optest.RunOn(t, acceptance.Ascend950, name, a.With(optest.Args{"x": x, "groupIndex": optest.Tensor(t, dtype.Int32, []int64{g}, ends...), "dstType": c.d, "blocksize": 32, "y": y, "mxscale": scale}))
-				values, got, scales := optest.Values(x), optest.TinyValues(t, y), optest.TinyValues(t, scale)
+				values, got, scales := optest.Values(x), optest.MinifloatValues(t, y), optest.MinifloatValues(t, scale)
 				first := int64(0)
 				for group, end := range ends {
 					for from := first; from < int64(end); from += 32 {
@@ -125,7 +125,7 @@ func TestAntiMxQuant(t *testing.T) {
 				}
 				x, s, y := optest.Minifloat(t, d, c.shape, values...), optest.Minifloat(t, dtype.Float8E8M0, shape, scales...), optest.Tensor(t, out, c.shape)
 				optest.Run(t, "AntiMxQuant", optest.Args{"x": x, "mxscale": s, "axis": c.axis, "dstType": out, "y": y})
-				values = optest.TinyValues(t, x)
+				values = optest.MinifloatValues(t, x)
 				i, got := 0, optest.Values(y)
 				optest.Walk(c.shape, func(at []int64) {
 					place, k := int64(0), at[axis]
