@@ -1,12 +1,10 @@
 package op
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
@@ -54,65 +52,6 @@ func number(o *Operator, n *acceptance.Node) error {
 		}
 	}
 	return nil
-}
-
-// refusal applies CANN's rules to the call. It returns nil if they accept it. A condition that C leaves
-// undefined is a refusal, too: CANN's process would end there, or go on with any value.
-func (c *Call) refusal() *Error {
-	r, err := c.first(checklistOf(c.Op, c.chip).rules)
-	switch {
-	case err != nil:
-		return err
-	case r == nil || r.Code == 0 || r.Code == acceptance.Idle || r.Code == acceptance.Vacuous:
-		return nil
-	}
-	return &Error{Code: r.Code, Text: c.Name() + ": " + c.explain(r.Cond)}
-}
-
-// idle reports whether CANN accepts the call and starts no kernel for it, although the operator refuses
-// it with err. After refusals that the rules lost, only refusals of empty tensors are overruled.
-func (c *Call) idle(err error) bool {
-	r, _ := c.first(checklistOf(c.Op, c.chip).rules)
-	if r == nil || r.Code != acceptance.Vacuous {
-		return r != nil && r.Code == acceptance.Idle
-	}
-	var own *Error
-	return errors.As(err, &own) && own.vacuous
-}
-
-// absence returns the refusal of a call that the checks accept and for which the chip has no kernel, and
-// nil if it has one. own is the operator's own error: null arguments are refused before.
-func (c *Call) absence(own error) error {
-	if !checklistOf(c.Op, c.chip).lacking {
-		return nil
-	}
-	var e *Error
-	if errors.As(own, &e) && e.Code == NullPointer {
-		return own
-	}
-	return &Error{Code: NoKernel, Text: fmt.Sprintf("%s: the %v does not have the operator", c.Name(), c.chip)}
-}
-
-// first returns the first rule whose condition holds for the call, or nil. The error names an operation
-// before it that C leaves undefined.
-func (c *Call) first(rules []acceptance.Rule) (*acceptance.Rule, *Error) {
-	x := conditions.Get().(*condition)
-	x.call, x.used = c, 0
-	defer func() {
-		x.call, x.undefined, x.at = nil, nil, nil
-		conditions.Put(x)
-	}()
-	for i := range rules {
-		v, ok := x.value(rules[i].Cond)
-		switch {
-		case ok && v.True():
-			return &rules[i], nil
-		case x.undefined != nil:
-			return nil, &Error{Code: int32(abi.ACLNN_ERR_INNER), undefined: true,
-				Text: fmt.Sprintf("%v: CANN's check calculates %v, which is undefined in C: %v", c, x.at, x.undefined)}
-		}
-	}
-	return nil, nil
 }
 
 // explain returns in words which rule a call breaks.
