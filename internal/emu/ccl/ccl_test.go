@@ -41,7 +41,11 @@ func newMachine(tb testing.TB, limits ccl.Timeouts, z sanitize.Config) *node {
 	return n
 }
 
-var patient = ccl.Timeouts{Connect: 20 * time.Second, Execute: 20 * time.Second}
+// watchdog ends a test that hangs. Nothing that works takes as long, however busy the machine is.
+const watchdog = 3 * time.Minute
+
+// patient is for ranks none of which is missed.
+var patient = ccl.Timeouts{Connect: watchdog, Execute: watchdog}
 
 // rank is one rank's thread, stream and communicator.
 type rank struct {

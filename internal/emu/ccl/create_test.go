@@ -221,5 +221,5 @@ func TestRootGivesUp(t *testing.T) {
 	}
 	require.EqualValues(t, 4, <-codes)
 	require.EqualValues(t, 4, <-codes)
-	require.Eventually(t, func() bool { _, roots := n.l.Live(); return roots == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, roots := n.l.Live(); return roots == 0 }, watchdog, time.Millisecond)
 }

@@ -1,6 +1,10 @@
 package ccl
 
-import "github.com/goascend/cann/internal/emu/rt"
+import (
+	"time"
+
+	"github.com/goascend/cann/internal/emu/rt"
+)
 
 // ParseTable returns the number of ranks of a table.
 func ParseTable(text []byte) (int, error) {
@@ -13,6 +17,9 @@ func ParseTable(text []byte) (int, error) {
 
 // MoveToOwnHost makes a library appear to be on a host of its own.
 func MoveToOwnHost(l *Library) { l.host = random(16) }
+
+// SetTimeouts changes how long a library waits, while no call runs.
+func SetTimeouts(l *Library, t Timeouts) { l.timeouts = t }
 
 // Remember makes a library remember the device of a thread, as HCCL did in 2024.
 func Remember(l *Library) { l.remembers = true }
@@ -37,3 +44,30 @@ func Lost(l *Library, t *rt.Thread, comm, stream uint64) error {
 
 // PartIDs returns what gives the ids of a communicator's sub-communicators.
 func PartIDs() func(id string) string { return (&comm{fabric: new(fabric)}).partID }
+
+// TimedOut returns what the waits of a rank report whose timeout has passed when its communicator fails; with lose
+// when lose has ended the connection to a peer and the reader of the connection has not noticed it yet.
+func TimedOut(l *Library, comm uint64, peer int, lose func()) (all []error) {
+	c, _ := l.usable("HcclBarrier", rt.Handle(comm))
+	late := make(chan struct{})
+	close(late)
+	limit := &limit{c: c, late: late, timer: time.NewTimer(0)}
+	if lose == nil {
+		c.fail(gone(peer).(*rt.Fault))
+	} else {
+		w := wireOf(c.links[peer])
+		w.mu.Lock() // the reader needs it to report the loss
+		lose()
+		time.AfterFunc(50*time.Millisecond, w.mu.Unlock)
+	}
+	for range 20 { // a choice among what is ready would be random
+		all = append(all, limit.wait(nil), limit.passed())
+	}
+	return all
+}
+
+// Disconnect breaks the connection to a peer in another process.
+func Disconnect(l *Library, comm uint64, peer int) {
+	c, _ := l.usable("HcclBarrier", rt.Handle(comm))
+	_ = wireOf(c.links[peer]).conn.Close()
+}

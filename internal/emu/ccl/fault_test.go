@@ -9,13 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/emu/ccl"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
-var hasty = ccl.Timeouts{Connect: 500 * time.Millisecond, Execute: 500 * time.Millisecond}
+// hasty is for ranks that must notice that another one is missing. Connecting has longer, because those that
+// are there must have found each other by then.
+var hasty = ccl.Timeouts{Connect: 3 * time.Second, Execute: 500 * time.Millisecond}
+
+// hurry sets the timeouts of the ranks.
+func hurry(all []*rank, limits ccl.Timeouts) {
+	for _, r := range all {
+		ccl.SetTimeouts(r.n.l, limits)
+	}
+}
 
 // requireNews requires that ranks whose communicator failed have released everything, and that
 // they can use a new communicator.
 func requireNews(all []*rank, memory []uint64) {
+	hurry(all, patient)
 	for i, r := range all {
 		r.close()
 		require.Equal(r.tb, memory[i], r.available(), "device memory of rank %d", i)
@@ -45,14 +56,15 @@ func memoryOf(all []*rank) (free []uint64) {
 func TestRankDrops(t *testing.T) {
 	const count = 8 << 10
 	for _, c := range []struct {
-		name  string
-		drops func(r *rank)
-		text  string // a regular expression
-		codes []int32
+		name   string
+		limits ccl.Timeouts
+		drops  func(r *rank)
+		text   string // a regular expression
+		codes  []int32
 	}{
-		{"does not come", func(*rank) {}, "EI0002", []int32{outOfTime, lostPeer, remote}},
-		{"leaves", (*rank).close, "EI0006: rank 2 left", []int32{lostPeer, remote}},
-		{"gives up", func(r *rank) {
+		{"does not come", hasty, func(*rank) {}, "EI0002", []int32{outOfTime, lostPeer, remote}},
+		{"leaves", patient, (*rank).close, "EI0006: rank 2 left", []int32{lostPeer, remote}},
+		{"gives up", hasty, func(r *rank) {
 			p := r.upload(ones(count))
 			r.must("HcclAllReduce", p, p, count, int32Type, sum, r.comm, r.stream)
 			r.must("aclrtStreamAbort", r.stream)
@@ -60,7 +72,7 @@ func TestRankDrops(t *testing.T) {
 			_ = r.text()
 			r.free(p)
 		}, "aborted|EI0002", []int32{outOfTime, lostPeer, remote}}, // EI0002 if it had not begun
-		{"gives memory that is not there", func(r *rank) {
+		{"gives memory that is not there", patient, func(r *rank) {
 			p := r.upload(ones(count))
 			r.free(p)
 			if r.call("HcclAllReduce", p, p, count, int32Type, sum, r.comm, r.stream) == 0 {
@@ -68,7 +80,7 @@ func TestRankDrops(t *testing.T) {
 			}
 			_ = r.text()
 		}, "rank 2 of 3", []int32{lostPeer, remote}},
-		{"makes another call", func(r *rank) {
+		{"makes another call", patient, func(r *rank) {
 			p := r.upload(ones(count))
 			if r.call("HcclBroadcast", p, count, int32Type, 0, r.comm, r.stream) == 0 {
 				require.NotZero(r.tb, r.sync())
@@ -79,9 +91,10 @@ func TestRankDrops(t *testing.T) {
 	} {
 		for connection := range worlds {
 			t.Run(c.name+"/"+connection, func(t *testing.T) {
-				all := unjoined(t, 3, hasty, connection)
+				all := unjoined(t, 3, patient, connection)
 				survivors, memory := all[:2], memoryOf(all)
 				joinAll(all)
+				hurry(all, c.limits)
 				dropped := make(chan struct{})
 				each(all, func(r *rank) {
 					switch r.id {
@@ -118,7 +131,7 @@ func TestCallsAfterALoss(t *testing.T) {
 	const queued = 1000
 	for connection := range worlds {
 		t.Run(connection, func(t *testing.T) {
-			all := unjoined(t, 3, hasty, connection)
+			all := unjoined(t, 3, patient, connection)
 			joinAll(all)
 			held, begun, failed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			each(all, func(r *rank) {
@@ -147,7 +160,7 @@ func TestCallsAfterALoss(t *testing.T) {
 					require.Eventually(r.tb, func() bool {
 						r.must("HcclGetCommAsyncError", r.comm, address(failure))
 						return *failure == remote
-					}, 10*time.Second, 100*time.Microsecond)
+					}, watchdog, 100*time.Microsecond)
 					close(failed)
 				}
 				require.NotZero(r.tb, r.sync())
@@ -171,19 +184,46 @@ func TestLossBetweenChecks(t *testing.T) {
 	}
 }
 
+// TestLossBeforeTimeout: when a peer is lost and the timeout passes too, the loss is reported, also when the
+// machine was too busy to notice it in time.
+func TestLossBeforeTimeout(t *testing.T) {
+	for connection := range worlds {
+		for _, noticed := range []bool{true, false} {
+			if connection == "one process" && !noticed {
+				continue // there is no connection whose end could be noticed late
+			}
+			t.Run(fmt.Sprintf("%s/noticed=%v", connection, noticed), func(t *testing.T) {
+				all := unjoined(t, 2, patient, connection)
+				joinAll(all)
+				var lose func()
+				if !noticed {
+					lose = func() { ccl.Disconnect(all[1].n.l, all[1].comm, 0) }
+				}
+				for _, err := range ccl.TimedOut(all[0].n.l, all[0].comm, 1, lose) {
+					var f *rt.Fault
+					require.ErrorAs(t, err, &f)
+					require.EqualValues(t, lostPeer, f.Code, f.Text)
+				}
+				each(all, (*rank).close)
+			})
+		}
+	}
+}
+
 // TestJoiningFails checks that joining fails on all ranks if one does not join or if ranks
 // contradict each other, and that a forged root info is refused.
 func TestJoiningFails(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		joins func(r *rank, info *[4108]byte) int32 // of the last rank
-		codes []int32
-		text  string
+		name   string
+		limits ccl.Timeouts
+		joins  func(r *rank, info *[4108]byte) int32 // of the last rank
+		codes  []int32
+		text   string
 	}{
-		{"does not come", func(*rank, *[4108]byte) int32 { return 9 }, []int32{9}, "ranks 2 of 3"},
-		{"another size", func(r *rank, info *[4108]byte) int32 { return r.join(info, 2, 4) }, []int32{4, 9}, "EI001[45]"}, // 9 if the root has stopped already
-		{"a rank twice", func(r *rank, info *[4108]byte) int32 { return r.join(info, 0, 3) }, []int32{4, 9}, "EI001[45]"}, // 9 if the root has stopped already
-		{"a forged root info", func(r *rank, info *[4108]byte) int32 {
+		{"does not come", hasty, func(*rank, *[4108]byte) int32 { return 9 }, []int32{9}, "ranks 2 of 3"},
+		{"another size", patient, func(r *rank, info *[4108]byte) int32 { return r.join(info, 2, 4) }, []int32{4, 9}, "EI001[45]"}, // 9 if the root has stopped already
+		{"a rank twice", patient, func(r *rank, info *[4108]byte) int32 { return r.join(info, 0, 3) }, []int32{4, 9}, "EI001[45]"}, // 9 if the root has stopped already
+		{"a forged root info", hasty, func(r *rank, info *[4108]byte) int32 {
 			forged := *info
 			forged[9] ^= 1
 			require.NotZero(r.tb, r.join(&forged, 2, 3))
@@ -193,7 +233,7 @@ func TestJoiningFails(t *testing.T) {
 	} {
 		for connection := range worlds {
 			t.Run(c.name+"/"+connection, func(t *testing.T) {
-				all := unjoined(t, 3, hasty, connection)
+				all := unjoined(t, 3, c.limits, connection)
 				memory := memoryOf(all)
 				info := all[0].rootInfo()
 				each(all, func(r *rank) {
@@ -206,7 +246,7 @@ func TestJoiningFails(t *testing.T) {
 					require.Regexp(r.tb, c.text, r.text())
 				})
 				for _, r := range all {
-					require.Eventually(t, func() bool { _, roots := r.n.l.Live(); return roots == 0 }, 10*time.Second, time.Millisecond)
+					require.Eventually(t, func() bool { _, roots := r.n.l.Live(); return roots == 0 }, watchdog, time.Millisecond)
 				}
 				requireNews(all, memory)
 			})
@@ -266,6 +306,7 @@ func TestTablePortInUse(t *testing.T) {
 			})
 			each(all, (*rank).close)
 			require.NoError(t, other.Close())
+			hurry(all, patient)
 			each(all, join)
 			each(all, func(r *rank) { require.Zero(r.tb, r.barrier(), r.text()) })
 			requireNews(all, memory)

@@ -78,16 +78,17 @@ func (n *lane) flush() {
 
 // watch waits until ready returns true. It polls for a while and then sleeps on word, which
 // the peer changes; while it sleeps, asleep is 1, so that the peer wakes it.
-func watch(l *limit, word, asleep *atomic.Uint32, ready func() bool, ended func() error) error {
+func (n *lane) watch(l *limit, word, asleep *atomic.Uint32, ready func() bool) error {
 	for {
 		l.flush()
 		if linger(ready) {
 			return nil
 		}
-		if err := l.passed(); err != nil {
-			return err
+		err := l.passed()
+		if n.ended() {
+			err = l.left(n.peer)
 		}
-		if err := ended(); err != nil {
+		if err != nil {
 			if ready() {
 				return nil
 			}
@@ -107,7 +108,7 @@ func watch(l *limit, word, asleep *atomic.Uint32, ready func() bool, ended func(
 func (n *lane) receive(l *limit) (incoming, error) {
 	s := n.in.state()
 	for {
-		err := watch(l, &s.arrived, &s.idle, func() bool { return s.written.Load() != n.at }, n.ended)
+		err := n.watch(l, &s.arrived, &s.idle, func() bool { return s.written.Load() != n.at })
 		if err != nil {
 			return incoming{}, err
 		}
@@ -168,28 +169,25 @@ func (n *lane) withdrawn(err error) error {
 	return fault(faultLost, "EI0006: rank %d withdrew what it was sending, or its process ended (%v)", n.peer, err)
 }
 
-// ended returns an error if the peer has left, so that nothing more can arrive.
-func (n *lane) ended() error {
+// ended reports whether the peer has left, so that nothing more can arrive.
+func (n *lane) ended() bool {
 	n.channel.in.mu.Lock()
 	defer n.channel.in.mu.Unlock()
-	if n.channel.in.closed {
-		return gone(n.peer)
-	}
-	return nil
+	return n.channel.in.closed
 }
 
 // settle waits until the peer has read all messages that it reads from this rank's memory.
 func (n *lane) settle(l *limit) error {
 	s := n.out.state()
 	if len(n.backlog) > 0 {
-		err := watch(l, &s.done, &s.held, func() bool { n.flush(); return len(n.backlog) == 0 }, n.ended)
+		err := n.watch(l, &s.done, &s.held, func() bool { n.flush(); return len(n.backlog) == 0 })
 		if err != nil {
 			return err
 		}
 	}
 	for len(n.held) > 0 {
 		p := n.held[0]
-		err := watch(l, &s.done, &s.held, func() bool { return int32(s.done.Load()-p.record) >= 0 }, n.ended)
+		err := n.watch(l, &s.done, &s.held, func() bool { return int32(s.done.Load()-p.record) >= 0 })
 		if err != nil {
 			return err
 		}

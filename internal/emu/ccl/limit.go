@@ -12,7 +12,8 @@ type limit struct {
 	c      *comm
 	header header
 	cancel <-chan struct{} // closed when the stream is aborted
-	timer  *time.Timer     // nil until the first wait that had to sleep
+	timer  *time.Timer     // closes late; nil until the first wait that had to sleep
+	late   chan struct{}
 
 	crowded []*lane // lanes with a backlog, which every wait flushes
 }
@@ -30,17 +31,18 @@ func (l *limit) stop() {
 	}
 }
 
-// expiry returns a channel that receives a value HCCL_EXEC_TIMEOUT after the first wait that
-// had to sleep. It is nil without a timeout.
-func (l *limit) expiry() <-chan time.Time {
+// expiry returns a channel that is closed HCCL_EXEC_TIMEOUT after the first wait that had to
+// sleep. It is nil without a timeout.
+func (l *limit) expiry() <-chan struct{} {
 	after := l.c.library.timeouts.Execute
 	if after <= 0 {
 		return nil
 	}
 	if l.timer == nil {
-		l.timer = time.NewTimer(after)
+		late := make(chan struct{})
+		l.late, l.timer = late, time.AfterFunc(after, func() { close(late) })
 	}
-	return l.timer.C
+	return l.late
 }
 
 // wait waits for a value of ch.
@@ -66,12 +68,15 @@ func (l *limit) wait(ch <-chan struct{}) error {
 	case <-ch:
 		return nil
 	case <-l.cancel:
-		return l.aborted()
 	case <-l.c.broken:
-		return l.c.reason()
 	case <-l.expiry():
-		return l.expired()
+		select {
+		case <-ch:
+			return nil
+		default:
+		}
 	}
+	return l.passed()
 }
 
 // A wait polls for a while before it sleeps, because waking up usually takes longer than the
@@ -101,14 +106,18 @@ func linger(ready func() bool) bool {
 	return false
 }
 
-// passed returns the reason why the collective must stop waiting, or nil. It is for waits
-// that do not select on the channels of the limit.
+// passed returns the reason why the collective must stop waiting, or nil. When several hold, it is the
+// cause and not its consequence: on a busy machine the timeout passes before a loss is noticed.
 func (l *limit) passed() error {
+	if err := l.c.reason(); err != nil {
+		return err
+	}
 	select {
 	case <-l.cancel:
 		return l.aborted()
-	case <-l.c.broken:
-		return l.c.reason()
+	default:
+	}
+	select {
 	case <-l.expiry():
 		return l.expired()
 	default:
@@ -116,12 +125,36 @@ func (l *limit) passed() error {
 	}
 }
 
+// left returns why a peer sends nothing any more: the failure of the communicator, if there is one.
+func (l *limit) left(peer int) error {
+	if err := l.c.reason(); err != nil {
+		return err
+	}
+	return gone(peer)
+}
+
 func (l *limit) aborted() error {
 	return fault(faultAborted, "%v: the stream was aborted", l)
 }
 
+// expired returns the fault of a timeout, or that of a loss of which the connections of the peers have
+// brought the news already.
 func (l *limit) expired() error {
-	return fault(faultTimeout, "EI0002: %v: a peer did not take part in %v (HCCL_EXEC_TIMEOUT); a rank skipped the call, runs calls in another order, or hangs", l, l.c.library.timeouts.Execute)
+	most := l.c.library.timeouts.Execute
+	quiet := 0 // looks in a row without unread bytes: a frame may be on its way from the connection to its channel
+	for end := time.Now().Add(most); quiet < 2 && time.Now().Before(end); time.Sleep(slice) {
+		if err := l.c.reason(); err != nil {
+			return err
+		}
+		quiet++
+		if slices.ContainsFunc(l.c.links, func(n link) bool { w := wireOf(n); return w != nil && w.unread() }) {
+			quiet = 0
+		}
+	}
+	if err := l.c.reason(); err != nil {
+		return err
+	}
+	return fault(faultTimeout, "EI0002: %v: a peer did not take part in %v (HCCL_EXEC_TIMEOUT); a rank skipped the call, runs calls in another order, or hangs", l, most)
 }
 
 func (l *limit) String() string { return fmt.Sprintf("%v on %v", l.header, l.c) }

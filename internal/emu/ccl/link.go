@@ -179,9 +179,9 @@ func (p *pipe) receive(l *limit) (incoming, error) {
 			return incoming{header: m.header, size: uint64(len(m.bytes)), bytes: m.bytes, link: p, done: m.done}, nil
 		}
 		if closed {
-			return incoming{}, gone(p.peer)
+			return incoming{}, l.left(p.peer)
 		}
-		if err := l.wait(p.in.arrived); err != nil {
+		if err := l.wait(p.in.arrived); err != nil && !p.in.ready() {
 			return incoming{}, err
 		}
 	}

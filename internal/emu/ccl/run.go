@@ -251,21 +251,8 @@ func (x *exchange) unstage() {
 
 // await waits for one send to be done.
 func (x *exchange) await() error {
-	l := &x.limit
-	if linger(func() bool { return len(x.done) > 0 }) {
-		<-x.done
-		return nil
-	}
-	select {
-	case <-x.done:
-		return nil
-	case <-l.cancel:
-		return l.aborted()
-	case <-x.c.broken:
-		return x.c.reason()
-	case <-l.expiry():
-		return l.expired()
-	}
+	linger(func() bool { return len(x.done) > 0 })
+	return x.limit.wait(x.done)
 }
 
 // withdraw recalls the sends of a failed phase. Afterwards no peer reads this rank's memory.

@@ -3,10 +3,14 @@ package ccl
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goascend/cann/internal/handshake"
 )
@@ -181,6 +185,24 @@ func (w *wire) read() {
 	}
 }
 
+// unread reports whether the connection has brought bytes, or its end, that the reader has not taken
+// yet. It never waits.
+func (w *wire) unread() (more bool) {
+	conn, ok := w.conn.Conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		more = !errors.Is(err, unix.EAGAIN)
+	})
+	return more && err == nil
+}
+
 func (w *wire) deliver(f *frame, body []byte) {
 	w.mu.Lock()
 	ch := w.channel(f.Channel)
@@ -242,12 +264,9 @@ func (ch *channel) receive(l *limit) (incoming, error) {
 			return incoming{header: m.header, size: uint64(len(m.bytes)), bytes: m.bytes, body: m.bytes, link: ch}, nil
 		}
 		if closed {
-			if err := ch.c.reason(); err != nil {
-				return incoming{}, err
-			}
-			return incoming{}, gone(ch.peer)
+			return incoming{}, l.left(ch.peer)
 		}
-		if err := l.wait(ch.in.arrived); err != nil {
+		if err := l.wait(ch.in.arrived); err != nil && !ch.in.ready() {
 			return incoming{}, err
 		}
 	}
