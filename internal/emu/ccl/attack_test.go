@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/internal/handshake"
 )
 
-// strangers opens n connections to an address: every third says something, the others are silent.
+// strangers opens n connections to an address: every third sends something, the others are silent.
 func strangers(t *testing.T, address string, n int) {
 	for i := range n {
 		c, err := net.Dial("tcp", address)
@@ -45,7 +45,7 @@ func TestStrangersAtTheRoot(t *testing.T) {
 }
 
 // A rank table is no secret. Ranks that other hosts can reach need the job's secret too, and ranks
-// with different secrets do not meet.
+// with different secrets do not connect.
 func TestTableNeedsSecret(t *testing.T) {
 	const table = `{"version":"1.0","status":"completed","server_count":"2","server_list":[
 		{"server_id":"a","host_ip":"192.0.2.1","device":[{"device_id":"0","rank_id":"0"}]},

@@ -158,7 +158,7 @@ func ranks(tb testing.TB, n int, limits ccl.Timeouts) []*rank {
 	return all
 }
 
-// unjoined makes n ranks without a communicator. connection says whether they share one node or
+// unjoined makes n ranks without a communicator. connection decides whether they share one node or
 // have one node each, as processes of one host or as separate hosts.
 func unjoined(tb testing.TB, n int, limits ccl.Timeouts, connection string) []*rank {
 	all := make([]*rank, n)
@@ -169,7 +169,7 @@ func unjoined(tb testing.TB, n int, limits ccl.Timeouts, connection string) []*r
 		}
 		m := newNode(tb, limits)
 		if connection == "hosts" {
-			ccl.MoveToOwnHost(m.l)
+			ccl.PutOnOwnHost(m.l)
 		}
 		all[i] = newRank(tb, m, i)
 	}
@@ -238,7 +238,7 @@ func words(n int, f func(i int) int32) []byte {
 	return b
 }
 
-// TestMismatch checks that ranks whose calls differ all get an error that says how they differ,
+// TestMismatch checks that ranks whose calls differ all get an error with the difference,
 // and that a new communicator can be made afterwards.
 func TestMismatch(t *testing.T) {
 	for world, make := range worlds {

@@ -15,7 +15,7 @@ type comm struct {
 	handle  rt.Handle // 0 until it is published
 	name    string
 	device  int
-	desk    int  // device among whose communicators HCCL keeps it
+	owner   int  // device among whose communicators HCCL keeps it
 	alone   bool // made by HcclCommInitAll, whose threads have one device each
 	rank    int
 	size    int
@@ -24,9 +24,9 @@ type comm struct {
 	fabric  *fabric
 	parts   map[string]int // number of sub-communicators made so far, by ranks and id
 
-	met   sync.Once
-	meet  func() error // links the ranks at the first call that needs it; nil if already linked
-	unmet error        // why that failed
+	linking  sync.Once
+	connect  func() error // links the ranks at the first call that needs it; nil if already linked
+	unlinked error        // why that failed
 
 	turn    chan struct{}   // holds a value while no collective is running
 	current exchange        // the running phase
@@ -43,22 +43,22 @@ type comm struct {
 
 // newComm makes a communicator and reserves its name, which must be unique per device. The
 // communicator has no handle until it is published. The caller releases it with close.
-func (l *Library) newComm(name string, device, desk, rank, size int) (*comm, error) {
+func (l *Library) newComm(name string, device, owner, rank, size int) (*comm, error) {
 	keep, err := scratch(2 * piece)
 	if err != nil {
 		return nil, refuse(internal, "EI0007: memory of communicator %q: %v", name, err)
 	}
 	c := &comm{
-		library: l, name: name, device: device, desk: desk, rank: rank, size: size, keep: keep,
+		library: l, name: name, device: device, owner: owner, rank: rank, size: size, keep: keep,
 		links: make([]link, size), order: l.rt.Order(name), turn: make(chan struct{}, 1), broken: make(chan struct{}),
 	}
 	c.turn <- struct{}{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := place{desk, name}
+	key := place{owner, name}
 	if l.names[key] != nil {
 		release(keep)
-		return nil, refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName%s", desk, name, misplaced(desk, device))
+		return nil, refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName%s", owner, name, misplaced(owner, device))
 	}
 	l.names[key] = c
 	return c, nil
@@ -67,15 +67,15 @@ func (l *Library) newComm(name string, device, desk, rank, size int) (*comm, err
 // linked links the ranks if that has not happened yet, and returns the error of linking them. It does not return
 // later failures of the communicator: the stream reports those.
 func (c *comm) linked() error {
-	c.met.Do(func() {
-		if c.meet == nil {
+	c.linking.Do(func() {
+		if c.connect == nil {
 			return
 		}
-		if c.unmet = c.meet(); c.unmet != nil {
-			c.fail(fault(faultTimeout, "%v", c.unmet))
+		if c.unlinked = c.connect(); c.unlinked != nil {
+			c.fail(fault(faultTimeout, "%v", c.unlinked))
 		}
 	})
-	return c.unmet
+	return c.unlinked
 }
 
 // publish gives the communicator its handle.
@@ -167,7 +167,7 @@ func (c *comm) enter(id string, here func(rank int) bool) error {
 func (l *Library) leave(c *comm) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.names, place{c.desk, c.name})
+	delete(l.names, place{c.owner, c.name})
 	f := c.fabric
 	if f == nil {
 		return

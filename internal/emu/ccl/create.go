@@ -121,11 +121,11 @@ func (l *Library) HcclCreateSubCommConfig(t *rt.Thread, comm rt.In[rt.Handle], r
 	if err := cmp.Or(c.linked(), c.reason()); err != nil {
 		return refuse(remoteError, "%s: %v", call, err)
 	}
-	desk, err := l.desk(t, call)
+	owner, err := l.ownerOf(t, call)
 	if err != nil {
 		return err
 	}
-	sub, err := c.derive(name, desk, fmt.Sprintf("%d/%v", subCommID, members), members, int(subCommRankID))
+	sub, err := c.derive(name, owner, fmt.Sprintf("%d/%v", subCommID, members), members, int(subCommRankID))
 	if err != nil {
 		return err
 	}

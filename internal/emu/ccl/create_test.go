@@ -210,7 +210,7 @@ func TestRootGivesUp(t *testing.T) {
 	r := newRank(t, n, 0)
 	var info [4108]byte
 	r.must("HcclGetRootInfo", address(&info))
-	// Rank 0 joins twice: the root tells both and closes.
+	// Rank 0 joins twice: the root answers both and closes.
 	codes := make(chan int32, 2)
 	for device := range 2 {
 		go func() {

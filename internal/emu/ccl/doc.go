@@ -14,8 +14,8 @@
 // run as one task of the caller's stream (run.go). A link carries the messages of one pair of
 // ranks (link.go). Between ranks of one process the receiver reads the sender's memory in place.
 // Processes have a TCP connection that both ends have authenticated with the root info, and whose
-// contents are encrypted (meet.go, wire.go). Processes on one host share rings of headers and small
-// messages (region.go, ring.go, lane.go) and read each other's device memory in place, which is a
+// contents are encrypted (rendezvous.go, wire.go). Processes on one host share rings of headers and small
+// messages (region.go, ring.go, sharedlink.go) and read each other's device memory in place, which is a
 // file that both have mapped.
 // Between hosts the bytes are sent over the connection, whose encryption limits it: 0.7 to 1.1 GB/s
 // where the plain loopback has 2.6 GB/s and more, on two cores (BenchmarkStream of internal/handshake).

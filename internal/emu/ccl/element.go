@@ -10,7 +10,7 @@ import (
 type element struct {
 	name  string
 	size  uint64
-	dtype dtype.Type // Undefined for types that can be moved but not reduced
+	dtype dtype.Type // Undefined for types that can be copied but not reduced
 }
 
 var elements = [...]element{
@@ -27,7 +27,7 @@ var elements = [...]element{
 	abi.HCCL_DATA_TYPE_FP64:   {"float64", 8, dtype.Float64},
 	abi.HCCL_DATA_TYPE_BFP16:  {"bfloat16", 2, dtype.BFloat16},
 	abi.HCCL_DATA_TYPE_INT128: {"int128", 16, dtype.Undefined},
-	// CANN 9 has these; they can only be moved.
+	// CANN 9 has these; they can only be copied.
 	14: {"hifloat8", 1, dtype.Undefined},
 	15: {"float8_e4m3", 1, dtype.Undefined},
 	16: {"float8_e5m2", 1, dtype.Undefined},
@@ -68,7 +68,7 @@ func checkElements(function string, t, op int32) (element, error) {
 	case op < 0 || int(op) >= len(opNames):
 		return e, refuse(notSupported, "EI0003: %s: reduce operation %d is unknown", function, op)
 	case e.dtype == dtype.Undefined:
-		return e, refuse(notSupported, "EI0003: %s: %s elements can be moved but not reduced", function, e.name)
+		return e, refuse(notSupported, "EI0003: %s: %s elements can be copied but not reduced", function, e.name)
 	case op == abi.HCCL_REDUCE_PROD && (e.dtype == dtype.Int16 || e.dtype == dtype.BFloat16):
 		return e, refuse(notSupported, "EI0003: %s: the product of %s elements is not supported on this chip", function, e.name)
 	}

@@ -15,8 +15,8 @@ func ParseTable(text []byte) (int, error) {
 	return len(t.ranks), nil
 }
 
-// MoveToOwnHost makes a library appear to be on a host of its own.
-func MoveToOwnHost(l *Library) { l.host = random(16) }
+// PutOnOwnHost makes a library appear to be on a host of its own.
+func PutOnOwnHost(l *Library) { l.host = random(16) }
 
 // SetTimeouts changes how long a library waits, while no call runs.
 func SetTimeouts(l *Library, t Timeouts) { l.timeouts = t }

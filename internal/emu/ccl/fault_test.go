@@ -125,7 +125,7 @@ func TestRankDrops(t *testing.T) {
 	}
 }
 
-// TestCallsAfterALoss checks that a rank which comes late to a call is told that a peer left, and not
+// TestCallsAfterALoss checks that a rank which comes late to a call gets the report that a peer left, and not
 // that its call differs from the later ones which another rank had queued behind the failed one.
 func TestCallsAfterALoss(t *testing.T) {
 	const queued = 1000
@@ -170,7 +170,7 @@ func TestCallsAfterALoss(t *testing.T) {
 	}
 }
 
-// TestLossBetweenChecks: a call that loses its peer after its handle was checked is queued, and the stream tells the loss.
+// TestLossBetweenChecks: a call that loses its peer after its handle was checked is queued, and the stream reports the loss.
 func TestLossBetweenChecks(t *testing.T) {
 	for connection := range worlds {
 		t.Run(connection, func(t *testing.T) {

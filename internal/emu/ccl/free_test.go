@@ -36,7 +36,7 @@ func TestFreedInCollective(t *testing.T) {
 				require.Contains(t, text, "is freed while "+name+" on stream")
 			}
 			first.must("aclrtStreamAbort", first.stream)
-			_ = first.sync() // tells that the wait was cut
+			_ = first.sync() // reports that the wait was cut
 
 			p, q = first.upload(ones(4)), first.upload(ones(4))
 			x, y := second.upload(ones(4)), second.upload(ones(4))

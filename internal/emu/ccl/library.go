@@ -14,7 +14,7 @@ import (
 // Library is the emulated libhccl of one process.
 type Library struct {
 	rt        *rt.Runtime
-	remembers bool // the device of a thread: see desk.go
+	remembers bool // the device of a thread: see owner.go
 	timeouts  Timeouts
 	invalid   error  // environment error that the constructors of communicators return
 	unique    string // identifies this process

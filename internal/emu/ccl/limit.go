@@ -15,12 +15,12 @@ type limit struct {
 	timer  *time.Timer     // closes late; nil until the first wait that had to sleep
 	late   chan struct{}
 
-	crowded []*lane // lanes with a backlog, which every wait flushes
+	backlogged []*sharedLink // links with a backlog, which every wait flushes
 }
 
-// flush sends as much of the lanes' backlogs as there is room for.
+// flush sends as much of the backlogs as there is room for.
 func (l *limit) flush() {
-	for _, n := range l.crowded {
+	for _, n := range l.backlogged {
 		n.flush()
 	}
 }
@@ -52,7 +52,7 @@ func (l *limit) wait(ch <-chan struct{}) error {
 		return nil
 	default:
 	}
-	for len(l.crowded) > 0 {
+	for len(l.backlogged) > 0 {
 		l.flush()
 		select {
 		case <-ch:
@@ -62,7 +62,7 @@ func (l *limit) wait(ch <-chan struct{}) error {
 		if err := l.passed(); err != nil {
 			return err
 		}
-		l.crowded = slices.DeleteFunc(l.crowded, func(n *lane) bool { return len(n.backlog) == 0 })
+		l.backlogged = slices.DeleteFunc(l.backlogged, func(n *sharedLink) bool { return len(n.backlog) == 0 })
 	}
 	select {
 	case <-ch:
@@ -83,19 +83,19 @@ func (l *limit) wait(ch <-chan struct{}) error {
 // peer needs, above all on a busy machine. At first it polls without yielding the processor:
 // another goroutine would keep it for longer than the peer needs.
 const (
-	staring   = 1000 // polls before the first yield
-	lingering = 50 * time.Microsecond
+	spins    = 1000 // polls before the first yield
+	spinTime = 50 * time.Microsecond
 )
 
-// linger polls ready for a while and reports whether it returned true.
-func linger(ready func() bool) bool {
-	for range staring {
+// spin polls ready for a while and reports whether it returned true.
+func spin(ready func() bool) bool {
+	for range spins {
 		if ready() {
 			return true
 		}
 	}
 	const looks = 16 // polls per look at the clock
-	for began := time.Now(); time.Since(began) < lingering; {
+	for began := time.Now(); time.Since(began) < spinTime; {
 		for range looks {
 			if ready() {
 				return true

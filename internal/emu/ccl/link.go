@@ -51,7 +51,7 @@ type incoming struct {
 	body    []byte // memory of the receiver that holds the bytes and is to be released
 	link    link
 	lent    bool            // the bytes are in memory that the sender may withdraw
-	place   uint64          // position in the lane's ring just after the message
+	place   uint64          // position in the ring of shared memory just after the message
 	done    chan<- struct{} // the done channel of a sender in this process
 }
 
@@ -85,7 +85,7 @@ type link interface {
 	receive(l *limit) (incoming, error)
 	// fetch reads the sender's memory, for messages that carry only an address.
 	fetch(to []byte, address uint64) error
-	// finish tells the sender that a message has been read. It is called once per message and
+	// finish reports to the sender that a message has been read. It is called once per message and
 	// fails if the sender withdrew the bytes before.
 	finish(m *incoming) error
 	// settle waits until the peer has read what was sent, for links whose receiver does not
@@ -93,7 +93,7 @@ type link interface {
 	settle(l *limit) error
 	// recall withdraws messages that were not received yet, after a failed collective.
 	recall()
-	// abort tells the peer that this rank's communicator failed, and the reason.
+	// abort reports to the peer that this rank's communicator failed, and the reason.
 	abort(reason string)
 	// close closes this rank's side. What it sent can still be received.
 	close()
@@ -172,7 +172,7 @@ func (p *pipe) send(m message) bool {
 }
 
 func (p *pipe) receive(l *limit) (incoming, error) {
-	linger(p.in.ready)
+	spin(p.in.ready)
 	for {
 		m, ok, closed := p.in.take()
 		if ok {

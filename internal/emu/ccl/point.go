@@ -133,7 +133,7 @@ func (c *comm) batch(items []item) (phase, error) {
 	}
 	for i := range out {
 		if out[i].count != in[i].count || out[i].dtype != in[i].dtype {
-			return p, refuse(badParameter, "EI0003: %s: a send of %d elements of type %d to itself meets a receive of %d of type %d", call, out[i].count, out[i].dtype, in[i].count, in[i].dtype)
+			return p, refuse(badParameter, "EI0003: %s: a send of %d elements of type %d to itself stands beside a receive of %d of type %d", call, out[i].count, out[i].dtype, in[i].count, in[i].dtype)
 		}
 		e := elements[out[i].dtype]
 		p.local = append(p.local, move{e.at(in[i].buf, 0, in[i].count), e.at(out[i].buf, 0, out[i].count)})

@@ -38,7 +38,7 @@ const envApart = "CCL_TEST_APART" // gives a servant a host of its own, so that 
 func newServant() process.Do {
 	n := newNode(&processTB{}, patient)
 	if os.Getenv(envApart) != "" {
-		ccl.MoveToOwnHost(n.l)
+		ccl.PutOnOwnHost(n.l)
 	}
 	s := &servant{rank: newRank(&processTB{}, n, 0)}
 	s.memory, s.before = s.available(), process.Measure()
@@ -145,8 +145,8 @@ func (s *servant) leaks() string {
 	})
 }
 
-// meet makes a communicator of all children.
-func meet(t *testing.T, all []*process.Child) {
+// joinChildren makes a communicator of all children.
+func joinChildren(t *testing.T, all []*process.Child) {
 	info := all[0].Must("root")
 	for i, p := range all {
 		p.Send("join %d %d %s", len(all), i, info)
@@ -167,7 +167,7 @@ func reduce(t *testing.T, all []*process.Child, count int) {
 func hurried(all []*process.Child) { process.All(all, "wait 3 2") }
 
 // fault is an event that hits the last of three ranks, and the errors that the others must get. Only where a rank
-// says nothing do they need a timeout.
+// is silent do they need a timeout.
 type fault struct {
 	name    string
 	happens func(t *testing.T, all []*process.Child) // starts a call on the survivors that fails
@@ -204,20 +204,20 @@ var faults = []fault{
 		}
 	}, []int{9, 4}, []string{"EI0015", "EI0006"}},
 	{"killed while others wait", func(t *testing.T, all []*process.Child) {
-		meet(t, all)
+		joinChildren(t, all)
 		for _, p := range all[:2] {
 			p.Send("reduce %d", large)
 		}
 		all[2].Kill()
 	}, []int{lostPeer, remote}, []string{"EI0006"}},
 	{"killed in a collective", func(t *testing.T, all []*process.Child) {
-		meet(t, all)
+		joinChildren(t, all)
 		for i, p := range all {
 			p.Send("repeat 50 %d %v", large, i == 2)
 		}
 	}, []int{lostPeer, remote}, []string{"EI0006"}},
 	{"killed between collectives", func(t *testing.T, all []*process.Child) {
-		meet(t, all)
+		joinChildren(t, all)
 		reduce(t, all, 1000)
 		all[2].Kill()
 		for _, p := range all[:2] {
@@ -225,7 +225,7 @@ var faults = []fault{
 		}
 	}, []int{lostPeer, remote}, []string{"EI0006"}},
 	{"stalled", func(t *testing.T, all []*process.Child) {
-		meet(t, all)
+		joinChildren(t, all)
 		hurried(all)
 		all[2].Signal(syscall.SIGSTOP)
 		for _, p := range all[:2] {
@@ -276,7 +276,7 @@ func TestFaults(t *testing.T) {
 				process.All(survivors, "wait %d %d", int(patient.Connect.Seconds()), int(patient.Execute.Seconds()))
 				for range 2 { // after the fault, and in a new communicator
 					requireNothingLeft(t, survivors)
-					meet(t, survivors)
+					joinChildren(t, survivors)
 					reduce(t, survivors, 100000)
 				}
 				requireNothingLeft(t, survivors)
@@ -326,7 +326,7 @@ func TestStranger(t *testing.T) {
 func TestSharing(t *testing.T) {
 	for shared, environment := range map[string][]string{"true": nil, "false": {envApart + "=1"}} {
 		all := process.Start(t, 2, environment...)
-		meet(t, all)
+		joinChildren(t, all)
 		for _, count := range []int{1, 1000, large} {
 			reduce(t, all, count)
 		}

@@ -39,7 +39,7 @@ const (
 	nonceSize  = 32
 )
 
-// pairState is an entry of the table: it says which communicator uses the pair of rings.
+// pairState is an entry of the table: it names the communicator that uses the pair of rings.
 type pairState struct {
 	id   uint64 // 0 while free
 	left uint32 // number of sides that have released it
@@ -252,7 +252,7 @@ func join(conn *handshake.Conn, memory *rt.Memory) (*region, error) {
 	return r, nil
 }
 
-// agree tells the other side whether the region will be used.
+// agree reports to the other side whether the region will be used.
 func agree(conn *handshake.Conn, r *region, failure error) (*region, error) {
 	err := send(conn, sharing{Agreed: failure == nil})
 	if (err != nil || failure != nil) && r != nil {

@@ -103,7 +103,7 @@ func (r *ring) put(m message, memory *rt.Memory) (inline, ok bool) {
 	return inline, true
 }
 
-// release tells the sender that everything before position at has been read.
+// release reports to the sender that everything before position at has been read.
 func (r *ring) release(at uint64) {
 	s := r.state()
 	s.read.Store(at)

@@ -27,7 +27,7 @@ const (
 	addressSize = 128
 )
 
-// root is the listener behind a root info. Each rank tells it its address; once all ranks
+// root is the listener behind a root info. Each rank sends it its address; once all ranks
 // have joined, it sends every rank the list of its peers.
 type root struct {
 	name     string
@@ -35,16 +35,16 @@ type root struct {
 	listener *handshake.Listener
 	deadline time.Time
 
-	mu     sync.Mutex
-	size   int // number of ranks, as the first one gave it
-	guests map[int]guest
-	answer *table      // sent to every rank, nil until it is known
-	told   int         // number of ranks that have been sent the answer
-	end    *time.Timer // after a failure, closes the listener once late ranks have been told
+	mu       sync.Mutex
+	size     int // number of ranks, as the first one gave it
+	waiting  map[int]waiter
+	answer   *table      // sent to every rank, nil until it is known
+	answered int         // number of ranks that have been sent the answer
+	end      *time.Timer // after a failure, closes the listener once late ranks have the answer
 }
 
-// guest is a rank that waits for the others.
-type guest struct {
+// waiter is a rank that waits for the others.
+type waiter struct {
 	hello hello
 	conn  *handshake.Conn
 }
@@ -60,7 +60,7 @@ type hello struct {
 // table is the root's answer.
 type table struct {
 	Peers   []hello // by rank
-	Session string  // names this meeting
+	Session string  // names this rendezvous
 	Code    int32   // HcclResult when ranks are missing or contradict each other
 	Text    string
 }
@@ -73,7 +73,7 @@ func (l *Library) HcclGetRootInfo(t *rt.Thread, rootInfo rt.Out[rootInfo]) error
 	if l.invalid != nil {
 		return l.invalid
 	}
-	if _, err := l.desk(t, call); err != nil {
+	if _, err := l.ownerOf(t, call); err != nil {
 		return err
 	}
 	listener, err := listenRoot()
@@ -95,7 +95,7 @@ func (r *root) info() (info rootInfo) {
 }
 
 func newRoot(listener net.Listener, secret []byte) *root {
-	return &root{name: random(16), secret: secret, listener: handshake.Listen(listener, protocol, secret, nil), guests: make(map[int]guest)}
+	return &root{name: random(16), secret: secret, listener: handshake.Listen(listener, protocol, secret, nil), waiting: make(map[int]waiter)}
 }
 
 func (l *Library) connectDeadline() time.Time { return time.Now().Add(l.timeouts.Connect) }
@@ -128,12 +128,12 @@ func (l *Library) close() {
 	l.serving.Wait()
 }
 
-// giveUp tells the waiting ranks that the communicator cannot be made.
+// giveUp reports to the waiting ranks that the communicator cannot be made.
 func (r *root) giveUp(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.answer == nil {
-		r.tell(table{Code: internal, Text: fmt.Sprintf("EI0015: the root gave up: %v", why)})
+		r.answerAll(table{Code: internal, Text: fmt.Sprintf("EI0015: the root gave up: %v", why)})
 	}
 }
 
@@ -150,8 +150,8 @@ func (r *root) serve() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_ = r.listener.Close()
-	if r.answer == nil && len(r.guests) > 0 {
-		r.tell(table{Code: timedOut, Text: fmt.Sprintf("EI0015: ranks %s of %d did not join in HCCL_CONNECT_TIMEOUT", r.missing(), r.size)})
+	if r.answer == nil && len(r.waiting) > 0 {
+		r.answerAll(table{Code: timedOut, Text: fmt.Sprintf("EI0015: ranks %s of %d did not join in HCCL_CONNECT_TIMEOUT", r.missing(), r.size)})
 	}
 	if r.end != nil {
 		r.end.Stop()
@@ -161,7 +161,7 @@ func (r *root) serve() {
 func (r *root) missing() string {
 	var m []string
 	for i := range r.size {
-		if _, ok := r.guests[i]; !ok {
+		if _, ok := r.waiting[i]; !ok {
 			m = append(m, fmt.Sprint(i))
 		}
 	}
@@ -181,41 +181,41 @@ func (r *root) admit(conn *handshake.Conn) {
 	if r.size == 0 {
 		r.size = h.Size
 	}
-	switch earlier, taken := r.guests[h.Rank]; {
+	switch earlier, taken := r.waiting[h.Rank]; {
 	case r.answer != nil:
-		r.inform(conn)
+		r.answerOne(conn)
 		return
 	case h.Size != r.size:
-		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d says that there are %d ranks, others say %d", h.Rank, h.Size, r.size))
+		r.refuse(waiter{h, conn}, fmt.Sprintf("EI0014: rank %d says that there are %d ranks, others say %d", h.Rank, h.Size, r.size))
 		return
 	case h.Rank < 0 || h.Rank >= r.size:
-		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d of %d", h.Rank, r.size))
+		r.refuse(waiter{h, conn}, fmt.Sprintf("EI0014: rank %d of %d", h.Rank, r.size))
 		return
 	case taken:
-		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d joined twice, from %s and %s", h.Rank, earlier.hello.Address, h.Address))
+		r.refuse(waiter{h, conn}, fmt.Sprintf("EI0014: rank %d joined twice, from %s and %s", h.Rank, earlier.hello.Address, h.Address))
 		return
 	}
-	r.guests[h.Rank] = guest{h, conn}
-	if len(r.guests) < r.size {
+	r.waiting[h.Rank] = waiter{h, conn}
+	if len(r.waiting) < r.size {
 		return
 	}
 	peers := make([]hello, r.size)
-	for i, g := range r.guests {
+	for i, g := range r.waiting {
 		peers[i] = g.hello
 	}
-	r.tell(table{Peers: peers, Session: r.name})
+	r.answerAll(table{Peers: peers, Session: r.name})
 }
 
-// refuse tells all ranks, including the offender, that the communicator cannot be made. The
+// refuse reports to all ranks, including the offender, that the communicator cannot be made. The
 // caller holds r.mu.
-func (r *root) refuse(offender guest, text string) {
-	r.tell(table{Code: internal, Text: text})
-	r.inform(offender.conn)
+func (r *root) refuse(offender waiter, text string) {
+	r.answerAll(table{Code: internal, Text: text})
+	r.answerOne(offender.conn)
 }
 
-// tell sends the answer to the waiting ranks. After a failure the root listens for a while
+// answerAll sends the answer to the waiting ranks. After a failure the root listens for a while
 // longer, so that late ranks learn the reason. The caller holds r.mu.
-func (r *root) tell(answer table) {
+func (r *root) answerAll(answer table) {
 	r.answer = &answer
 	if answer.Code == 0 {
 		// All ranks have joined: later connections are for the next root at this address.
@@ -223,18 +223,18 @@ func (r *root) tell(answer table) {
 	} else {
 		r.end = time.AfterFunc(2*patience, func() { _ = r.listener.Stop() })
 	}
-	for _, g := range r.guests {
-		r.inform(g.conn)
+	for _, g := range r.waiting {
+		r.answerOne(g.conn)
 	}
-	r.guests = nil
+	r.waiting = nil
 }
 
-// inform sends the answer to one rank and stops listening after the last one. The caller
+// answerOne sends the answer to one rank and stops listening after the last one. The caller
 // holds r.mu.
-func (r *root) inform(conn *handshake.Conn) {
+func (r *root) answerOne(conn *handshake.Conn) {
 	_ = send(conn, r.answer) // if the rank is gone, its peers will notice
 	_ = conn.Close()
-	if r.told++; r.told == r.size {
+	if r.answered++; r.answered == r.size {
 		_ = r.listener.Stop()
 	}
 }

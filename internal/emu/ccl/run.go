@@ -211,10 +211,10 @@ func (x *exchange) run() error {
 			x.sent++
 		}
 	}
-	x.limit.crowded = x.limit.crowded[:0]
+	x.limit.backlogged = x.limit.backlogged[:0]
 	for _, s := range x.phase.sends {
-		if n, ok := x.c.links[s.peer].(*lane); ok && len(n.backlog) > 0 && !slices.Contains(x.limit.crowded, n) {
-			x.limit.crowded = append(x.limit.crowded, n)
+		if n, ok := x.c.links[s.peer].(*sharedLink); ok && len(n.backlog) > 0 && !slices.Contains(x.limit.backlogged, n) {
+			x.limit.backlogged = append(x.limit.backlogged, n)
 		}
 	}
 	err := x.receive()
@@ -251,7 +251,7 @@ func (x *exchange) unstage() {
 
 // await waits for one send to be done.
 func (x *exchange) await() error {
-	linger(func() bool { return len(x.done) > 0 })
+	spin(func() bool { return len(x.done) > 0 })
 	return x.limit.wait(x.done)
 }
 
@@ -365,7 +365,7 @@ func (x *exchange) receive() error {
 	return nil
 }
 
-// finish tells the senders of the received messages that they have been read.
+// finish reports to the sender of the received messages that they have been read.
 func (x *exchange) finish() (err error) {
 	for i := range x.arrived {
 		m := &x.arrived[i]
@@ -377,7 +377,7 @@ func (x *exchange) finish() (err error) {
 	return err
 }
 
-// piece is the number of bytes that are moved or combined at once, so that they stay in cache.
+// piece is the number of bytes that are copied or combined at once, so that they stay in cache.
 const piece = 64 << 10
 
 // combine reduces the ranks' elements in rank order. Intermediate results of half-precision

@@ -182,21 +182,21 @@ func (l *Library) joinTable(t *rt.Thread, call, path string, rank uint32, name s
 	if name == "" {
 		name = worldName
 	}
-	desk, err := l.desk(t, call)
+	owner, err := l.ownerOf(t, call)
 	if err != nil {
 		return err
 	}
-	c, err := l.newComm(name, device, desk, int(rank), len(table.ranks))
+	c, err := l.newComm(name, device, owner, int(rank), len(table.ranks))
 	if err != nil {
 		return refuse(unavailable, "%s: %v", call, err)
 	}
-	c.meet = func() error { return l.meetByTable(c, table) }
+	c.connect = func() error { return l.linkByTable(c, table) }
 	out.Set(c.publish())
 	return nil
 }
 
-// meetByTable links the ranks through a root at rank 0, whose port follows from the table.
-func (l *Library) meetByTable(c *comm, table *rankTable) error {
+// linkByTable links the ranks through a root at rank 0, whose port follows from the table.
+func (l *Library) linkByTable(c *comm, table *rankTable) error {
 	host := table.root
 	if host == "" {
 		host = listenHost()

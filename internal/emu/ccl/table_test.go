@@ -66,7 +66,7 @@ func floating(name string, code uint64, size int, wide func(uint64) float64, nar
 func singleBits(x float64) uint64 { return uint64(math.Float32bits(float32(x))) }
 func single(b uint64) float64     { return float64(math.Float32frombits(uint32(b))) }
 
-// numbers holds all types of HCCL; the last ones can only be moved. Two float32 values are added
+// numbers holds all types of HCCL; the last ones can only be copied. Two float32 values are added
 // or multiplied in float64 and then rounded, which gives the same result as float32 arithmetic.
 var numbers = []number{
 	signed("int8", 0, 1), signed("int16", 1, 2), signed("int32", 2, 4), signed("int64", 5, 8),

@@ -90,7 +90,7 @@ func (w *wire) connect(c *comm, id uint64, peer int) (link, error) {
 	if w.shared == nil {
 		return ch, nil
 	}
-	n, err := newLane(ch, w.shared)
+	n, err := newSharedLink(ch, w.shared)
 	if err != nil {
 		ch.close()
 		return nil, err

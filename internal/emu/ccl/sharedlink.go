@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// lane is the link of a communicator between two processes of one host. Headers and small
+// sharedLink is the link of a communicator between two processes of one host. Headers and small
 // messages go through shared memory, and large messages are read from the sender's memory. The
 // embedded channel carries aborts and the end of the link.
-type lane struct {
+type sharedLink struct {
 	*channel
 	r       *region
 	pair    int
@@ -26,7 +26,7 @@ type promise struct {
 	done   chan<- struct{}
 }
 
-func newLane(ch *channel, r *region) (*lane, error) {
+func newSharedLink(ch *channel, r *region) (*sharedLink, error) {
 	pair, err := r.claim(ch.id)
 	if err != nil {
 		return nil, err
@@ -35,10 +35,10 @@ func newLane(ch *channel, r *region) (*lane, error) {
 	if err != nil {
 		return nil, refuse(internal, "EI0007: %v", err)
 	}
-	return &lane{channel: ch, r: r, pair: pair, out: r.ring(pair, r.side), in: r.ring(pair, 1-r.side), piece: buffer}, nil
+	return &sharedLink{channel: ch, r: r, pair: pair, out: r.ring(pair, r.side), in: r.ring(pair, 1-r.side), piece: buffer}, nil
 }
 
-func (n *lane) send(m message) bool {
+func (n *sharedLink) send(m message) bool {
 	if len(n.backlog) == 0 {
 		if inline, ok := n.push(m); ok {
 			return !inline
@@ -50,7 +50,7 @@ func (n *lane) send(m message) bool {
 
 // push writes a message to the ring. It reports whether the bytes were copied into the ring,
 // and whether there was room.
-func (n *lane) push(m message) (inline, ok bool) {
+func (n *sharedLink) push(m message) (inline, ok bool) {
 	if inline, ok = n.out.put(m, n.r.memory); ok {
 		n.sent++
 		if !inline {
@@ -61,7 +61,7 @@ func (n *lane) push(m message) (inline, ok bool) {
 }
 
 // flush writes as much of the backlog to the ring as there is room for.
-func (n *lane) flush() {
+func (n *sharedLink) flush() {
 	sent := 0
 	for ; sent < len(n.backlog); sent++ {
 		m := n.backlog[sent]
@@ -78,10 +78,10 @@ func (n *lane) flush() {
 
 // watch waits until ready returns true. It polls for a while and then sleeps on word, which
 // the peer changes; while it sleeps, asleep is 1, so that the peer wakes it.
-func (n *lane) watch(l *limit, word, asleep *atomic.Uint32, ready func() bool) error {
+func (n *sharedLink) watch(l *limit, word, asleep *atomic.Uint32, ready func() bool) error {
 	for {
 		l.flush()
-		if linger(ready) {
+		if spin(ready) {
 			return nil
 		}
 		err := l.passed()
@@ -105,7 +105,7 @@ func (n *lane) watch(l *limit, word, asleep *atomic.Uint32, ready func() bool) e
 	}
 }
 
-func (n *lane) receive(l *limit) (incoming, error) {
+func (n *sharedLink) receive(l *limit) (incoming, error) {
 	s := n.in.state()
 	for {
 		err := n.watch(l, &s.arrived, &s.idle, func() bool { return s.written.Load() != n.at })
@@ -138,7 +138,7 @@ func (n *lane) receive(l *limit) (incoming, error) {
 	}
 }
 
-func (n *lane) finish(m *incoming) (err error) {
+func (n *sharedLink) finish(m *incoming) (err error) {
 	if m.lent {
 		err = n.kept()
 	}
@@ -147,7 +147,7 @@ func (n *lane) finish(m *incoming) (err error) {
 }
 
 // fetch reads the sender's memory. It fails if the sender has withdrawn it by then.
-func (n *lane) fetch(to []byte, address uint64) error {
+func (n *sharedLink) fetch(to []byte, address uint64) error {
 	if err := n.r.read(to, address); err != nil {
 		return n.withdrawn(err)
 	}
@@ -155,14 +155,14 @@ func (n *lane) fetch(to []byte, address uint64) error {
 }
 
 // kept fails if the sender has withdrawn its memory, because the bytes read may be wrong.
-func (n *lane) kept() error {
+func (n *sharedLink) kept() error {
 	if n.in.state().revoked.Load() == 0 {
 		return nil
 	}
 	return n.withdrawn(nil)
 }
 
-func (n *lane) withdrawn(err error) error {
+func (n *sharedLink) withdrawn(err error) error {
 	if why := n.c.reason(); why != nil {
 		return why
 	}
@@ -170,14 +170,14 @@ func (n *lane) withdrawn(err error) error {
 }
 
 // ended reports whether the peer has left, so that nothing more can arrive.
-func (n *lane) ended() bool {
+func (n *sharedLink) ended() bool {
 	n.channel.in.mu.Lock()
 	defer n.channel.in.mu.Unlock()
 	return n.channel.in.closed
 }
 
 // settle waits until the peer has read all messages that it reads from this rank's memory.
-func (n *lane) settle(l *limit) error {
+func (n *sharedLink) settle(l *limit) error {
 	s := n.out.state()
 	if len(n.backlog) > 0 {
 		err := n.watch(l, &s.done, &s.held, func() bool { n.flush(); return len(n.backlog) == 0 })
@@ -197,7 +197,7 @@ func (n *lane) settle(l *limit) error {
 	return nil
 }
 
-func (n *lane) recall() {
+func (n *sharedLink) recall() {
 	if len(n.held) > 0 {
 		n.out.state().revoked.Store(1)
 	}
@@ -211,7 +211,7 @@ func (n *lane) recall() {
 	n.channel.recall()
 }
 
-func (n *lane) close() {
+func (n *sharedLink) close() {
 	n.r.release(n.pair)
 	release(n.piece)
 	n.channel.close()

@@ -17,15 +17,15 @@ import (
 )
 
 func (l *Library) HcclCommInitRootInfo(t *rt.Thread, nRanks uint32, rootInfo rt.In[rootInfo], rank uint32, comm rt.Out[rt.Handle]) error {
-	return l.meet(t, "HcclCommInitRootInfo", nRanks, rootInfo, rank, "", comm)
+	return l.rendezvous(t, "HcclCommInitRootInfo", nRanks, rootInfo, rank, "", comm)
 }
 
 func (l *Library) HcclCommInitRootInfoConfig(t *rt.Thread, nRanks uint32, rootInfo rt.In[rootInfo], rank uint32, config config, comm rt.Out[rt.Handle]) error {
-	return l.meet(t, "HcclCommInitRootInfoConfig", nRanks, rootInfo, rank, config.name, comm)
+	return l.rendezvous(t, "HcclCommInitRootInfoConfig", nRanks, rootInfo, rank, config.name, comm)
 }
 
-// meet joins the communicator of a root info and waits for the other ranks.
-func (l *Library) meet(t *rt.Thread, call string, size uint32, info rt.In[rootInfo], rank uint32, name string, out rt.Out[rt.Handle]) error {
+// rendezvous joins the communicator of a root info and waits for the other ranks.
+func (l *Library) rendezvous(t *rt.Thread, call string, size uint32, info rt.In[rootInfo], rank uint32, name string, out rt.Out[rt.Handle]) error {
 	switch {
 	case l.invalid != nil:
 		return l.invalid
@@ -49,11 +49,11 @@ func (l *Library) meet(t *rt.Thread, call string, size uint32, info rt.In[rootIn
 	own := l.roots[id]
 	l.mu.Unlock()
 	g := gathering{l: l, secret: b[rootSecret:rootName], root: address, deadline: l.connectDeadline(), own: own}
-	desk, err := l.desk(t, call)
+	owner, err := l.ownerOf(t, call)
 	if err != nil {
 		return err
 	}
-	c, err := l.newComm(name, device, desk, int(rank), int(size))
+	c, err := l.newComm(name, device, owner, int(rank), int(size))
 	if err != nil {
 		return err
 	}
@@ -240,8 +240,8 @@ func (c *comm) partID(id string) string {
 }
 
 // derive makes a sub-communicator of the given members, over the same connections.
-func (c *comm) derive(name string, desk int, id string, members []uint32, rank int) (*comm, error) {
-	sub, err := c.library.newComm(name, c.device, desk, rank, len(members))
+func (c *comm) derive(name string, owner int, id string, members []uint32, rank int) (*comm, error) {
+	sub, err := c.library.newComm(name, c.device, owner, rank, len(members))
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func wireOf(l link) *wire {
 	switch l := l.(type) {
 	case *channel:
 		return l.w
-	case *lane:
+	case *sharedLink:
 		return l.w
 	}
 	return nil

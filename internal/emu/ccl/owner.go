@@ -11,8 +11,8 @@ import (
 // current device. Those of 2024, and so that of CANN 8.1.RC1, take the device that was current when
 // the thread first made or destroyed a communicator, for as long as the thread lives.
 
-// desk returns the device that HCCL takes for the thread.
-func (l *Library) desk(t *rt.Thread, call string) (int, error) {
+// ownerOf returns the device that HCCL takes for the thread.
+func (l *Library) ownerOf(t *rt.Thread, call string) (int, error) {
 	device, code := l.rt.CurrentDevice(t)
 	if code != 0 {
 		return 0, refuse(runtimeError, "EI0003: %s: no device is set on this thread", call)
@@ -38,20 +38,20 @@ func (l *Library) findAt(t *rt.Thread, call string, handle rt.Handle) (*comm, er
 		}
 		return c, nil
 	}
-	desk, err := l.desk(t, call)
+	owner, err := l.ownerOf(t, call)
 	if err != nil {
 		return nil, err
 	}
-	if desk != c.desk {
-		return nil, refuse(badParameter, "EI0003: %s: %v is not among the communicators of device %d; it stays%s", call, c, desk, misplaced(desk, c.device))
+	if owner != c.owner {
+		return nil, refuse(badParameter, "EI0003: %s: %v is not among the communicators of device %d; it stays%s", call, c, owner, misplaced(owner, c.device))
 	}
 	return c, nil
 }
 
 // misplaced explains why HCCL takes another device than that of the communicator.
-func misplaced(desk, device int) string {
-	if desk == device {
+func misplaced(owner, device int) string {
+	if owner == device {
 		return ""
 	}
-	return fmt.Sprintf(" (HCCL takes device %d for this thread, and the communicator is of device %d: make and destroy it on a thread that has used HCCL for no other device)", desk, device)
+	return fmt.Sprintf(" (HCCL takes device %d for this thread, and the communicator is of device %d: make and destroy it on a thread that has used HCCL for no other device)", owner, device)
 }
