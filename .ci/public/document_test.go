@@ -3,6 +3,9 @@ package public
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -181,4 +184,71 @@ func TestNumbers(t *testing.T) {
 		functions += l.Functions
 	}
 	assert.Contains(t, text(t, "internal/emu/sdk/README.md"), fmt.Sprintf("All %d,%03d functions exist", functions/1000, functions%1000))
+}
+
+var (
+	inCode    = regexp.MustCompile("`[^`\n]+`")
+	qualified = regexp.MustCompile(`(?:^|[^\w./-])([a-z]+)\.([A-Z]\w*)`)
+)
+
+// TestNames: the names that the documents take from this module's packages exist; reg is an ops.Registry.
+func TestNames(t *testing.T) {
+	root := repository(t)
+	folders := map[string]string{"reg": filepath.Join(root, "ops")}
+	for _, name := range tracked(t) {
+		dir := filepath.Dir(name)
+		if filepath.Base(name) == "doc.go" && !strings.HasPrefix(name, "internal/") && !strings.HasPrefix(name, ".ci/") {
+			folders[filepath.Base(dir)] = filepath.Join(root, dir)
+		}
+	}
+	declared := map[string]map[string]bool{}
+	checked := 0
+	for _, name := range documents(t) {
+		for _, code := range inCode.FindAllString(fenced.ReplaceAllString(text(t, name), ""), -1) {
+			for _, m := range qualified.FindAllStringSubmatch(code, -1) {
+				dir, ok := folders[m[1]]
+				if !ok {
+					continue
+				}
+				if declared[dir] == nil {
+					declared[dir] = exported(t, dir)
+				}
+				checked++
+				assert.Contains(t, declared[dir], m[2], "%s: %s", name, code)
+			}
+		}
+	}
+	assert.Greater(t, checked, 100)
+}
+
+// exported lists the exported functions, methods, types, variables and constants of a package's files.
+func exported(t testing.TB, dir string) map[string]bool {
+	names := map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				names[d.Name.Name] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch spec := spec.(type) {
+					case *ast.TypeSpec:
+						names[spec.Name.Name] = true
+					case *ast.ValueSpec:
+						for _, n := range spec.Names {
+							names[n.Name] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
 }

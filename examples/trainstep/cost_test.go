@@ -41,7 +41,7 @@ func TestEstimate(t *testing.T) {
 		"-cost Ascend910B2 -fsdp -tp 2":         "leave out -tp",
 		"-cost Ascend910B2 -fsdp -ranks 9":      "no multiple of -ranks",
 		"-shard-align 512":                      "need -fsdp",
-		"-shard-align -1 -fsdp":                 "not negative",
+		"-shard-align -1 -fsdp":                 "must not be negative",
 		"-shard-rules a/b=plain":                "need -fsdp",
 		"-fsdp -shard-rules down_proj=grouped":  "no module/weight=role",
 		"-fsdp -shard-rules a/b=moe":            "no module/weight=role",
