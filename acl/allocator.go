@@ -13,30 +13,35 @@ func (x *Context) Allocator() *Allocator { return &Allocator{x} }
 
 // AllocatorStats counts bytes and calls since the device was opened.
 type AllocatorStats struct {
-	Allocated     uint64 // bytes of open buffers and workspaces, as asked for
-	InUse         uint64 // bytes of these with their rounding
-	Waiting       uint64 // bytes of closed buffers that streams may still use
-	Kept          uint64 // bytes that captured graphs keep for their replays, besides buffers
-	Reserved      uint64 // bytes held from the device
-	PeakInUse     uint64
-	PeakReserved  uint64
+	Allocated     int // bytes of open buffers and workspaces, as asked for
+	InUse         int // bytes of these with their rounding
+	Waiting       int // bytes of closed buffers that streams may still use
+	Kept          int // bytes that captured graphs keep for their replays, besides buffers
+	Reserved      int // bytes held from the device
+	PeakInUse     int
+	PeakReserved  int
 	Segments      int
-	Mallocs       uint64 // calls that succeeded
-	Frees         uint64
-	DeviceMallocs uint64 // calls passed on to the device
-	DeviceFrees   uint64
-	Retries       uint64 // times the cache was given back because the device was full
+	Mallocs       int // calls that succeeded
+	Frees         int
+	DeviceMallocs int // calls passed on to the device
+	DeviceFrees   int
+	Retries       int // times the cache was given back because the device was full
 }
 
 // Cached is the number of reserved bytes that are free.
-func (s AllocatorStats) Cached() uint64 { return s.Reserved - s.InUse - s.Waiting - s.Kept }
+func (s AllocatorStats) Cached() int { return s.Reserved - s.InUse - s.Waiting - s.Kept }
 
 // Stats is a snapshot of the counters.
 func (a *Allocator) Stats() AllocatorStats {
 	if !a.made() {
 		return AllocatorStats{}
 	}
-	return AllocatorStats(a.x.scope.chip.pool.Stats())
+	s := a.x.scope.chip.pool.Stats()
+	return AllocatorStats{
+		Allocated: int(s.Allocated), InUse: int(s.InUse), Waiting: int(s.Waiting), Kept: int(s.Kept), Reserved: int(s.Reserved),
+		PeakInUse: int(s.PeakInUse), PeakReserved: int(s.PeakReserved), Segments: s.Segments, Mallocs: int(s.Mallocs),
+		Frees: int(s.Frees), DeviceMallocs: int(s.DeviceMallocs), DeviceFrees: int(s.DeviceFrees), Retries: int(s.Retries),
+	}
 }
 
 // ResetPeaks makes the present figures the peaks.
@@ -57,11 +62,8 @@ func (a *Allocator) EmptyCache(ctx context.Context) error {
 	if !a.made() {
 		return neverMade(op, KindContext)
 	}
-	if err := a.x.usable(op); err != nil {
+	if err := a.x.waits(op, ctx); err != nil {
 		return err
-	}
-	if ctx == nil {
-		return noContext(op)
 	}
 	return a.x.scope.chip.pool.Trim(func() error { return a.x.Synchronize(ctx) })
 }

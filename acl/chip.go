@@ -17,12 +17,13 @@ import (
 // chip is the state that all users of one device share: the primary context, the memory and
 // the staging buffers.
 type chip struct {
-	id      int
-	primary *scope
-	pool    *pool.Pool
-	staging staging
-	peers   atomic.Uint64 // bit per device whose memory this one may use
-	aside   aside         // for waits for the whole device
+	id       int
+	primary  *scope
+	pool     *pool.Pool
+	staging  staging
+	peers    atomic.Uint64 // bit per device whose memory this one may use
+	aside    aside         // for waits for the whole device
+	aborting aside         // for aborts of its work
 
 	captures atomic.Int32 // captures under way on streams of the device
 
@@ -63,22 +64,6 @@ func slotOf(id int) *slot {
 		process.slots[id] = s
 	}
 	return s
-}
-
-// chips are the devices in use, without those that are being opened or closed now.
-func chips() (all []*chip) {
-	process.mu.Lock()
-	defer process.mu.Unlock()
-	for _, s := range process.slots {
-		if !s.mu.TryLock() {
-			continue
-		}
-		if s.chip != nil {
-			all = append(all, s.chip)
-		}
-		s.mu.Unlock()
-	}
-	return all
 }
 
 // joinChip gives the device's state with one more reference to its primary context.

@@ -103,6 +103,17 @@ func (x *Context) usable(op string) error {
 	return nil
 }
 
+// waits is usable for a call that waits.
+func (x *Context) waits(op string, ctx context.Context) error {
+	if err := x.usable(op); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return noContext(op)
+	}
+	return nil
+}
+
 // Device is the device of the context.
 func (x *Context) Device() *Device {
 	if x == nil {
@@ -130,11 +141,8 @@ func (x *Context) Synchronize(ctx context.Context) error {
 }
 
 func (x *Context) synchronize(ctx context.Context) error {
-	if err := x.usable("Context.Synchronize"); err != nil {
+	if err := x.waits("Context.Synchronize", ctx); err != nil {
 		return err
-	}
-	if ctx == nil {
-		return noContext("Context.Synchronize")
 	}
 	sc := x.scope
 	passed := sc.launched()

@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"context"
+	"fmt"
 	"runtime"
 
 	"github.com/goascend/cann/internal/abi"
@@ -146,18 +148,39 @@ func (s *Stream) Memset(dst *Buffer, value byte, n int) error {
 	return nil
 }
 
-// Copy copies n bytes now and returns when it is done (aclrtMemcpy). It does not wait for
-// work on streams: synchronise those that use the memory first.
-func (x *Context) Copy(dst, src Memory, n int) error {
-	if observed() {
-		return x.watch(CallCopy, "Context.Copy", n, func() error { return x.copy(dst, src, n) })
+// pieceBytes is how much a copy that waits copies between two looks at its context: CANN cannot be
+// interrupted within a call.
+const pieceBytes = 64 << 20
+
+// pieces makes a call for each piece of n units until ctx ends. width is the size of a unit.
+func (sc *scope) pieces(ctx context.Context, op string, n, width int, call func(from, n int) error) error {
+	step := max(1, pieceBytes/max(1, width))
+	for done := 0; done < n; done += step {
+		if ctx.Err() != nil {
+			e := sc.interrupted(op, ctx)
+			e.Message = fmt.Sprintf("%d of %d bytes are written", done*width, n*width)
+			return e
+		}
+		if err := call(done, min(step, n-done)); err != nil {
+			return sc.fail(err)
+		}
 	}
-	return x.copy(dst, src, n)
+	return nil
 }
 
-func (x *Context) copy(dst, src Memory, n int) error {
+// Copy copies n bytes and returns when it is done (aclrtMemcpy). It does not wait for work on
+// streams: synchronise those that use the memory first. If ctx ends first a part of dst may be
+// written; ctx is asked after each 64 MiB.
+func (x *Context) Copy(ctx context.Context, dst, src Memory, n int) error {
+	if observed() {
+		return x.watch(CallCopy, "Context.Copy", n, func() error { return x.copy(ctx, dst, src, n) })
+	}
+	return x.copy(ctx, dst, src, n)
+}
+
+func (x *Context) copy(ctx context.Context, dst, src Memory, n int) error {
 	const op = "Context.Copy"
-	if err := x.usable(op); err != nil {
+	if err := x.waits(op, ctx); err != nil {
 		return err
 	}
 	sc := x.scope
@@ -170,50 +193,56 @@ func (x *Context) copy(dst, src Memory, n int) error {
 			return err
 		}
 	}
-	if n == 0 {
-		return nil
-	}
 	defer runtime.KeepAlive(to)
 	defer runtime.KeepAlive(from)
-	return sc.wrap(aclrtMemcpy(sc.handle, uintptr(to.addr), to.size, uintptr(from.addr), uint64(n), copyKind(to, from)))
+	return sc.pieces(ctx, op, n, 1, func(at, n int) error {
+		return aclrtMemcpy(sc.handle, uintptr(to.addr)+uintptr(at), to.size-uint64(at), uintptr(from.addr)+uintptr(at), uint64(n), copyKind(to, from))
+	})
 }
 
-// Copy2D copies rows now, as Stream.Copy2D queues it (aclrtMemcpy2d).
-func (x *Context) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
+// Copy2D copies rows and returns when it is done (aclrtMemcpy2d): see Stream.Copy2D for the rows and
+// Copy for ctx.
+func (x *Context) Copy2D(ctx context.Context, dst Memory, dpitch int, src Memory, spitch, width, height int) error {
 	if observed() {
-		return x.watch(CallCopy, "Context.Copy2D", width*height, func() error { return x.copyRows(dst, dpitch, src, spitch, width, height) })
+		return x.watch(CallCopy, "Context.Copy2D", width*height, func() error { return x.copyRows(ctx, dst, dpitch, src, spitch, width, height) })
 	}
-	return x.copyRows(dst, dpitch, src, spitch, width, height)
+	return x.copyRows(ctx, dst, dpitch, src, spitch, width, height)
 }
 
-func (x *Context) copyRows(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
+func (x *Context) copyRows(ctx context.Context, dst Memory, dpitch int, src Memory, spitch, width, height int) error {
 	const op = "Context.Copy2D"
-	if err := x.usable(op); err != nil {
+	if err := x.waits(op, ctx); err != nil {
 		return err
 	}
-	to, from, err := x.scope.rows(op, dst, dpitch, src, spitch, width, height)
-	if err != nil || width == 0 || height == 0 {
+	sc := x.scope
+	to, from, err := sc.rows(op, dst, dpitch, src, spitch, width, height)
+	if err != nil || width == 0 {
 		return err
 	}
 	defer runtime.KeepAlive(to)
 	defer runtime.KeepAlive(from)
-	return x.scope.wrap(aclrtMemcpy2d(x.scope.handle, uintptr(to.addr), uint64(dpitch), uintptr(from.addr), uint64(spitch),
-		uint64(width), uint64(height), copyKind(to, from)))
+	return sc.pieces(ctx, op, height, width, func(row, rows int) error {
+		return aclrtMemcpy2d(sc.handle, uintptr(to.addr)+uintptr(row*dpitch), uint64(dpitch), uintptr(from.addr)+uintptr(row*spitch), uint64(spitch),
+			uint64(width), uint64(rows), copyKind(to, from))
+	})
 }
 
-// Memset sets the first n bytes of the buffer now (aclrtMemset); see Copy.
-func (x *Context) Memset(dst *Buffer, value byte, n int) error {
+// Memset sets the first n bytes of the buffer and returns when it is done (aclrtMemset): see Copy.
+func (x *Context) Memset(ctx context.Context, dst *Buffer, value byte, n int) error {
 	const op = "Context.Memset"
-	if err := x.usable(op); err != nil {
+	if err := x.waits(op, ctx); err != nil {
 		return err
 	}
+	sc := x.scope
 	if n < 0 {
-		return x.scope.refuse(op, ErrInvalidArgument, "%d bytes are not possible", n)
+		return sc.refuse(op, ErrInvalidArgument, "%d bytes are not possible", n)
 	}
 	r := dst.where()
-	if err := x.scope.check(op, r, uint64(n)); err != nil || n == 0 {
+	if err := sc.check(op, r, uint64(n)); err != nil {
 		return err
 	}
 	defer runtime.KeepAlive(r)
-	return x.scope.wrap(aclrtMemset(x.scope.handle, uintptr(r.addr), r.size, int32(value), uint64(n)))
+	return sc.pieces(ctx, op, n, 1, func(at, n int) error {
+		return aclrtMemset(sc.handle, uintptr(r.addr)+uintptr(at), r.size-uint64(at), int32(value), uint64(n))
+	})
 }

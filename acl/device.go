@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"context"
+	"math"
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
@@ -58,12 +60,12 @@ func (d *Device) Runtime() *Runtime {
 
 // MemInfo returns the free and the total memory of the device in bytes. The total excludes the
 // memory that the system reserves (aclrtGetMemInfo of ACL_HBM_MEM).
-func (d *Device) MemInfo() (free, total int64, err error) {
+func (d *Device) MemInfo() (free, total int, err error) {
 	if err := d.usable("Device.MemInfo"); err != nil {
 		return 0, 0, err
 	}
 	f, t, err := aclrtGetMemInfo(d.scope.handle, abi.ACL_HBM_MEM)
-	return int64(f), int64(t), d.scope.wrap(err)
+	return int(f), int(t), d.scope.wrap(err)
 }
 
 // CanAccessPeer reports whether work on this device could use memory of the other one
@@ -117,12 +119,26 @@ func (d *Device) peerAccess(op string, other *Device, on bool) error {
 }
 
 // Abort stops the work of all streams of the device and drops what is queued, and waits for
-// that, at most for limit (aclrtDeviceTaskAbort). Calls under way give ErrAborted.
-func (d *Device) Abort(limit time.Duration) error {
-	if err := d.usable("Device.Abort"); err != nil {
+// that, at most until ctx ends (aclrtDeviceTaskAbort). Calls under way give ErrAborted. If ctx ends
+// first, the device goes on with the abort.
+func (d *Device) Abort(ctx context.Context) error {
+	const op = "Device.Abort"
+	if err := d.usable(op); err != nil {
 		return err
 	}
-	return d.scope.wrap(aclrtDeviceTaskAbort(d.scope.handle, int32(d.ID()), uint32(limit.Milliseconds())))
+	if ctx == nil {
+		return noContext(op)
+	}
+	limit := uint32(0) // none
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = uint32(min(max(time.Until(deadline).Milliseconds(), 1), math.MaxUint32))
+	}
+	abort := func() error { return aclrtDeviceTaskAbort(d.scope.handle, int32(d.ID()), limit) }
+	early, err := d.scope.chip.aborting.wait(ctx, abort)
+	if early {
+		return d.scope.interrupted(op, ctx)
+	}
+	return d.scope.wrap(err)
 }
 
 // SaturationMode says which value a kernel gives for a result that overflows its dtype.

@@ -30,16 +30,18 @@ func (d *Device) MallocPhysical(n int) (*Physical, error) { return d.primary().M
 func (d *Device) Reserve(n int) (*AddressRange, error) { return d.primary().Reserve(n) }
 
 // Copy calls Context.Copy.
-func (d *Device) Copy(dst, src Memory, n int) error { return d.primary().Copy(dst, src, n) }
+func (d *Device) Copy(ctx context.Context, dst, src Memory, n int) error {
+	return d.primary().Copy(ctx, dst, src, n)
+}
 
 // Copy2D calls Context.Copy2D.
-func (d *Device) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
-	return d.primary().Copy2D(dst, dpitch, src, spitch, width, height)
+func (d *Device) Copy2D(ctx context.Context, dst Memory, dpitch int, src Memory, spitch, width, height int) error {
+	return d.primary().Copy2D(ctx, dst, dpitch, src, spitch, width, height)
 }
 
 // Memset calls Context.Memset.
-func (d *Device) Memset(dst *Buffer, value byte, n int) error {
-	return d.primary().Memset(dst, value, n)
+func (d *Device) Memset(ctx context.Context, dst *Buffer, value byte, n int) error {
+	return d.primary().Memset(ctx, dst, value, n)
 }
 
 // NewEvent calls Context.NewEvent.

@@ -19,8 +19,8 @@ type Health struct {
 	Alarm       Alarm   // the worst
 	Faults      []Fault // what the driver has found
 	AICore      int     // use of the cores in percent; 0 while a profiler runs
-	MemoryUsed  int64   // bytes, by all processes and the system
-	MemoryTotal int64   // bytes
+	MemoryUsed  int     // bytes, by all processes and the system
+	MemoryTotal int     // bytes
 	Bandwidth   int     // use of the memory's bandwidth in percent
 	Temperature int     // degrees Celsius
 	Power       float64 // watts
@@ -195,7 +195,7 @@ func (h *Health) readLoad(card, chip int32) error {
 func (h *Health) readMemory(card, chip int32) error {
 	var memory dcmiHbmInfo
 	if err := dcmiGetDeviceHbmInfo(0, card, chip, &memory); err == nil {
-		h.MemoryUsed, h.MemoryTotal = int64(memory.memoryUsage)<<20, int64(memory.memorySize)<<20
+		h.MemoryUsed, h.MemoryTotal = int(memory.memoryUsage)<<20, int(memory.memorySize)<<20
 	} else if !untold(err) {
 		return err
 	}

@@ -22,7 +22,7 @@ type Library struct {
 	Err error
 }
 
-// KnownVersions lists the versions of CANN whose interfaces this module knows.
+// KnownVersions lists the versions of CANN whose interfaces this module knows, whatever is installed.
 func KnownVersions() []string { return []string{abi.V81RC1, abi.V2608} }
 
 // Libraries opens the libraries of CANN and looks in them for every C function that this module

@@ -35,8 +35,9 @@ func (k Kind) String() string {
 
 var live [kinds]atomic.Int64
 
-// Live counts the objects that were made and not closed, by kind; kinds without any are
-// left out, so that tests can assert that it is empty.
+// Live counts the objects of the process that were made and not closed, by kind; kinds without any
+// are left out, so that tests can assert that it is empty. It is no method of Runtime, because what
+// is left open often outlives its Runtime, and runtimes are counted too.
 func Live() map[Kind]int {
 	counts := make(map[Kind]int)
 	for k := range live {

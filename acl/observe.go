@@ -37,13 +37,18 @@ var observing struct {
 }
 
 // Observe calls f after each launch of an operator or a graph, each copy, and each wait for a stream,
-// an event or a device in this process, also if it has failed, until stop is called. f runs on the
-// goroutine of the call, before the call returns, and so on several goroutines at a time. It must be short
-// and launch nothing. Calls that are under way when stop returns may still reach f. Without observers a
-// call costs one load more; with them also two readings of the clock.
-func Observe(f func(Call)) (stop func()) {
+// an event or a device in this process, also if it has failed, until stop is called: all runtimes of a
+// process are one CANN. f runs on the goroutine of the call, before the call returns, and so on several
+// goroutines at a time. It must be short and launch nothing. Calls that are under way when stop returns
+// may still reach f. Without observers a call costs one load more; with them also two readings of the
+// clock.
+func (rt *Runtime) Observe(f func(Call)) (stop func(), err error) {
+	const op = "Runtime.Observe"
+	if err := rt.usable(op); err != nil {
+		return nil, err
+	}
 	if f == nil {
-		return func() {}
+		return nil, refuse(op, ErrInvalidArgument, "the function is nil")
 	}
 	o := &observer{f}
 	o.change(func(all []*observer) []*observer { return append(all, o) })
@@ -51,7 +56,7 @@ func Observe(f func(Call)) (stop func()) {
 		o.change(func(all []*observer) []*observer {
 			return slices.DeleteFunc(all, func(x *observer) bool { return x == o })
 		})
-	}
+	}, nil
 }
 
 // change replaces the list of observers, which those that read it keep.

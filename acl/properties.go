@@ -10,8 +10,8 @@ import (
 // Properties describe a device. A number that this CANN version does not tell is 0.
 type Properties struct {
 	Name        string // chip, such as "Ascend910B1"
-	Memory      int64  // bytes of device memory, without what the system reserves
-	L2          int64  // bytes of the level 2 cache
+	Memory      int    // bytes of device memory, without what the system reserves
+	L2          int    // bytes of the level 2 cache
 	AICores     int
 	CubeCores   int // from CANN 8.5
 	VectorCores int
@@ -27,7 +27,6 @@ func (d *Device) Properties() (Properties, error) {
 		return p, err
 	}
 	p.Memory = total
-	var l2 int
 	for _, q := range []struct {
 		to        *int
 		attribute aclrtDevAttr
@@ -37,14 +36,13 @@ func (d *Device) Properties() (Properties, error) {
 		{&p.CubeCores, abi.ACL_DEV_ATTR_CUBE_CORE_NUM, -1},
 		{&p.VectorCores, abi.ACL_DEV_ATTR_VECTOR_CORE_NUM, abi.ACL_DEVICE_INFO_VECTOR_CORE_NUM},
 		{&p.AICPUs, abi.ACL_DEV_ATTR_AICPU_CORE_NUM, -1},
-		{&l2, abi.ACL_DEV_ATTR_L2_CACHE_SIZE, abi.ACL_DEVICE_INFO_L2_SIZE},
+		{&p.L2, abi.ACL_DEV_ATTR_L2_CACHE_SIZE, abi.ACL_DEVICE_INFO_L2_SIZE},
 		{&p.Arch, abi.ACL_DEV_ATTR_NPU_ARCH, -1},
 	} {
 		if *q.to, err = d.attribute(q.attribute, q.older); err != nil {
 			return p, err
 		}
 	}
-	p.L2 = int64(l2)
 	return p, nil
 }
 

@@ -271,9 +271,9 @@ func (l lostGraph) end() error { return l.rec.end() }
 
 // GraphMemory counts the bytes that a graph keeps for its replays.
 type GraphMemory struct {
-	Buffers   uint64 // open and closed buffers that its tasks use, on the device and on the host
-	Scratch   uint64 // scratch memory that the captured function allocated and closed
-	Workspace uint64 // workspaces of its operators
+	Buffers   int // open and closed buffers that its tasks use, on the device and on the host
+	Scratch   int // scratch memory that the captured function allocated and closed
+	Workspace int // workspaces of its operators
 }
 
 // String is the three figures in words.
@@ -286,12 +286,12 @@ func (r *recording) memory() (sum GraphMemory) {
 	defer r.mu.Unlock()
 	for m := range r.memories {
 		if m.under == nil {
-			sum.Buffers += m.size
+			sum.Buffers += int(m.size)
 		}
 	}
 	for _, s := range r.seats {
-		sum.Workspace += s.arena.bytes()
-		sum.Scratch += r.scope.chip.pool.FreeOf(s)
+		sum.Workspace += int(s.arena.bytes())
+		sum.Scratch += int(r.scope.chip.pool.FreeOf(s))
 	}
 	return sum
 }

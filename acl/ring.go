@@ -125,15 +125,16 @@ type Launched struct {
 	Ended    bool      `json:"ended"` // a wait for the stream has returned since
 }
 
-// LastLaunches returns the operators launched last on all open streams of the process, the oldest
+// LastLaunches returns the operators launched last on all open streams of the device, the oldest
 // first: at most limit, and 1024 of each stream. It waits for nothing, so that it can be called when
-// devices hang.
-func LastLaunches(limit int) []Launched {
+// the device hangs.
+func (d *Device) LastLaunches(limit int) []Launched {
+	if d == nil || d.scope == nil {
+		return nil
+	}
 	var all []Launched
-	for _, c := range chips() {
-		for _, q := range c.queues() {
-			all = append(all, q.launches()...)
-		}
+	for _, q := range d.scope.chip.queues() {
+		all = append(all, q.launches()...)
 	}
 	slices.SortFunc(all, func(a, b Launched) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Number, b.Number)) })
 	return all[max(0, len(all)-max(limit, 0)):]

@@ -13,17 +13,17 @@ type AllocatorSnapshot struct {
 // AllocatorSegment is one piece of memory that the device gave.
 type AllocatorSegment struct {
 	Address uint64           `json:"address"`
-	Bytes   uint64           `json:"bytes"`
+	Bytes   int              `json:"bytes"`
 	Blocks  []AllocatorBlock `json:"blocks"` // by address, without gaps
 }
 
 // AllocatorBlock is a part of a segment.
 type AllocatorBlock struct {
 	Address uint64     `json:"address"`
-	Bytes   uint64     `json:"bytes"`
+	Bytes   int        `json:"bytes"`
 	State   BlockState `json:"state"`
 	// Requested is the number of bytes asked for, of a used block.
-	Requested uint64 `json:"requested,omitempty"`
+	Requested int `json:"requested,omitempty"`
 	// Stream is CANN's number of the stream in whose order the block is given out, -1 for any.
 	Stream int `json:"stream"`
 	// Holder says what has the block: "buffer", "arena" or "workspace", and with Config.LeakStacks
@@ -52,7 +52,7 @@ func (a *Allocator) Snapshot() AllocatorSnapshot {
 	c := a.x.scope.chip
 	s := AllocatorSnapshot{Device: c.id, Stats: a.Stats(), Segments: []AllocatorSegment{}}
 	for _, from := range c.pool.Layout() {
-		to := AllocatorSegment{Address: from.Address, Bytes: from.Size}
+		to := AllocatorSegment{Address: from.Address, Bytes: int(from.Size)}
 		for _, b := range from.Blocks {
 			to.Blocks = append(to.Blocks, blockOf(b))
 		}
@@ -63,7 +63,7 @@ func (a *Allocator) Snapshot() AllocatorSnapshot {
 
 func blockOf(b pool.BlockInfo) AllocatorBlock {
 	states := map[pool.State]BlockState{pool.Used: BlockUsed, pool.Waiting: BlockWaiting, pool.Kept: BlockKept, pool.Free: BlockFree, pool.Unmapped: BlockUnmapped}
-	block := AllocatorBlock{Address: b.Address, Bytes: b.Size, State: states[b.State], Requested: b.Requested, Stream: -1, Holder: b.Label}
+	block := AllocatorBlock{Address: b.Address, Bytes: int(b.Size), State: states[b.State], Requested: int(b.Requested), Stream: -1, Holder: b.Label}
 	switch s := b.Stream.(type) {
 	case *queue:
 		block.Stream = s.id

@@ -11,23 +11,6 @@ import (
 	"github.com/goascend/cann/internal/bridge"
 )
 
-// RootInfo identifies a communicator to its ranks: one rank makes it and passes it to the others by
-// other means, such as world.Share. In the emulator it contains a secret.
-type RootInfo [abi.HCCL_ROOT_INFO_BYTES]byte
-
-// NewRootInfo makes a root info on the stream's device (HcclGetRootInfo). The rank that calls it
-// must also Join with it. It serves one communicator only.
-func NewRootInfo(st *acl.Stream) (*RootInfo, error) {
-	if err := usable(st); err != nil {
-		return nil, failed(fnHcclGetRootInfo.Name(), 0, 1, err)
-	}
-	var info hcclRootInfo
-	if err := hcclGetRootInfo(contextOf(st), &info); err != nil {
-		return nil, failed(fnHcclGetRootInfo.Name(), 0, 1, err)
-	}
-	return (*RootInfo)(&info.internal), nil
-}
-
 // Comm is one rank's end of a communicator on a device. Only one goroutine at a time may queue
 // collectives, in the same order on all ranks. Collectives on several streams must be ordered by
 // events.

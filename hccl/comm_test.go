@@ -21,7 +21,7 @@ func joined(t *testing.T, n int, f func(st *acl.Stream, c *hccl.Comm)) {
 	var wg sync.WaitGroup
 	for i, st := range streams {
 		wg.Go(func() {
-			c, err := hccl.Join(st, info, i, n)
+			c, err := hccl.Join(t.Context(), st, hccl.RootInfo{ID: info.ID, Rank: i, Size: n}, hccl.Config{})
 			if !assert.NoError(t, err) {
 				return
 			}

@@ -36,7 +36,7 @@ func TestSeveralDevices(t *testing.T) {
 			})
 		}
 		streams := devices(t, 3)
-		all, err := hccl.JoinAll(streams...)
+		all, err := hccl.JoinAll(t.Context(), streams...)
 		require.NoError(t, err)
 		for _, c := range all {
 			require.NoError(t, c.Close())

@@ -12,7 +12,7 @@ import (
 )
 
 // Two devices of this process add up a tensor each. A rank in a process of its own gets its
-// communicator from JoinGroup instead of JoinAll; the rest is the same.
+// communicator from Join instead of JoinAll; the rest is the same.
 func ExampleComm_AllReduce() {
 	ctx := context.Background()
 	rt, err := acl.Open(acl.Config{})
@@ -34,7 +34,7 @@ func ExampleComm_AllReduce() {
 		defer st.Close()
 		streams = append(streams, st)
 	}
-	comms, err := hccl.JoinAll(streams...)
+	comms, err := hccl.JoinAll(ctx, streams...)
 	if err != nil {
 		log.Fatal(err)
 	}

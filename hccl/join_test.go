@@ -16,6 +16,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/internal/testing/freeport"
 )
 
@@ -42,7 +43,7 @@ func TestConfigAndParts(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			c, err := hccl.JoinConfig(ctx, st, info, i, len(streams), config)
+			c, err := hccl.Join(ctx, st, hccl.RootInfo{ID: info.ID, Rank: i, Size: len(streams)}, config)
 			if !assert.NoError(t, err) {
 				return
 			}
@@ -82,7 +83,8 @@ func TestConfigAndParts(t *testing.T) {
 // JoinAll, groups of messages and suspension.
 func TestJoinAll(t *testing.T) {
 	streams := devices(t, 2)
-	comms, err := hccl.JoinAll(streams...)
+	ctx := t.Context()
+	comms, err := hccl.JoinAll(ctx, streams...)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for i, c := range comms {
@@ -108,9 +110,9 @@ func TestJoinAll(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	_, err = hccl.JoinAll()
+	_, err = hccl.JoinAll(ctx)
 	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
-	_, err = hccl.JoinAll(streams[0], streams[0])
+	_, err = hccl.JoinAll(ctx, streams[0], streams[0])
 	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 }
 
@@ -126,54 +128,58 @@ func TestJoinEnds(t *testing.T) {
 		"name": {Name: strings.Repeat("n", 128)}, "NUL": {Tag: "a\x00b"}, "buffer": {BufferMiB: -1}, "determinism": {Determinism: 4},
 		"expansion": {Expansion: 9}, "traffic": {TrafficClass: &odd}, "level": {ServiceLevel: &high},
 	} {
-		_, err := hccl.JoinConfig(ctx, st, info, 0, 1, c)
+		_, err := hccl.Join(ctx, st, hccl.RootInfo{ID: info.ID, Size: 1}, c)
 		assert.ErrorIs(t, err, acl.ErrInvalidArgument, name)
 	}
-	_, err = hccl.Join(st, nil, 0, 1)
+	_, err = hccl.Join(ctx, st, info, hccl.Config{})
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument, "no size")
+	_, err = hccl.Join(ctx, st, hccl.RootInfo{ID: info.ID, Rank: 1, Size: 1}, hccl.Config{})
 	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
-	_, err = hccl.Join(st, info, 1, 1)
-	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
-	_, err = hccl.Join(st, new(hccl.RootInfo), 0, 1)
+	_, err = hccl.Join(ctx, st, hccl.RootInfo{Size: 1}, hccl.Config{})
 	assert.ErrorIs(t, err, acl.ErrInvalidArgument, "no root info")
-	_, err = hccl.JoinTable(st, "", 0)
+	_, err = hccl.Join(ctx, st, hccl.Table{}, hccl.Config{})
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
+	_, err = hccl.Join[*world.Group](ctx, st, nil, hccl.Config{})
 	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 
 	gone, cancel := context.WithCancel(ctx)
 	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err = hccl.JoinConfig(gone, st, info, 0, 2, hccl.Config{})
+	_, err = hccl.Join(gone, st, hccl.RootInfo{ID: info.ID, Size: 2}, hccl.Config{})
 	assert.ErrorIs(t, err, hccl.ErrJoin)
 	assert.ErrorIs(t, err, context.Canceled)
-	_, err = hccl.JoinConfig(gone, st, info, 0, 2, hccl.Config{})
+	_, err = hccl.Join(gone, st, hccl.RootInfo{ID: info.ID, Size: 2}, hccl.Config{})
 	assert.ErrorIs(t, err, context.Canceled)
 	// HCCL still waits for rank 1. When it comes, the communicator of rank 0 is destroyed.
-	c, err := hccl.Join(streams[1], info, 1, 2)
+	c, err := hccl.Join(ctx, streams[1], hccl.RootInfo{ID: info.ID, Rank: 1, Size: 2}, hccl.Config{})
 	require.NoError(t, err)
 	assert.NoError(t, c.Close())
 }
 
-// JoinTable: the ranks of a table meet in their first collective.
+// A rank table as the source: the ranks of a table meet in their first collective.
 func TestJoinTable(t *testing.T) {
 	t.Setenv("HCCL_IF_BASE_PORT", freeport.Number(t, freeport.Free(t)))
 	path := filepath.Join(t.TempDir(), "table.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"version":"1.0","status":"completed","server_count":"1","server_list":[
 		{"server_id":"a","device":[{"device_id":"0","rank_id":"0"},{"device_id":"1","rank_id":"1"}]}]}`), 0o600))
 	streams := devices(t, 2)
-	var wg sync.WaitGroup
-	for i, st := range streams {
-		wg.Go(func() {
-			c, err := hccl.JoinTableConfig(context.Background(), st, path, i, hccl.Config{})
-			if !assert.NoError(t, err) {
-				return
-			}
-			assert.Equal(t, []int{i, 2}, []int{c.Rank(), c.Size()})
-			assert.NoError(t, c.Barrier(st))
-			assert.NoError(t, st.Synchronize(context.Background()))
-			assert.NoError(t, c.Close())
-		})
+	for _, config := range []hccl.Config{{}, {Tag: "test"}} {
+		var wg sync.WaitGroup
+		for i, st := range streams {
+			wg.Go(func() {
+				c, err := hccl.Join(context.Background(), st, hccl.Table{Path: path, Rank: i}, config)
+				if !assert.NoError(t, err) {
+					return
+				}
+				assert.Equal(t, []int{i, 2}, []int{c.Rank(), c.Size()})
+				assert.NoError(t, c.Barrier(st))
+				assert.NoError(t, st.Synchronize(context.Background()))
+				assert.NoError(t, c.Close())
+			})
+		}
+		wg.Wait()
 	}
-	wg.Wait()
-	_, err := hccl.JoinTable(streams[0], path, 1)
+	_, err := hccl.Join(t.Context(), streams[0], hccl.Table{Path: path, Rank: 1}, hccl.Config{})
 	assert.ErrorIs(t, err, hccl.ErrJoin, "the device of another rank")
-	_, err = hccl.JoinTable(streams[0], path, 2)
+	_, err = hccl.Join(t.Context(), streams[0], hccl.Table{Path: path, Rank: 2}, hccl.Config{})
 	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 }

@@ -1,6 +1,7 @@
 package hccl_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/internal/testing/niltest"
 )
 
@@ -16,16 +18,13 @@ import (
 // acl's classes and no panics.
 func TestNil(t *testing.T) {
 	refusals := []error{acl.ErrInvalidArgument, acl.ErrClosed, acl.ErrNotSupported}
-	niltest.Complete(t, ".", "Comm", "Error", "Join", "JoinConfig", "JoinGroup", "JoinTable", "JoinTableConfig", "NewComms",
-		"NewRootInfo", "RecvFrom", "SendTo", "Together")
+	niltest.Complete(t, ".", "Comm", "Error", "Join", "JoinAll", "NewRootInfo", "RecvFrom", "SendTo", "Together")
 	// Progress and the numbers of a rank are no calls.
 	niltest.Receivers(t, refusals, (*hccl.Comm)(nil), new(hccl.Comm))
 	require.NotEmpty(t, new(hccl.Error).Error())
 	for name, f := range map[string]any{
-		"Join": hccl.Join, "JoinConfig": hccl.JoinConfig, "JoinGroup": hccl.JoinGroup, "JoinTable": hccl.JoinTable,
-		"JoinTableConfig": hccl.JoinTableConfig, "NewRootInfo": hccl.NewRootInfo, "Together": hccl.Together,
-		"JoinAll":    func(st *acl.Stream) error { _, err := hccl.JoinAll(st); return err },
-		"no streams": func() error { _, err := hccl.JoinAll(); return err },
+		"Join with a root info": hccl.Join[hccl.RootInfo], "Join with a table": hccl.Join[hccl.Table], "Join with a group": hccl.Join[*world.Group],
+		"JoinAll": hccl.JoinAll, "NewRootInfo": hccl.NewRootInfo, "Together": hccl.Together,
 	} {
 		niltest.Function(t, refusals, name, f)
 	}
@@ -34,21 +33,27 @@ func TestNil(t *testing.T) {
 	gone, err := acltest.Device(t, acltest.Open(t), 0).NewStream()
 	require.NoError(t, err)
 	require.NoError(t, gone.Close())
-	info := new(hccl.RootInfo)
+	info, table := hccl.RootInfo{Size: 1}, hccl.Table{Path: "table.json"}
+	var none context.Context
 	for st, class := range map[*acl.Stream]error{nil: acl.ErrInvalidArgument, new(acl.Stream): acl.ErrInvalidArgument, gone: acl.ErrClosed} {
 		for name, call := range map[string]func() error{
-			"NewRootInfo":     func() error { _, err := hccl.NewRootInfo(st); return err },
-			"Join":            func() error { _, err := hccl.Join(st, info, 0, 1); return err },
-			"JoinConfig":      func() error { _, err := hccl.JoinConfig(ctx, st, info, 0, 1, hccl.Config{}); return err },
-			"JoinTable":       func() error { _, err := hccl.JoinTable(st, "table.json", 0); return err },
-			"JoinTableConfig": func() error { _, err := hccl.JoinTableConfig(ctx, st, "table.json", 0, hccl.Config{}); return err },
-			"JoinAll":         func() error { _, err := hccl.JoinAll(st); return err },
-			"Together":        func() error { return hccl.Together(st, func() error { return nil }) },
+			"NewRootInfo":           func() error { _, err := hccl.NewRootInfo(st); return err },
+			"Join with a root info": func() error { _, err := hccl.Join(ctx, st, info, hccl.Config{}); return err },
+			"Join with a table":     func() error { _, err := hccl.Join(ctx, st, table, hccl.Config{}); return err },
+			"JoinAll":               func() error { _, err := hccl.JoinAll(ctx, st); return err },
+			"Together":              func() error { return hccl.Together(st, func() error { return nil }) },
 		} {
 			require.ErrorIs(t, call(), class, name)
 		}
 	}
 	joined(t, 1, func(st *acl.Stream, c *hccl.Comm) {
+		for name, call := range map[string]func() error{
+			"Join with a root info": func() error { _, err := hccl.Join(none, st, info, hccl.Config{}); return err },
+			"Join with a table":     func() error { _, err := hccl.Join(none, st, table, hccl.Config{}); return err },
+			"JoinAll":               func() error { _, err := hccl.JoinAll(none, st); return err },
+		} {
+			require.ErrorIs(t, call(), acl.ErrInvalidArgument, name)
+		}
 		x, err := aclnn.New(st, aclnn.Float32, 4)
 		require.NoError(t, err)
 		defer x.Close()

@@ -128,7 +128,7 @@ func (s *servant) meet(ctx context.Context, place world.Place) (err error) {
 	if s.world, err = world.Join(ctx, place, world.GroupConfig{}); err != nil {
 		return err
 	}
-	s.comm, err = hccl.JoinGroup(ctx, s.st, s.world, hccl.Config{})
+	s.comm, err = hccl.Join(ctx, s.st, s.world, hccl.Config{})
 	return err
 }
 

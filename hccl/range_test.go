@@ -19,7 +19,7 @@ func TestMemoryRanges(t *testing.T) {
 		t.Skip("Atlas A3 has memory ranges")
 	}
 	st := acltest.Stream(t, acltest.Device(t, rt, 0))
-	comms, err := hccl.JoinAll(st)
+	comms, err := hccl.JoinAll(t.Context(), st)
 	require.NoError(t, err)
 	c := comms[0]
 	const base, size = 1 << 40, 2 << 20

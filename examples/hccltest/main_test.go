@@ -130,7 +130,7 @@ func TestVerifyFindsErrors(t *testing.T) {
 	st, err := dev.NewStream()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
-	comms, err := hccl.JoinAll(st)
+	comms, err := hccl.JoinAll(t.Context(), st)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, comms[0].Close()) }()
 	c := &call{Comm: comms[0], st: st, reduce: hccl.Sum, part: 10}

@@ -86,7 +86,7 @@ func runRank(ctx context.Context, end context.CancelCauseFunc, o options, rt *ac
 	defer job.Close(&err, st)
 	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	comm, err := hccl.JoinGroup(deadline, st, group, hccl.Config{})
+	comm, err := hccl.Join(deadline, st, group, hccl.Config{})
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func each(t *testing.T, ranks int, body func(ctx context.Context, r *rank) error
 			return err
 		}
 		defer job.Close(&err, st)
-		c, err := hccl.JoinGroup(ctx, st, g, hccl.Config{})
+		c, err := hccl.Join(ctx, st, g, hccl.Config{})
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,10 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.La
 			return nil, err
 		}
 	}
-	r.dense, r.experts = hccl.NewComms(dense, all, st), hccl.NewComms(experts, all, st)
+	join := func(ctx context.Context, g *world.Group) (*hccl.Comm, error) {
+		return hccl.Join(ctx, st, g, hccl.Config{})
+	}
+	r.dense, r.experts = world.NewMembers(dense, all, join), world.NewMembers(experts, all, join)
 	if r.Index, err = dense.Index("dp", "replica"); err == nil {
 		r.Parts, err = dense.Size("dp", "replica")
 	}

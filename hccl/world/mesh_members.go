@@ -29,7 +29,7 @@ func (m *Mesh) Group(ctx context.Context, all *Group, names ...string) (*Group, 
 type Members[C io.Closer] struct {
 	mesh *Mesh
 	all  *Group
-	make func(ctx context.Context, name string, ranks []int) (C, error)
+	make func(ctx context.Context, g *Group) (C, error)
 
 	mu     sync.Mutex
 	made   map[string]C
@@ -37,12 +37,28 @@ type Members[C io.Closer] struct {
 	closed bool
 }
 
-// NewMembers returns Members whose values are made by create, which receives a group of the mesh's
-// ranks in which this rank has the same position as in ranks. all is the host group of all ranks of
-// the mesh. The groups over the same axes are made at the same time, each rank making its own. name
-// is equal on all ranks and differs between sets of axes.
-func NewMembers[C io.Closer](mesh *Mesh, all *Group, create func(ctx context.Context, name string, ranks []int) (C, error)) *Members[C] {
+// NewMembers returns Members whose values are made by create, which receives the host group of the
+// ranks that share the value. That group is closed when create has returned. all is the host group of
+// all ranks of the mesh. The groups over the same axes are made at the same time, each rank making its
+// own. For communicators:
+//
+//	comms := world.NewMembers(mesh, all, func(ctx context.Context, g *world.Group) (*hccl.Comm, error) {
+//		return hccl.Join(ctx, st, g, hccl.Config{})
+//	})
+//	defer comms.Close()
+//	data, err := comms.Of(ctx, "dp", "cp") // nil if these axes have one rank together
+func NewMembers[C io.Closer](mesh *Mesh, all *Group, create func(ctx context.Context, g *Group) (C, error)) *Members[C] {
 	return &Members[C]{mesh: mesh, all: all, make: create, made: map[string]C{}}
+}
+
+// create makes the value of the ranks.
+func (s *Members[C]) create(ctx context.Context, key string, ranks []int) (c C, err error) {
+	g, err := s.all.Sub(ctx, "member "+key, ranks)
+	if err != nil {
+		return c, err
+	}
+	defer g.Close() // which returns no error
+	return s.make(ctx, g)
 }
 
 // parting is how long a rank that could not make its value waits until the others know.
@@ -77,7 +93,7 @@ func (s *Members[C]) Of(ctx context.Context, names ...string) (C, error) {
 	if err := s.all.agree(ctx, "make member "+key, nil); err != nil {
 		return zero, err
 	}
-	c, err := s.make(ctx, key, ranks)
+	c, err := s.create(ctx, key, ranks)
 	if err != nil {
 		// Others may be waiting for this rank in their make, and not hear of the failure before
 		// that has ended.

@@ -205,9 +205,11 @@ func TestMembers(t *testing.T) {
 			return err
 		}
 		var made, closed []string
-		members := NewMembers(m, world, func(_ context.Context, name string, ranks []int) (*member, error) {
+		members := NewMembers(m, world, func(ctx context.Context, g *Group) (*member, error) {
+			name := strings.TrimPrefix(g.Name(), "member ")
 			made = append(made, name)
-			return &member{name: name, ranks: ranks, closed: &closed}, nil
+			ranks, err := AllGather(ctx, g, world.Rank())
+			return &member{name: name, ranks: ranks, closed: &closed}, err
 		})
 		for _, names := range [][]string{{"pp"}, {"tp"}, {"dp", "cp"}, {"tp"}, {"cp", "dp"}, {"cp", "dp", "pp"}} {
 			c, err := members.Of(ctx, names...)
@@ -245,11 +247,11 @@ func TestMembersFaults(t *testing.T) {
 				return err
 			}
 			var closed []string
-			members := NewMembers(m, world, func(_ context.Context, name string, ranks []int) (*member, error) {
+			members := NewMembers(m, world, func(_ context.Context, g *Group) (*member, error) {
 				if world.Rank() == 3 {
 					return nil, errors.New("no memory")
 				}
-				return &member{name: name, closed: &closed}, nil
+				return &member{name: g.Name(), closed: &closed}, nil
 			})
 			_, err = members.Of(ctx, "a")
 			if (len(closed) == 1) != (world.Rank() != 3) {
@@ -268,7 +270,7 @@ func TestMembersFaults(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			members := NewMembers(m, world, func(context.Context, string, []int) (*member, error) {
+			members := NewMembers(m, world, func(context.Context, *Group) (*member, error) {
 				return nil, errors.New("must not be called")
 			})
 			_, err = members.Of(ctx, []string{"a", "b"}[world.Rank()/3])
@@ -286,8 +288,8 @@ func TestMembersFaults(t *testing.T) {
 				return err
 			}
 			var closed []string
-			members := NewMembers(m, world, func(_ context.Context, name string, ranks []int) (*member, error) {
-				return &member{name: name, closed: &closed, err: errors.New("busy")}, nil
+			members := NewMembers(m, world, func(_ context.Context, g *Group) (*member, error) {
+				return &member{name: g.Name(), closed: &closed, err: errors.New("busy")}, nil
 			})
 			if _, err := members.Of(ctx, "a"); err != nil {
 				return err

@@ -40,7 +40,7 @@ func ExampleTensorParallel_RowLinear() {
 		defer st.Close()
 		streams = append(streams, st)
 	}
-	comms, err := hccl.JoinAll(streams...)
+	comms, err := hccl.JoinAll(ctx, streams...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -89,7 +89,7 @@ type expertRank struct {
 
 // on runs a test with the layer on all ranks. The second communicator is for the exchange.
 func (p expertProblem) on(t *testing.T, test func(r *expertRank)) {
-	second := make(chan *hccl.RootInfo, p.ranks)
+	second := make(chan hccl.RootInfo, p.ranks)
 	onRanks(t, int(p.ranks), func(r *rank) {
 		if r.comm.Rank() == 0 {
 			info, err := hccl.NewRootInfo(r.Stream)
@@ -98,7 +98,9 @@ func (p expertProblem) on(t *testing.T, test func(r *expertRank)) {
 				second <- info
 			}
 		}
-		exchange, err := hccl.Join(r.Stream, <-second, r.comm.Rank(), int(p.ranks))
+		info := <-second
+		info.Rank, info.Size = r.comm.Rank(), int(p.ranks)
+		exchange, err := hccl.Join(t.Context(), r.Stream, info, hccl.Config{})
 		require.NoError(r.T, err)
 		defer func() {
 			assert.NoError(r.T, r.Stream.Synchronize(context.Background()))

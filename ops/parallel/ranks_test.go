@@ -29,7 +29,9 @@ func onRanks(t *testing.T, n int, test func(r *rank)) {
 	var wg sync.WaitGroup
 	for i, b := range benches {
 		wg.Go(func() {
-			comm, err := hccl.Join(b.Stream, info, i, n)
+			info := info
+			info.Rank, info.Size = i, n
+			comm, err := hccl.Join(t.Context(), b.Stream, info, hccl.Config{})
 			require.NoError(t, err)
 			defer func() { // also when the test ends this goroutine
 				assert.NoError(t, b.Stream.Synchronize(context.Background()))

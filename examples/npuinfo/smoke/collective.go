@@ -78,7 +78,7 @@ func operations(size, rank, part int64) []collective {
 func rank(ctx context.Context, rt *acl.Runtime, g *world.Group, out gauge) error {
 	return onDevice(g.Rank(), func(_ *acl.Device, st *acl.Stream) (err error) {
 		begin := time.Now()
-		comm, err := hccl.JoinGroup(ctx, st, g, hccl.Config{})
+		comm, err := hccl.Join(ctx, st, g, hccl.Config{})
 		if err != nil {
 			return err
 		}

@@ -47,10 +47,10 @@ func (t *team) open(ctx context.Context, rt *acl.Runtime, device int, load Load,
 	case o.Group != nil:
 		if err = t.link.open(ctx); err == nil {
 			comms = make([]*hccl.Comm, 1)
-			comms[0], err = hccl.JoinGroup(ctx, streams[0], o.Group, hccl.Config{})
+			comms[0], err = hccl.Join(ctx, streams[0], o.Group, hccl.Config{})
 		}
 	case o.Tensor > 1:
-		comms, err = hccl.JoinAll(streams...)
+		comms, err = hccl.JoinAll(ctx, streams...)
 	}
 	if err != nil {
 		return err

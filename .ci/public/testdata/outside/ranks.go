@@ -14,7 +14,7 @@ import (
 // Sum adds up the values of all ranks: on every rank come the sum, and the rank of the largest
 // value of the first element.
 func Sum(ctx context.Context, st *acl.Stream, group *world.Group, values []float32) (sum []float32, largest int, err error) {
-	comm, err := hccl.JoinGroup(ctx, st, group, hccl.Config{})
+	comm, err := hccl.Join(ctx, st, group, hccl.Config{})
 	if err != nil {
 		return nil, 0, err
 	}
