@@ -105,7 +105,7 @@ func TestEmptyCacheWaitsNoLongerThanAsked(t *testing.T) {
 }
 
 // TestOutOfMemory: the cache is given back before the device is said to be full, and the
-// error tells what is held.
+// error reports what is held.
 func TestOutOfMemory(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
 	st, other := acltest.Stream(t, dev), acltest.Stream(t, dev)
@@ -154,10 +154,10 @@ func TestClosedAllocator(t *testing.T) {
 func TestSegmentsFillPages(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
 	require.NoError(t, dev.Allocator().EmptyCache(background))
-	free := func() uint64 {
+	free := func() int {
 		n, _, err := dev.MemInfo()
 		require.NoError(t, err)
-		return uint64(n)
+		return n
 	}
 	before, reserved := free(), dev.Allocator().Stats().Reserved
 	for _, n := range []int{1000, 3 << 20, 12 << 20} {

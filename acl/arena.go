@@ -17,7 +17,7 @@ type Arena struct {
 	peak uint64
 }
 
-// arenaUnit is the alignment of buffers in an arena, arenaTail the room behind each that
+// arenaUnit is the alignment of buffers in an arena, arenaTail the space behind each that
 // kernels may touch.
 const arenaUnit, arenaTail = 512, 32
 
@@ -62,7 +62,7 @@ func (a *Arena) Malloc(n int) (*Buffer, error) {
 	if !a.isOpen() {
 		return nil, sc.refuse(op, ErrClosed, "the arena is closed")
 	}
-	if a.st.q.seat.Load() != nil {
+	if a.st.q.member.Load() != nil {
 		return nil, sc.refuse(op, ErrCapture, "a graph keeps its memory, and an arena gives it to others at Reset; use Stream.Malloc")
 	}
 	if n <= 0 {

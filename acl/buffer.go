@@ -43,9 +43,9 @@ func (sc *scope) pooled(op string, q *queue, n int) (*Buffer, error) {
 	if n <= 0 {
 		return nil, sc.refuse(op, ErrInvalidArgument, "a buffer of %d bytes is not possible", n)
 	}
-	var s *seat
+	var s *member
 	if q != nil {
-		s = q.seat.Load()
+		s = q.member.Load()
 	}
 	if s != nil && s.updating {
 		return nil, q.refuse(op, ErrCapture, "an update changes the arguments of tasks; allocate before it")
@@ -56,7 +56,7 @@ func (sc *scope) pooled(op string, q *queue, n int) (*Buffer, error) {
 	}
 	m := &memory{home: pooled{}, owner: q, block: b}
 	if s != nil {
-		m.owner, m.seat = nil, s
+		m.owner, m.member = nil, s
 	}
 	return sc.chip.newBuffer(m, b.Address(), uint64(n)), nil
 }

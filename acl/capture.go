@@ -51,7 +51,7 @@ func (s *Stream) Capture(ctx context.Context, mode CaptureMode, f func() error) 
 		return nil, q.refuse(op, ErrInvalidArgument, "the function is nil")
 	case q.handle == 0:
 		return nil, q.refuse(op, ErrInvalidArgument, "a context's default stream cannot be captured; use one of NewStream")
-	case q.seat.Load() != nil:
+	case q.member.Load() != nil:
 		return nil, q.refuse(op, ErrCapture, "the stream is capturing already")
 	}
 	cut, err := q.wait(ctx)
@@ -82,9 +82,9 @@ func (q *queue) record(mode CaptureMode, f func() error) (_ *recording, err erro
 	q.scope.retain()
 	rec.active.Store(true)
 	q.scope.chip.captures.Add(1)
-	err = q.begin(rec.sit(q), func() error { return aclmdlRICaptureBegin(q.scope.handle, q.handle, rec.mode) })
+	err = q.begin(rec.admit(q), func() error { return aclmdlRICaptureBegin(q.scope.handle, q.handle, rec.mode) })
 	if err != nil {
-		rec.rise()
+		rec.finish()
 		q.scope.chip.captures.Add(-1)
 		return nil, errors.Join(q.fail(err), rec.end())
 	}
@@ -94,7 +94,7 @@ func (q *queue) record(mode CaptureMode, f func() error) (_ *recording, err erro
 			rec.handle, err = aclmdlRICaptureEnd(q.scope.handle, q.handle)
 			return err
 		})
-		rec.rise()
+		rec.finish()
 		q.scope.chip.captures.Add(-1)
 		if e != nil {
 			err = errors.Join(err, q.fail(e))
@@ -109,4 +109,4 @@ func (q *queue) record(mode CaptureMode, f func() error) (_ *recording, err erro
 }
 
 // Capturing reports whether what is queued on the stream becomes part of a graph.
-func (s *Stream) Capturing() bool { return s != nil && s.q != nil && s.q.seat.Load() != nil }
+func (s *Stream) Capturing() bool { return s != nil && s.q != nil && s.q.member.Load() != nil }

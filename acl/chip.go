@@ -179,8 +179,8 @@ func (sc *scope) malloc(n uint64, policy aclrtMemMallocPolicy) (uint64, error) {
 	return uint64(addr), nil
 }
 
-// malloc gives a block of the pool to a stream, or to its seat in a capture; q may be nil.
-func (c *chip) malloc(q *queue, s *seat, n uint64) (*pool.Block, error) {
+// malloc gives a block of the pool to a stream, or to its membership of a capture; q may be nil.
+func (c *chip) malloc(q *queue, s *member, n uint64) (*pool.Block, error) {
 	switch {
 	case q == nil: // not a Stream that is a nil pointer
 		return c.pool.Malloc(nil, n)

@@ -22,5 +22,5 @@ var driverCodes = map[Code]codeInfo{
 	abi.DCMI_ERR_CODE_IS_UPGRADING:             {"DCMI_ERR_CODE_IS_UPGRADING", "the firmware is being upgraded", "ask later", nil, DamageNone},
 	abi.DCMI_ERR_CODE_RESOURCE_OCCUPIED:        {"DCMI_ERR_CODE_RESOURCE_OCCUPIED", "another process or container uses the device", "ask later", nil, DamageNone},
 	abi.DCMI_ERR_CODE_CONFIG_INFO_NOT_EXIST:    {"DCMI_ERR_CODE_CONFIG_INFO_NOT_EXIST", "what was asked for was never set", "", nil, DamageNone},
-	abi.DCMI_ERR_CODE_NOT_SUPPORT:              {"DCMI_ERR_CODE_NOT_SUPPORT", "the chip or its driver does not tell this", "", ErrNotSupported, DamageNone},
+	abi.DCMI_ERR_CODE_NOT_SUPPORT:              {"DCMI_ERR_CODE_NOT_SUPPORT", "the chip or its driver does not report this", "", ErrNotSupported, DamageNone},
 }

@@ -141,7 +141,7 @@ func (s *Stream) body(rec *recording, graph aclmdlRI, f func(*Stream) error) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, on.Close()) }()
-	err = on.q.begin(rec.sit(on.q), func() error {
+	err = on.q.begin(rec.admit(on.q), func() error {
 		return aclmdlRICaptureToModelRIBegin(sc.handle, on.q.handle, graph, rec.mode)
 	})
 	if err != nil {

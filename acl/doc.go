@@ -12,25 +12,22 @@
 //	err = st.Synchronize(ctx)
 //
 // Objects are safe for concurrent use, except that Close must not run at the same time as another
-// call on the same object.
+// call on the same object. Goroutines need no rule about OS threads: every call brings its context
+// of CANN along.
 //
-// Calls that queue work return at once. A failure of the device appears at the next
-// Synchronize, whose error names the operators launched last; ASCEND_LAUNCH_BLOCKING=1
-// synchronises after every launch. Every wait takes a context.Context; a wait that is cut
-// short leaves the object usable.
+// # Waiting
 //
-// # Threads
+// A function that waits has a context.Context as its first parameter; a function that queues work
+// returns at once and has none. A wait that its context ended leaves the object usable. The failure
+// of queued work is reported once, by the wait that comes first: its error names the operators
+// launched last. ASCEND_LAUNCH_BLOCKING=1 synchronises after every launch.
 //
-// Goroutines need no rule about OS threads: every call brings its context along. aclnn keeps
-// executors, error texts and what it loads of the platform per OS thread, and what it keeps must not be
-// used on two threads at once. So a launch with both its phases, and aclnn.Prepare, are one crossing to
-// C each, which runs on one OS thread; if the workspace is too small, the crossing gives its executor up
-// before it returns. Launches run on the thread that the goroutine happens to have. A thread of its own
-// for each device was tried: handing a launch over to it and back took 15 µs and more, against 0.2 µs in
-// place, and the share of launches that find their executor in the cache of their thread was over 99 %
-// either way, with 16 goroutines on each of four devices, after each had taken two steps. Each thread has
-// a cache of its own, so a stream whose goroutine changes threads makes each of them miss each call once:
-// the cost ends when Go's threads are warm.
+// Malloc waits only if the device is full, and then for the work that is queued.
+//
+// # Numbers of bytes
+//
+// Sizes and offsets in memory are int, as those of Go's slices are: in the parameters of Malloc and
+// Copy, in the results of Size and MemInfo, and in statistics. Addresses and handles are uint64.
 //
 // # Closing
 //
@@ -38,14 +35,14 @@
 // where it waits for work, CloseContext waits at most until its context ends. Live counts what is
 // open. An object that was forgotten is reported when the garbage collector finds it: to the
 // logger of WithLogger, or, on the emulator without a logger, once to standard error. Its memory
-// or handle stays with the process, unless Config.ReleaseLeaks says otherwise.
+// or handle stays with the process, unless Config.ReleaseLeaks is set.
 //
 // # Errors
 //
-// Errors of this module match at most one of these classes with errors.Is. What is refused
-// without asking CANN always matches one.
+// Errors of this module match at most one of these classes with errors.Is. A call that is refused
+// without a call of CANN always matches one.
 //
-//	class               who can mend it, and how                               for a service
+//	class               who can correct it, and how                            for a service
 //	ErrInvalidArgument  the caller, by other arguments (also ErrWrongDevice)   400
 //	ErrClosed           the program: it used an object after Close             500
 //	ErrBusy             the program, by waiting for work or closing users      500
@@ -53,8 +50,8 @@
 //	ErrOutOfMemory      less work, or later                                    503
 //	ErrExhausted        closing streams and events, or later                   503
 //	ErrTimeout          a longer limit, or later                               504
-//	ErrNotInstalled     whoever runs it, by installing CANN, or Linux          500
-//	ErrNotSupported     whoever runs it, by another CANN version or chip       501
+//	ErrNotInstalled     the administrator, by installing CANN, or Linux        500
+//	ErrNotSupported     the administrator, by another CANN version or chip     501
 //	ErrAborted          launching the work again                               500
 //	ErrOverflow         scaling, or another dtype                              500
 //	ErrKernel           see Suspects: the operators that may be to blame       500
@@ -62,22 +59,24 @@
 //	ErrDeviceLost       resetting the device, restarting the process           500
 //
 // A nil object, a zero value that no function made, and a nil context.Context are invalid
-// arguments and never panic; only the methods that a nil *Device has from Context do. A wait that
-// ended early matches its context's error, too. Error.Damage says what can still be used, and
-// Device.Recover brings the device back after work has failed.
+// arguments and never panic; only the methods that a nil *Device has from Context do. The error of a
+// wait that its context ended matches the context's error, too. Error.Damage reports what can still
+// be used, and Device.Recover brings the device back after work has failed.
 //
 // # Health
 //
-// Runtime.Health tells what a device's driver measures: alarms and faults, use of cores and memory,
-// temperature, power, and errors of memory. It needs the driver's library for management, libdcmi.so.
+// Runtime.Health reports what a device's driver measures: alarms and faults, use of cores and
+// memory, temperature, power, and errors of memory. It needs the driver's library for management,
+// libdcmi.so.
 //
 // # Profiles
 //
-// Runtime.Profile has CANN's profiler record what the devices do, into a folder for msprof.
-// Stream.Range names steps and layers in it. The error of a failed kernel has what CANN told about
-// the task (Error.Exceptions), and the files of CANN's log of this process, if there are some.
+// Runtime.Profile has CANN's profiler record the work of the devices into a folder for msprof.
+// Stream.Range names steps and layers in it. The error of a failed kernel has the task that CANN's
+// exception callback named (Error.Exceptions), and the path of CANN's log of this process.
 //
-// Observe tells a function of each launch, copy and wait, for the program's own counts and spans.
+// Runtime.Observe calls a function after each launch, copy and wait, for the program's own counters
+// and spans.
 //
 // # Graphs
 //
@@ -87,8 +86,8 @@
 //
 // # Virtual memory
 //
-// Context.Reserve gives addresses, Context.MallocPhysical memory, and AddressRange.Map puts the one into
-// the other. Config.Expandable makes the cache of a device grow in that way.
+// Context.Reserve gives addresses, Context.MallocPhysical memory, and AddressRange.Map maps the
+// memory into the addresses. Config.Expandable makes the cache of a device grow in that way.
 //
 // The package knows no operators (package aclnn) and no collectives (package hccl).
 package acl

@@ -59,7 +59,7 @@ func (s *Stream) upload(ctx context.Context, dst *Buffer, data []byte) error {
 	defer runtime.KeepAlive(dst)
 	defer runtime.KeepAlive(s)
 	q := s.q
-	if q.seat.Load() != nil {
+	if q.member.Load() != nil {
 		return q.refuse(op, ErrCapture, "replays would copy what the page-locked memory on the way holds then; copy before the capture, or let Stream.Copy take the values from a HostBuffer, which the program fills before each replay")
 	}
 	if err := q.accept(op, dst.where(), uint64(len(data))); err != nil {
@@ -100,7 +100,7 @@ func (s *Stream) download(ctx context.Context, data []byte, src *Buffer) (err er
 	defer runtime.KeepAlive(src)
 	defer runtime.KeepAlive(s)
 	q := s.q
-	if q.seat.Load() != nil {
+	if q.member.Load() != nil {
 		return q.refuse(op, ErrCapture, "the host cannot read during a capture, in which nothing runs; read after a replay, or let Stream.Copy write to a HostBuffer")
 	}
 	if err := q.accept(op, src.where(), uint64(len(data))); err != nil {
@@ -139,7 +139,7 @@ func (s *Stream) download(ctx context.Context, data []byte, src *Buffer) (err er
 			if err := p.slot.wait(ctx); err != nil {
 				return err
 			}
-		} else { // only a wait for the stream tells whether the data is good
+		} else { // only a wait for the stream reports whether the data is good
 			interrupted, err := q.settle(ctx, op)
 			if !interrupted {
 				p.slot.passed()

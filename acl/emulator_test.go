@@ -59,7 +59,7 @@ func TestKnobsCount(t *testing.T) {
 }
 
 // TestLeaksArePrinted: without a logger the emulator prints the first leak of a process, unless it
-// is told not to.
+// is set not to.
 func TestLeaksArePrinted(t *testing.T) {
 	const mode = "CANN_TEST_LEAKS"
 	if how := os.Getenv(mode); how != "" {
@@ -172,7 +172,7 @@ func TestLongWaitLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestThousandFaults: each of a thousand faults in a row is told once, with its operator and its
+// TestThousandFaults: each of a thousand faults in a row is reported once, with its operator and its
 // stream, by the copy that would have brought wrong data, and the copy after it is right.
 func TestThousandFaults(t *testing.T) {
 	acltest.Faults(t, "run/aclnnMul=507015", func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestReopenOlderCANN(t *testing.T) {
 }
 
 // TestWaitsAcrossOlderChips: where streams do not wait for events of other devices, CANN says that
-// they do; the error tells.
+// they do; the error says so.
 func TestWaitsAcrossOlderChips(t *testing.T) {
 	acltest.Rerun(t, func(t *testing.T) {
 		rt := acltest.Open(t)

@@ -188,9 +188,9 @@ func (e *Event) Query() (done bool, err error) {
 	return e.scope.eventDone(e.handle)
 }
 
-// Synchronize waits until the last record has happened (aclrtSynchronizeEvent). CANN does not tell
-// here what failed in the work before the record: if the stream has no later work, this call asks
-// the stream too and returns its failure, else a later Stream.Synchronize does. If ctx ends first
+// Synchronize waits until the last record has happened (aclrtSynchronizeEvent). CANN does not
+// report here what failed in the work before the record: if the stream has no later work, this call
+// waits for the stream too and returns its failure, else a later Stream.Synchronize does. If ctx ends first
 // the event stays usable, and the error matches ctx.Err(); if the event is recorded again
 // meanwhile, the wait may be for that record.
 func (e *Event) Synchronize(ctx context.Context) error {

@@ -12,10 +12,16 @@ import (
 )
 
 // A program counts its launches by operator, and the bytes that it copies.
-func ExampleObserve() {
+func ExampleRuntime_Observe() {
 	var mu sync.Mutex
 	launches, bytes := map[string]int{}, 0
-	stop := acl.Observe(func(c acl.Call) {
+	ctx := context.Background()
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close()
+	stop, err := rt.Observe(func(c acl.Call) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch c.Kind {
@@ -25,14 +31,10 @@ func ExampleObserve() {
 			bytes += c.Bytes
 		}
 	})
-	defer stop()
-
-	ctx := context.Background()
-	rt, err := acl.Open(acl.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer rt.Close()
+	defer stop()
 	dev, err := rt.Device(0)
 	if err != nil {
 		log.Fatal(err)

@@ -31,19 +31,19 @@ func (x Exception) String() string {
 	return b.String()
 }
 
-// exceptions are the failed tasks that no error has told of yet.
+// exceptions are the failed tasks that no error has reported yet.
 var exceptions exceptionList
 
 type exceptionList struct {
 	sync.Mutex
 	read   uint64 // number of failed tasks of the process that were looked at
-	untold []Exception
+	unread []Exception
 }
 
-// maxUntold is how many failed tasks are kept for errors to come.
-const maxUntold = 64
+// maxUnread is how many failed tasks are kept for errors to come.
+const maxUnread = 64
 
-// watchExceptions registers the callback. A CANN without it has errors that say less.
+// watchExceptions registers the callback. Errors of a CANN without it have fewer details.
 func watchExceptions() {
 	callback := aclrtExceptionInfoCallback(cshim.ExceptionCallback())
 	if fnAclrtExceptionInfoCallbackRegister.Available() == nil {
@@ -62,7 +62,7 @@ func forgetExceptions() {
 	_ = aclrtSetExceptionInfoCallback(0, 0) // likewise
 }
 
-// takeExceptions returns the failed tasks of a stream that no error has told of; all of the device if
+// takeExceptions returns the failed tasks of a stream that no error has reported; all of the device if
 // stream is negative, or if none is of the stream: the tasks of graphs are on streams of CANN's own.
 func takeExceptions(device, stream int) []Exception {
 	x := &exceptions
@@ -71,7 +71,7 @@ func takeExceptions(device, stream int) []Exception {
 	failed, total := cshim.Exceptions(x.read)
 	x.read = total
 	for _, f := range failed {
-		x.untold = append(x.untold, Exception{
+		x.unread = append(x.unread, Exception{
 			Device: number(f.Device), Stream: number(f.Stream), Task: number(f.Task), Thread: number(f.Thread), Code: Code(f.Code),
 		})
 	}
@@ -79,22 +79,22 @@ func takeExceptions(device, stream int) []Exception {
 	if taken == nil {
 		taken = x.take(func(e Exception) bool { return e.Device == device || e.Device < 0 })
 	}
-	if n := len(x.untold); n > maxUntold {
-		x.untold = x.untold[n-maxUntold:]
+	if n := len(x.unread); n > maxUnread {
+		x.unread = x.unread[n-maxUnread:]
 	}
 	return taken
 }
 
 func (x *exceptionList) take(of func(Exception) bool) (taken []Exception) {
 	var left []Exception
-	for _, e := range x.untold {
+	for _, e := range x.unread {
 		if of(e) {
 			taken = append(taken, e)
 		} else {
 			left = append(left, e)
 		}
 	}
-	x.untold = left
+	x.unread = left
 	return taken
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // fence is an event that the memory pool waits for. A scope keeps its fences for reuse, and destroys them with its
-// context, after the end of its streams: who asks one holds the lock that the end of its stream takes.
+// context, after the end of its streams: a query holds the lock that the end of its stream takes.
 type fence struct {
 	q      *queue
 	scope  *scope
@@ -29,9 +29,9 @@ func (q *queue) Fence() (pool.Fence, error) {
 
 // mark makes the fence. The caller holds ending, and the stream is not gone.
 func (q *queue) mark() (pool.Fence, error) {
-	q.seating.RLock()
-	defer q.seating.RUnlock()
-	if q.seat.Load() != nil {
+	q.joining.RLock()
+	defer q.joining.RUnlock()
+	if q.member.Load() != nil {
 		return &lateFence{q: q}, nil
 	}
 	f, err := q.scope.fence()
@@ -47,8 +47,8 @@ func (q *queue) mark() (pool.Fence, error) {
 	return f, nil
 }
 
-// lateFence is the fence of a stream that was capturing: it is set when it is first asked after
-// the capture.
+// lateFence is the fence of a stream that was capturing: it is set at the first query after the
+// capture.
 type lateFence struct {
 	q   *queue
 	set pool.Fence
@@ -57,7 +57,7 @@ type lateFence struct {
 // Passed implements pool.Fence.
 func (f *lateFence) Passed() (bool, error) {
 	if f.set == nil {
-		if f.q.seat.Load() != nil {
+		if f.q.member.Load() != nil {
 			return false, nil
 		}
 		set, err := f.q.Fence()
@@ -76,16 +76,16 @@ func (f *lateFence) Release() {
 	}
 }
 
-// Idle reports whether the stream has ended all its work. A capture cannot be asked.
+// Idle reports whether the stream has ended all its work. A capture cannot be queried.
 func (q *queue) Idle() (bool, error) {
 	q.ending.RLock()
 	defer q.ending.RUnlock()
 	if q.gone.Load() {
 		return true, nil
 	}
-	q.seating.RLock()
-	defer q.seating.RUnlock()
-	if q.seat.Load() != nil {
+	q.joining.RLock()
+	defer q.joining.RUnlock()
+	if q.member.Load() != nil {
 		return false, nil
 	}
 	return q.queryLive()
@@ -138,7 +138,7 @@ func (f *fence) Release() {
 }
 
 // destroyFences ends the fences with their scope. One that is still out belongs to a stream
-// that is gone, and is not asked again.
+// that is gone, and is not queried again.
 func (sc *scope) destroyFences() error {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()

@@ -80,7 +80,7 @@ func (g *Graph) replay(s *Stream) error {
 		return q.refuse(op, ErrWrongDevice, "the graph is of device %d", r.scope.chip.id)
 	case r.updating:
 		return q.refuse(op, ErrBusy, "the graph is being updated; replay it after Graph.Update has returned")
-	case q.seat.Load() != nil:
+	case q.member.Load() != nil:
 		return q.refuse(op, ErrCapture, "the stream is capturing, and a graph does not contain another")
 	}
 	if err := r.usable(op); err != nil {
@@ -131,7 +131,7 @@ func (r *recording) settle(op string, ctx context.Context) (failed, err error) {
 		if q.gone.Load() {
 			continue
 		}
-		if q.seat.Load() != nil {
+		if q.member.Load() != nil {
 			return errors.Join(errs...), q.refuse(op, ErrCapture, "the stream of a replay is capturing, and cannot be waited for")
 		}
 		cut, err := q.wait(ctx)

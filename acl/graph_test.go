@@ -158,8 +158,8 @@ func TestCaptureRefuses(t *testing.T) {
 			"event synchronize":  func() error { return ev.Synchronize(background) },
 			"to the device":      func() error { return aclnn.CopyToDevice(background, st, x[0], make([]float32, 5)) },
 			"from the device":    func() error { return aclnn.CopyFromDevice(background, st, make([]float32, 5), x[0]) },
-			"copy now":           func() error { return dev.Copy(x[0].Buffer(), host, 20) },
-			"memset now":         func() error { return dev.Memset(x[0].Buffer(), 0, 20) },
+			"copy now":           func() error { return dev.Copy(background, x[0].Buffer(), host, 20) },
+			"memset now":         func() error { return dev.Memset(background, x[0].Buffer(), 0, 20) },
 			"host function":      func() error { return st.HostFunc(func() {}) },
 			"executor":           prepared.Run,
 			"arena":              func() error { _, err := arena.Malloc(8); return err },
@@ -249,8 +249,8 @@ func TestGraphKeepsItsMemory(t *testing.T) {
 		return errors.Join(chain(st, 9, x, y[0], out), st.Copy(direct, out.Buffer(), 4000))
 	})
 	m := g.Memory()
-	assert.Equal(t, uint64(4*4000), m.Buffers)
-	assert.Less(t, m.Scratch, uint64(4<<20), "scratch tensors share memory")
+	assert.Equal(t, 4*4000, m.Buffers)
+	assert.Less(t, m.Scratch, 4<<20, "scratch tensors share memory")
 	stats := dev.Allocator().Stats()
 	assert.Equal(t, m.Scratch, stats.Kept)
 	require.NoError(t, g.Replay(st))

@@ -9,9 +9,9 @@ import (
 // GraphPart is a group of a graph's tasks whose arguments Graph.Update can change. It ends with
 // its graph.
 type GraphPart struct {
-	rec   *recording
-	seat  *seat
-	group aclrtTaskGrp
+	rec    *recording
+	member *member
+	group  aclrtTaskGrp
 }
 
 // Part makes the work that f queues during a capture a part of the graph that Graph.Update can
@@ -24,11 +24,11 @@ func (s *Stream) Part(f func() error) (*GraphPart, error) {
 		return nil, err
 	}
 	q := s.q
-	seat := q.seat.Load()
+	member := q.member.Load()
 	switch {
 	case f == nil:
 		return nil, q.refuse(op, ErrInvalidArgument, "the function is nil")
-	case seat == nil || seat.updating:
+	case member == nil || member.updating:
 		return nil, q.refuse(op, ErrInvalidArgument, "the stream is not capturing; call it in the function of Stream.Capture")
 	}
 	if err := aclmdlRICaptureTaskGrpBegin(q.scope.handle, q.handle); err != nil {
@@ -42,7 +42,7 @@ func (s *Stream) Part(f func() error) (*GraphPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &GraphPart{rec: seat.rec, seat: seat, group: group}, nil
+	return &GraphPart{rec: member.rec, member: member, group: group}, nil
 }
 
 // Update replaces the tasks of a part by those that f queues on the stream: the same operators in
@@ -69,7 +69,7 @@ func (g *Graph) Update(ctx context.Context, s *Stream, p *GraphPart, f func() er
 		return q.refuse(op, ErrInvalidArgument, "the part is of another graph")
 	case q.scope.chip != r.scope.chip:
 		return q.refuse(op, ErrWrongDevice, "the graph is of device %d", r.scope.chip.id)
-	case q.seat.Load() != nil:
+	case q.member.Load() != nil:
 		return q.refuse(op, ErrCapture, "the stream is capturing")
 	}
 	if !r.update() {
@@ -88,7 +88,7 @@ func (g *Graph) Update(ctx context.Context, s *Stream, p *GraphPart, f func() er
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err = q.begin(&seat{rec: r, q: q, arena: p.seat.arena, updating: true}, func() error {
+	err = q.begin(&member{rec: r, q: q, arena: p.member.arena, updating: true}, func() error {
 		return aclmdlRICaptureTaskUpdateBegin(q.scope.handle, q.handle, p.group)
 	})
 	if err != nil {

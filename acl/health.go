@@ -12,8 +12,8 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// Health is the state of a device as its driver's library for management (DCMI) tells it. A number that the
-// chip, the driver or the container does not tell is -1.
+// Health is the state of a device as its driver's library for management (DCMI) reports it. A number that the
+// chip, the driver or the container does not report is -1.
 type Health struct {
 	Card, Chip  int     // place in the machine, as in npu-smi
 	Alarm       Alarm   // the worst
@@ -69,9 +69,9 @@ var driver struct {
 	ready bool // dcmi_init has succeeded
 }
 
-// Health asks the driver for the state of a device (dcmi_get_device_health and others), which need not be open.
+// Health queries the driver for the state of a device (dcmi_get_device_health and others), which need not be open.
 // It takes milliseconds. Without the driver's library the error is ErrNotInstalled. If ctx ends first, the
-// driver goes on with the question.
+// driver goes on with the query.
 func (rt *Runtime) Health(ctx context.Context, device int) (Health, error) {
 	const op = "Runtime.Health"
 	if err := rt.usable(op); err != nil {
@@ -84,12 +84,12 @@ func (rt *Runtime) Health(ctx context.Context, device int) (Health, error) {
 	if !ok {
 		return Health{}, refuse(op, ErrInvalidArgument, "there is no device %d", device)
 	}
-	var told struct {
+	var answer struct {
 		Health
 		err error
 	}
 	early, _ := driver.wait(ctx, func() error {
-		told.Health, told.err = askDriver(logic)
+		answer.Health, answer.err = queryDriver(logic)
 		return nil
 	})
 	switch {
@@ -97,12 +97,12 @@ func (rt *Runtime) Health(ctx context.Context, device int) (Health, error) {
 		e := interrupted(op, ctx)
 		e.Device = device
 		return Health{}, e
-	case told.err != nil:
-		e := wrap(told.err)
+	case answer.err != nil:
+		e := wrap(answer.err)
 		e.Device = device
 		return Health{}, e
 	}
-	return told.Health, nil
+	return answer.Health, nil
 }
 
 // logicID is the driver's number of a device: CANN numbers the devices of ASCEND_RT_VISIBLE_DEVICES from 0.
@@ -119,15 +119,15 @@ func logicID(device int) (logic uint32, ok bool) {
 	return uint32(n), err == nil
 }
 
-// untold reports whether the driver cannot tell something, which is no failure.
-func untold(err error) bool {
+// unknown reports whether the driver does not have a number, which is no failure.
+func unknown(err error) bool {
 	var missing *cshim.SymbolError
 	code := codeOf(err)
 	return code == abi.DCMI_ERR_CODE_NOT_SUPPORT || code == abi.DCMI_ERR_CODE_NOT_SUPPORT_IN_CONTAINER || errors.As(err, &missing)
 }
 
-// askDriver reads the state of a device.
-func askDriver(logic uint32) (h Health, err error) {
+// queryDriver reads the state of a device.
+func queryDriver(logic uint32) (h Health, err error) {
 	if !driver.ready {
 		if err := dcmiInit(0); err != nil {
 			return h, err
@@ -147,7 +147,7 @@ func askDriver(logic uint32) (h Health, err error) {
 		ECC: ECC{-1, -1, -1, -1, -1},
 	}
 	for _, read := range []func(card, chip int32) error{h.readFaults, h.readLoad, h.readMemory, h.readHeat, h.readPower} {
-		if err := read(card, chip); err != nil && !untold(err) {
+		if err := read(card, chip); err != nil && !unknown(err) {
 			return h, err
 		}
 	}
@@ -155,7 +155,7 @@ func askDriver(logic uint32) (h Health, err error) {
 }
 
 const (
-	mostFaults  = 128 // that the driver tells
+	mostFaults  = 128 // that the driver reports
 	longestText = 256 // of a fault's explanation
 )
 
@@ -168,7 +168,7 @@ func (h *Health) readFaults(card, chip int32) error {
 	for _, code := range codes[:min(max(n, 0), mostFaults)] {
 		text := make([]byte, longestText)
 		if dcmiGetDeviceErrorcodeString(0, card, chip, code, &text[0], longestText) != nil {
-			text[0] = 0 // the code says enough
+			text[0] = 0 // the code is enough
 		}
 		text, _, _ = bytes.Cut(text, []byte{0})
 		h.Faults = append(h.Faults, Fault{code, string(text)})
@@ -185,7 +185,7 @@ func (h *Health) readLoad(card, chip int32) error {
 		switch {
 		case err == nil:
 			*of.to = int(percent)
-		case !untold(err):
+		case !unknown(err):
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (h *Health) readMemory(card, chip int32) error {
 	var memory dcmiHbmInfo
 	if err := dcmiGetDeviceHbmInfo(0, card, chip, &memory); err == nil {
 		h.MemoryUsed, h.MemoryTotal = int(memory.memoryUsage)<<20, int(memory.memorySize)<<20
-	} else if !untold(err) {
+	} else if !unknown(err) {
 		return err
 	}
 	var ecc dcmiEccInfo

@@ -26,7 +26,7 @@ func ail(t *testing.T, body func(t *testing.T, say func(text string)), variables
 	}, append(variables, "CANN_EMU_HEALTH="+file)...)
 }
 
-// TestHealth: the driver tells what ails a device and what it measures; device numbers are those that the
+// TestHealth: the driver reports the faults of a device and what it measures; device numbers are those that the
 // process sees.
 func TestHealth(t *testing.T) {
 	ail(t, func(t *testing.T, say func(text string)) {
@@ -39,7 +39,7 @@ func TestHealth(t *testing.T) {
 		say("1 alarm=3 fault=0x80e01801 fault=0x80e18005 corrected=5 uncorrected=2 celsius=93 deciwatts=3105\n")
 		h, err = rt.Health(background, 0)
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, h.MemoryUsed, int64(64<<20))
+		require.GreaterOrEqual(t, h.MemoryUsed, 64<<20)
 		h.MemoryUsed = 0
 		require.Equal(t, acl.Health{
 			Card: 1, Alarm: acl.AlarmCritical, MemoryTotal: 256 << 20, Temperature: 93, Power: 310.5,

@@ -19,7 +19,7 @@ func (s *Stream) HostFunc(f func()) error {
 	if f == nil {
 		return s.q.refuse("Stream.HostFunc", ErrInvalidArgument, "the function is nil")
 	}
-	if s.q.seat.Load() != nil {
+	if s.q.member.Load() != nil {
 		return s.q.refuse("Stream.HostFunc", ErrCapture, "a host function runs once, and a graph would run it at each replay")
 	}
 	defer runtime.KeepAlive(s)

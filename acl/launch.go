@@ -24,7 +24,7 @@ type reached region
 func (r *reached) LastUser() *bridge.LastUser { return &r.mem.last }
 
 // User implements bridge.Queue.
-func (l *launcher) User() *bridge.User { return l.q.who() }
+func (l *launcher) User() *bridge.User { return l.q.asUser() }
 
 // Usable implements bridge.Queue.
 func (l *launcher) Usable() error { return (*Stream)(l).usable("acl.Stream") }
@@ -122,7 +122,7 @@ func (s *Stream) run(p *cshim.Prepared) error {
 		return err
 	}
 	q := s.q
-	if q.seat.Load() != nil {
+	if q.member.Load() != nil {
 		return q.refuse("Executor.Run", ErrCapture, "a graph would use the executor's memory after its Close; launch the operator itself")
 	}
 	w := q.arena.acquire()
@@ -148,7 +148,7 @@ func (s *Stream) run(p *cshim.Prepared) error {
 // launched notes a launch, and waits for it in the blocking mode.
 func (s *Stream) launched(op *cshim.Operator) error {
 	s.q.ring.add(op)
-	if process.blocking.Load() && s.q.seat.Load() == nil {
+	if process.blocking.Load() && s.q.member.Load() == nil {
 		return s.Synchronize(context.Background())
 	}
 	return nil

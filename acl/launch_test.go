@@ -258,7 +258,7 @@ func TestAsynchronousFault(t *testing.T) {
 			for done := false; !done; {
 				var err error
 				done, err = st.Query()
-				require.NoError(t, err, "a query does not tell")
+				require.NoError(t, err, "a query does not report it")
 			}
 			return st.Synchronize(t.Context())
 		},
@@ -279,7 +279,7 @@ func TestAsynchronousFault(t *testing.T) {
 			assert.Equal(t, acl.DamageWork, e.Damage())
 			assert.Contains(t, err.Error(), "most likely aclnnAdd")
 			assert.Contains(t, e.Hint, "ASCEND_LAUNCH_BLOCKING")
-			require.NoError(t, st.Synchronize(background), "the fault is told once")
+			require.NoError(t, st.Synchronize(background), "the fault is reported once")
 
 			require.NoError(t, add(st, x[0], x[1], x[2]))
 			require.NoError(t, st.Synchronize(background), "the stream works on")
@@ -306,7 +306,7 @@ func TestStopOnFailure(t *testing.T) {
 	require.NoError(t, x.Close())
 }
 
-// TestLaunchBlocking: the launch itself tells that the operator failed.
+// TestLaunchBlocking: the launch itself reports that the operator failed.
 func TestLaunchBlocking(t *testing.T) {
 	t.Setenv("ASCEND_LAUNCH_BLOCKING", "1")
 	st := openStream(t)
@@ -345,7 +345,7 @@ func TestLastLaunches(t *testing.T) {
 	require.NoError(t, one.Synchronize(background))
 	zero(two, x[1])
 	zero(one, x[0])
-	last := acl.LastLaunches(3)
+	last := dev.LastLaunches(3)
 	require.Len(t, last, 3)
 	for i, want := range []struct {
 		st    *acl.Stream
@@ -358,15 +358,15 @@ func TestLastLaunches(t *testing.T) {
 		require.WithinRange(t, last[i].At, began.Add(-time.Millisecond), time.Now().Add(time.Millisecond))
 	}
 	require.Equal(t, last[0].Number+1, last[2].Number)
-	require.Empty(t, acl.LastLaunches(0))
+	require.Empty(t, dev.LastLaunches(0))
 	require.NoError(t, two.Synchronize(background))
 	for range 1100 {
 		zero(one, x[0])
 	}
 	require.NoError(t, one.Synchronize(background))
 	kept := 0
-	for _, l := range acl.LastLaunches(10000) {
-		if l.Device == 0 && l.Stream == one.ID() {
+	for _, l := range dev.LastLaunches(10000) {
+		if l.Stream == one.ID() {
 			kept++
 		}
 	}

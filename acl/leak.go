@@ -2,15 +2,13 @@ package acl
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"sync"
 	"time"
 
-	"go.uber.org/zap/zapcore"
-
 	"github.com/goascend/cann/cshim"
-	"github.com/goascend/cann/internal/logging"
 )
 
 // leak describes an object that was collected without Close. It must not lead to
@@ -52,7 +50,7 @@ func (l leak) made() leak {
 // found reports the leak and has the remains ended.
 func (l leak) found() {
 	if log := process.log.Load(); log != nil {
-		l.report(*log)
+		l.report(log)
 	} else if cshim.Emulated && !process.quiet.Load() && !process.printed.Swap(true) {
 		fmt.Fprintln(os.Stderr, l)
 	}
@@ -61,15 +59,15 @@ func (l leak) found() {
 	}
 }
 
-func (l leak) report(log Logger) {
-	fields := []zapcore.Field{logging.Stringer("kind", l.kind), logging.Bool("released", l.remains != nil)}
+func (l leak) report(log *slog.Logger) {
+	attrs := []any{"kind", l.kind.String(), "released", l.remains != nil}
 	if l.bytes > 0 {
-		fields = append(fields, logging.Uint64("bytes", l.bytes))
+		attrs = append(attrs, "bytes", l.bytes)
 	}
 	if l.stack != nil {
-		fields = append(fields, logging.String("made", string(l.stack)))
+		attrs = append(attrs, "made", string(l.stack))
 	}
-	log.Check(zapcore.ErrorLevel, "acl: an object was collected without Close").Write(fields...)
+	log.Error("acl: an object was collected without Close", attrs...)
 }
 
 // String is the text for standard error.
@@ -157,7 +155,6 @@ func (l leak) end() {
 	err := l.remains.end()
 	live[l.kind].Add(-1)
 	if log := process.log.Load(); err != nil && log != nil {
-		(*log).Check(zapcore.ErrorLevel, "acl: an object that was collected could not be released cleanly").
-			Write(logging.Stringer("kind", l.kind), logging.Error(err))
+		log.Error("acl: an object that was collected could not be released cleanly", "kind", l.kind.String(), "error", err)
 	}
 }

@@ -3,6 +3,7 @@ package acl_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -26,11 +27,11 @@ func observed(t *testing.T, cfg acl.Config) (*acl.Runtime, *observer.ObservedLog
 	t.Helper()
 	acltest.Need(t)
 	core, logs := observer.New(zapcore.WarnLevel)
-	rt, err := acl.Open(cfg, acl.WithLogger(zap.New(core)))
+	rt, err := acl.Open(cfg, acl.WithLogger(slog.New(zapslog.NewHandler(core))))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, rt.Close())
-		acl.WithLogger((*zap.Logger)(nil))() // no logger, as with nil itself
+		acl.WithLogger(nil)()
 	})
 	return rt, logs
 }
@@ -53,7 +54,7 @@ func forget[T any](t *testing.T, make func() (T, error), use ...func(T)) {
 	}
 }
 
-// TestLeaksAreReported: an object that is forgotten is told of with its kind, its size and the
+// TestLeaksAreReported: an object that is forgotten is reported with its kind, its size and the
 // stack that made it, and stays counted.
 func TestLeaksAreReported(t *testing.T) {
 	rt, logs := observed(t, acl.Config{LeakStacks: true})
@@ -120,7 +121,7 @@ func TestLeaksAreReleased(t *testing.T) {
 	released := func() bool { return assert.ObjectsAreEqual(before, acl.Live()) }
 	reported := func() bool { return logs.Len() > 0 }
 	t.Run("buffer of the cache", func(t *testing.T) {
-		waiting := func() uint64 { return dev.Allocator().Stats().Waiting }
+		waiting := func() int { return dev.Allocator().Stats().Waiting }
 		already := waiting()
 		release := hold(t, other)
 		forget(t, func() (*acl.Buffer, error) { return st.Malloc(1 << 20) }, func(b *acl.Buffer) {
@@ -335,7 +336,7 @@ func TestCloseContext(t *testing.T) {
 			cancel()
 			err := c.CloseContext(ctx)
 			require.ErrorIs(t, err, context.Canceled)
-			require.ErrorIs(t, err, acl.ErrKernel, "CANN tells of it once")
+			require.ErrorIs(t, err, acl.ErrKernel, "CANN reports it once")
 			release()
 			require.NoError(t, c.Close())
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// TestLibraries: the emulator has every function that the module knows, unless it is told to be
+// TestLibraries: the emulator has every function that the module knows, unless it is set to be
 // an older CANN; where a library is missing the error says what was tried.
 func TestLibraries(t *testing.T) {
 	libraries, err := acl.Libraries()

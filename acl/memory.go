@@ -34,7 +34,7 @@ type memory struct {
 	size   uint64
 	closed atomic.Bool
 	owner  *queue      // stream that it belongs to, nil for none
-	seat   *seat       // for which it was allocated during a capture, nil otherwise
+	member *member     // of a capture, for which it was allocated; nil otherwise
 	block  *pool.Block // of the pool's memory
 	under  *memory     // of which it is a part, of an arena; nil otherwise
 
@@ -42,7 +42,7 @@ type memory struct {
 	mu     sync.Mutex
 	users  []*queue     // streams but the owner that have used it
 	graphs []*recording // graphs whose tasks use it
-	shared bool         // other streams of the capture than that of seat use it
+	shared bool         // streams of the capture other than that of member use it
 	kept   bool         // it was closed, and goes back when the last graph lets go of it
 }
 
@@ -54,7 +54,7 @@ type home interface {
 // use notes that work on a stream uses the memory. A process that releases leaks notes no last
 // user: each use then takes the long way, on which its caller keeps the buffer reachable.
 func (m *memory) use(q *queue) {
-	who := q.who()
+	who := q.asUser()
 	if m.last.Load() == who {
 		return
 	}
@@ -63,7 +63,7 @@ func (m *memory) use(q *queue) {
 	if !m.closed.Load() && !process.releasing.Load() {
 		m.last.Store(who)
 	}
-	if s := q.seat.Load(); s != nil {
+	if s := q.member.Load(); s != nil {
 		m.hold(s)
 		return
 	}
@@ -74,7 +74,7 @@ func (m *memory) use(q *queue) {
 
 // known is the short way of accept: the stream that used the memory last was checked then.
 func (r *region) known(q *queue, n uint64) bool {
-	return r.mem.last.Load() == q.who() && n <= r.size
+	return r.mem.last.Load() == q.asUser() && n <= r.size
 }
 
 // shut makes every later use an error. The caller holds m.mu.
@@ -178,7 +178,7 @@ func (r region) end() error {
 	defer m.mu.Unlock()
 	m.shut()
 	if m.temporary() {
-		m.seat.rec.forget(m)
+		m.member.rec.forget(m)
 		m.graphs = nil
 	}
 	if len(m.graphs) > 0 {

@@ -121,14 +121,14 @@ func TestImmediateCopy(t *testing.T) {
 	in, out, third := hostBuffer(t, dev, 8), hostBuffer(t, dev, 8), hostBuffer(t, dev, 8)
 	buf, other := malloc(t, dev, 8), malloc(t, dev, 8)
 	copy(in.Bytes(), "ascend!!")
-	require.NoError(t, dev.Copy(buf, in, 8))
-	require.NoError(t, dev.Copy(other, buf, 8))
-	require.NoError(t, dev.Memset(other, '?', 3))
-	require.NoError(t, dev.Copy(out, other, 8))
-	require.NoError(t, dev.Copy(third, out, 8))
+	require.NoError(t, dev.Copy(background, buf, in, 8))
+	require.NoError(t, dev.Copy(background, other, buf, 8))
+	require.NoError(t, dev.Memset(background, other, '?', 3))
+	require.NoError(t, dev.Copy(background, out, other, 8))
+	require.NoError(t, dev.Copy(background, third, out, 8))
 	assert.Equal(t, "???end!!", string(third.Bytes()))
-	require.NoError(t, dev.Copy(out, other, 0))
-	require.NoError(t, dev.Memset(buf, 0, 0))
+	require.NoError(t, dev.Copy(background, out, other, 0))
+	require.NoError(t, dev.Memset(background, buf, 0, 0))
 }
 
 func TestCopy2D(t *testing.T) {
@@ -142,11 +142,14 @@ func TestCopy2D(t *testing.T) {
 	require.NoError(t, st.Copy2D(out, 5, buf, 2, 2, 3))
 	require.NoError(t, st.Synchronize(background))
 	assert.Equal(t, "ab...ef...ij", string(out.Bytes()))
-	require.NoError(t, dev.Copy2D(out, 6, buf, 2, 1, 2))
+	require.NoError(t, dev.Copy2D(background, out, 6, buf, 2, 1, 2))
 	assert.Equal(t, "ab...ee...ij", string(out.Bytes()))
 	require.NoError(t, st.Copy2D(buf, 2, in, 4, 0, 3))
-	require.NoError(t, dev.Copy2D(buf, 2, in, 4, 2, 0))
-	for _, copy := range []func(acl.Memory, int, acl.Memory, int, int, int) error{st.Copy2D, dev.Copy2D} {
+	require.NoError(t, dev.Copy2D(background, buf, 2, in, 4, 2, 0))
+	now := func(dst acl.Memory, dpitch int, src acl.Memory, spitch, width, height int) error {
+		return dev.Copy2D(background, dst, dpitch, src, spitch, width, height)
+	}
+	for _, copy := range []func(acl.Memory, int, acl.Memory, int, int, int) error{st.Copy2D, now} {
 		for _, err := range []error{
 			copy(buf, 2, in, 4, 2, 4),  // source too small
 			copy(buf, 3, in, 4, 3, 3),  // target too small
@@ -223,11 +226,11 @@ func TestMemoryMisuse(t *testing.T) {
 		{"memset too long", st.Memset(buf, 0, 9), acl.ErrInvalidArgument},
 		{"negative memset", st.Memset(buf, 0, -1), acl.ErrInvalidArgument},
 		{"memset of nil", st.Memset(none, 0, 1), acl.ErrInvalidArgument},
-		{"now too long", dev.Copy(buf, host, 9), acl.ErrInvalidArgument},
-		{"now negative", dev.Copy(buf, host, -1), acl.ErrInvalidArgument},
-		{"now nil", dev.Copy(nil, host, 1), acl.ErrInvalidArgument},
-		{"memset now too long", dev.Memset(buf, 0, 9), acl.ErrInvalidArgument},
-		{"memset now negative", dev.Memset(buf, 0, -9), acl.ErrInvalidArgument},
+		{"now too long", dev.Copy(background, buf, host, 9), acl.ErrInvalidArgument},
+		{"now negative", dev.Copy(background, buf, host, -1), acl.ErrInvalidArgument},
+		{"now nil", dev.Copy(background, nil, host, 1), acl.ErrInvalidArgument},
+		{"memset now too long", dev.Memset(background, buf, 0, 9), acl.ErrInvalidArgument},
+		{"memset now negative", dev.Memset(background, buf, 0, -9), acl.ErrInvalidArgument},
 		{"closed", st.Memset(closed, 0, 1), acl.ErrClosed},
 		{"view of closed", st.Memset(view, 0, 1), acl.ErrClosed},
 		{"closed host", st.Copy(buf, gone, 1), acl.ErrClosed},
@@ -235,7 +238,7 @@ func TestMemoryMisuse(t *testing.T) {
 		{"nil, recorded", none.RecordStream(st), acl.ErrInvalidArgument},
 		{"far", st.Memset(far, 0, 1), acl.ErrWrongDevice},
 		{"far, recorded", far.RecordStream(st), acl.ErrWrongDevice},
-		{"far, now", dev.Memset(far, 0, 1), acl.ErrWrongDevice},
+		{"far, now", dev.Memset(background, far, 0, 1), acl.ErrWrongDevice},
 		{"far copy", acl.CopyToDevice(background, st, far, nine[:1]), acl.ErrWrongDevice},
 	} {
 		t.Run(c.name, func(t *testing.T) {

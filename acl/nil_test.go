@@ -17,7 +17,7 @@ var refusals = []error{acl.ErrInvalidArgument, acl.ErrClosed}
 // TestNil: objects that nothing has made, and nil parameters, give errors and no panics.
 func TestNil(t *testing.T) {
 	niltest.Complete(t, ".", "AddressRange", "Allocator", "Arena", "Buffer", "Condition", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
-		"Event", "Graph", "HostBuffer", "Observe", "Physical", "Profile", "Runtime", "Slice", "Stream")
+		"Event", "Graph", "HostBuffer", "Physical", "Profile", "Runtime", "Slice", "Stream", "WithLogger")
 	niltest.Receivers(t, refusals,
 		(*acl.AddressRange)(nil), (*acl.Physical)(nil), new(acl.AddressRange), new(acl.Physical), (*acl.Allocator)(nil), (*acl.Arena)(nil), (*acl.Buffer)(nil), (*acl.Context)(nil), (*acl.Event)(nil),
 		(*acl.Graph)(nil), (*acl.HostBuffer)(nil), (*acl.Runtime)(nil), (*acl.Stream)(nil),
@@ -51,8 +51,8 @@ func TestNil(t *testing.T) {
 		require.ErrorIs(t, st.Copy(m, host, 1), acl.ErrInvalidArgument)
 		require.ErrorIs(t, st.Copy(buf, m, 1), acl.ErrInvalidArgument)
 		require.ErrorIs(t, st.Copy2D(m, 1, host, 1, 1, 1), acl.ErrInvalidArgument)
-		require.ErrorIs(t, dev.Copy(buf, m, 1), acl.ErrInvalidArgument)
-		require.ErrorIs(t, dev.Copy2D(buf, 1, m, 1, 1, 1), acl.ErrInvalidArgument)
+		require.ErrorIs(t, dev.Copy(background, buf, m, 1), acl.ErrInvalidArgument)
+		require.ErrorIs(t, dev.Copy2D(background, buf, 1, m, 1, 1, 1), acl.ErrInvalidArgument)
 	}
 	_, err = rt.Device(1 << 32)
 	require.ErrorIs(t, err, acl.ErrInvalidArgument, "not device 0")

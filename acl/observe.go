@@ -77,12 +77,12 @@ func (o *observer) change(edit func(all []*observer) []*observer) {
 // observed reports whether there are observers. It is small enough to be inlined.
 func observed() bool { return observing.all.Load() != nil }
 
-// watch makes a call on a stream, and tells the observers.
+// watch makes a call on a stream, and calls the observers.
 func (s *Stream) watch(kind CallKind, name string, bytes int, call func() error) error {
 	return watch(Call{Kind: kind, Name: name, Device: s.Device().ID(), Stream: s.ID(), Bytes: bytes}, call)
 }
 
-// watch makes a call for a context without a stream, and tells the observers.
+// watch makes a call for a context without a stream, and calls the observers.
 func (x *Context) watch(kind CallKind, name string, bytes int, call func() error) error {
 	return watch(Call{Kind: kind, Name: name, Device: x.Device().ID(), Stream: -1, Bytes: bytes}, call)
 }

@@ -36,7 +36,8 @@ func TestObserve(t *testing.T) {
 
 	var got acl.Call
 	calls := 0
-	stop := acl.Observe(func(c acl.Call) { got, calls = c, calls+1 })
+	stop, err := dev.Runtime().Observe(func(c acl.Call) { got, calls = c, calls+1 })
+	require.NoError(t, err)
 	host := make([]byte, 64)
 	for _, c := range []struct {
 		kind   acl.CallKind
@@ -54,8 +55,8 @@ func TestObserve(t *testing.T) {
 		{acl.CallCopy, "Stream.Copy2D", st.ID(), 12, func() error { return st.Copy2D(to, 8, from, 16, 4, 3) }, nil},
 		{acl.CallCopy, "acl.CopyToDevice", st.ID(), 64, func() error { return acl.CopyToDevice(background, st, to, host) }, nil},
 		{acl.CallCopy, "acl.CopyFromDevice", st.ID(), 64, func() error { return acl.CopyFromDevice(background, st, host, to) }, nil},
-		{acl.CallCopy, "Context.Copy", -1, 16, func() error { return dev.Copy(to, from, 16) }, nil},
-		{acl.CallCopy, "Context.Copy2D", -1, 12, func() error { return dev.Copy2D(to, 8, from, 16, 4, 3) }, nil},
+		{acl.CallCopy, "Context.Copy", -1, 16, func() error { return dev.Copy(background, to, from, 16) }, nil},
+		{acl.CallCopy, "Context.Copy2D", -1, 12, func() error { return dev.Copy2D(background, to, 8, from, 16, 4, 3) }, nil},
 		{acl.CallCopy, "Stream.Copy", st.ID(), 65, func() error { return st.Copy(to, from, 65) }, acl.ErrInvalidArgument},
 		{acl.CallWait, "Stream.Synchronize", st.ID(), 0, func() error { return st.Synchronize(background) }, nil},
 		{acl.CallWait, "Context.Synchronize", -1, 0, func() error { return dev.Synchronize(background) }, nil},
@@ -81,20 +82,22 @@ func TestObserve(t *testing.T) {
 	stop()
 	require.NoError(t, st.Synchronize(background))
 	require.Equal(t, before+2, calls)
-	acl.Observe(nil)()
+	_, err = dev.Runtime().Observe(nil)
+	require.ErrorIs(t, err, acl.ErrInvalidArgument)
 }
 
-// TestObserveWhileRunning: observers come and go while goroutines launch, and one that stays is told of
+// TestObserveWhileRunning: observers come and go while goroutines launch, and one that stays gets
 // every call.
 func TestObserveWhileRunning(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
 	const goroutines, launches = 4, 50
 	var heard atomic.Int64
-	stop := acl.Observe(func(c acl.Call) {
+	stop, err := dev.Runtime().Observe(func(c acl.Call) {
 		if c.Name == "aclnnAdd" {
 			heard.Add(1)
 		}
 	})
+	require.NoError(t, err)
 	defer stop()
 	quit := make(chan struct{})
 	var others, all sync.WaitGroup
@@ -105,7 +108,12 @@ func TestObserveWhileRunning(t *testing.T) {
 				case <-quit:
 					return
 				default:
-					acl.Observe(func(acl.Call) {})()
+					stop, err := dev.Runtime().Observe(func(acl.Call) {})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					stop()
 				}
 			}
 		})

@@ -114,7 +114,7 @@ func ranges(t *testing.T, variables ...string) {
 	}
 }
 
-// TestExceptions checks that the error of a fault has what CANN told the exception callback, and that
+// TestExceptions checks that the error of a fault has what CANN passed to the exception callback, and that
 // it points to CANN's log of the process if there is one.
 func TestExceptions(t *testing.T) {
 	logs := t.TempDir()
@@ -141,7 +141,7 @@ func TestExceptions(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("plog-%d_20261122.log", os.Getpid())), nil, 0o600))
 	require.NoError(t, launchAt(t, other, nothing))
 	e = fail(st)
-	require.Len(t, e.Exceptions, 1, "that of the other stream is not told here")
+	require.Len(t, e.Exceptions, 1, "that of the other stream is not reported here")
 	assert.Equal(t, st.ID(), e.Exceptions[0].Stream)
 	assert.ErrorContains(t, e, fmt.Sprintf("CANN's log of this process is %s", filepath.Join(folder, fmt.Sprintf("plog-%d_*.log", os.Getpid()))))
 	require.ErrorAs(t, other.Synchronize(t.Context()), &e)

@@ -7,7 +7,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// Properties describe a device. A number that this CANN version does not tell is 0.
+// Properties describe a device. A number that this CANN version does not report is 0.
 type Properties struct {
 	Name        string // chip, such as "Ascend910B1"
 	Memory      int    // bytes of device memory, without what the system reserves

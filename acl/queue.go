@@ -13,19 +13,19 @@ import (
 // queue is the inner part of a stream, which memory and errors refer to.
 type queue struct {
 	scope   *scope
-	user    bridge.User // who the stream is to the memory that it uses
+	user    bridge.User // the stream as a user of memory
 	handle  aclrtStream
 	id      int
 	gone    atomic.Bool   // all work has ended and no more comes
-	ending  sync.RWMutex  // held for reading by those who ask a stream that another goroutine may close
-	waiting atomic.Int32  // waits that want to know whether others queue work
+	ending  sync.RWMutex  // held for reading to query a stream that another goroutine may close
+	waiting atomic.Int32  // waits that check whether other goroutines queue work
 	fed     atomic.Uint64 // number of tasks queued meanwhile, operators aside, which the ring counts
 	aside   aside
 	unasked bool // its flags make CANN wait for none of its work, and queries never find it idle
 	ring    ring
 	arena   workspace
-	seat    atomic.Pointer[seat] // its place in a capture or an update; nil at other times
-	seating sync.RWMutex         // held while a capture or an update begins or ends, and for reading to ask the stream outside of them
+	member  atomic.Pointer[member] // of a capture or an update; nil at other times
+	joining sync.RWMutex           // held while a capture or an update begins or ends, and for reading to query the stream outside of them
 	hosted  hosted
 	reports reporter
 }
@@ -44,10 +44,10 @@ func (sc *scope) newQueue(handle aclrtStream) (*queue, error) {
 	return q, nil
 }
 
-// who returns the stream as a user of memory. In a capture it is another user, so that the graph
+// asUser returns the stream as a user of memory. In a capture it is another user, so that the graph
 // learns of all memory that its tasks use.
-func (q *queue) who() *bridge.User {
-	if s := q.seat.Load(); s != nil {
+func (q *queue) asUser() *bridge.User {
+	if s := q.member.Load(); s != nil {
 		return &s.user
 	}
 	return &q.user
@@ -55,7 +55,7 @@ func (q *queue) who() *bridge.User {
 
 // workspace is the scratch memory of operators launched now.
 func (q *queue) workspace() *workspace {
-	if s := q.seat.Load(); s != nil {
+	if s := q.member.Load(); s != nil {
 		return s.arena
 	}
 	return &q.arena
@@ -71,7 +71,7 @@ func (sc *scope) destroyQueue(q *queue, handle aclrtStream) error {
 // lostStream holds the handle of a Stream that was collected without Close.
 type lostStream struct {
 	q      *queue
-	failed error // what the queries found: CANN tells of a fault once
+	failed error // what the queries found: CANN reports a fault once
 }
 
 func (l *lostStream) idle() bool {
@@ -96,7 +96,7 @@ func (q *queue) join() error {
 }
 
 // joinLive waits in CANN, which reads and clears the fault of a stream in this call alone: queries and
-// waits for events do not tell of it. The caller holds ending, and the stream is not gone.
+// waits for events do not report it. The caller holds ending, and the stream is not gone.
 func (q *queue) joinLive() error {
 	err := aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever)
 	if left := q.aside.take(); err == nil {
@@ -106,8 +106,8 @@ func (q *queue) joinLive() error {
 }
 
 // wait waits for the work that was queued before the call until ctx ends, and returns what failed
-// in it. It asks whether the stream is idle. When others go on to queue work the stream may never
-// be; then a call of CANN waits aside.
+// in it. It queries whether the stream is idle. If other goroutines go on to queue work the
+// stream may never be; then a call of CANN waits aside.
 func (q *queue) wait(ctx context.Context) (interrupted bool, err error) {
 	if ctx.Done() == nil || q.unasked {
 		return false, q.join()
@@ -122,7 +122,7 @@ func (q *queue) wait(ctx context.Context) (interrupted bool, err error) {
 	return false, q.join()
 }
 
-// pass waits until the stream is idle or gone, or ctx ends, or fed says that others queue work.
+// pass waits until the stream is idle or gone, or ctx ends, or fed reports that others queue work.
 func (q *queue) pass(ctx context.Context) (interrupted, fed bool) {
 	q.ending.RLock()
 	defer q.ending.RUnlock()
@@ -137,19 +137,19 @@ func (q *queue) pass(ctx context.Context) (interrupted, fed bool) {
 		if fed {
 			return true, nil
 		}
-		return q.queryLive() // a failed query is told by join
+		return q.queryLive() // join reports a failed query
 	})
 	return interrupted, fed
 }
 
-// feed notes that work was queued, for those who wait.
+// feed notes that work was queued, for the waits.
 func (q *queue) feed() {
 	if q.waiting.Load() != 0 {
 		q.fed.Add(1)
 	}
 }
 
-// queued is a number that grows when work is queued while somebody waits.
+// queued is a number that grows when work is queued during a wait.
 func (q *queue) queued() uint64 { return q.fed.Load() + q.ring.launched.Load() }
 
 // destroy ends a stream whose work has ended.

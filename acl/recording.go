@@ -19,7 +19,7 @@ type recording struct {
 	mode   aclmdlRICaptureMode
 
 	mu       sync.Mutex
-	seats    []*seat
+	members  []*member
 	memories map[*memory]struct{}
 	queues   []*queue        // streams of the replays and updates
 	last     *queue          // stream of the latest of them
@@ -38,10 +38,10 @@ func (r *recording) count(in *atomic.Int64) {
 	}
 }
 
-// seat is a stream's place in a capture: whose memory its scratch tensors come from, and the
-// workspace of its operators. Another graph, or work outside the graph, gets none of this memory
+// member is a stream in a capture: the owner of its scratch tensors, and the workspace of its
+// operators. Another graph, or work outside the graph, gets none of this memory
 // while the graph exists.
-type seat struct {
+type member struct {
 	rec      *recording
 	q        *queue
 	user     bridge.User
@@ -49,88 +49,88 @@ type seat struct {
 	updating bool // it is the place of a stream in an update of a graph
 }
 
-// Fence implements pool.Stream. No block is used by a seat that does not belong to it.
-func (s *seat) Fence() (pool.Fence, error) { return nil, nil }
+// Fence implements pool.Stream. A member uses only blocks of its own.
+func (s *member) Fence() (pool.Fence, error) { return nil, nil }
 
 // Idle implements pool.Stream: a replay may use the memory at any time.
-func (s *seat) Idle() (bool, error) { return false, nil }
+func (s *member) Idle() (bool, error) { return false, nil }
 
-// sit makes the seat of a stream in the recording, for the time until the capture ends; nil when it has ended.
-func (r *recording) sit(q *queue) *seat {
+// admit makes a stream a member of the recording until the capture ends; nil if it has ended.
+func (r *recording) admit(q *queue) *member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.active.Load() {
 		return nil
 	}
-	s := &seat{rec: r, q: q}
+	s := &member{rec: r, q: q}
 	s.arena = &workspace{owner: s, rec: r}
 	r.scope.chip.pool.Keep(s)
-	r.seats = append(r.seats, s)
+	r.members = append(r.members, s)
 	return s
 }
 
-// begin makes a call that begins a capture or an update, and gives the stream its seat. Nobody marks the end of
-// earlier work or asks for it meanwhile: both would become part of the graph.
-func (q *queue) begin(s *seat, call func() error) error {
-	q.seating.Lock()
-	defer q.seating.Unlock()
+// begin makes a call that begins a capture or an update, and makes the stream its member. No goroutine
+// marks the end of earlier work or queries it meanwhile: both would become part of the graph.
+func (q *queue) begin(s *member, call func() error) error {
+	q.joining.Lock()
+	defer q.joining.Unlock()
 	err := call()
 	if err == nil {
-		q.seat.Store(s)
+		q.member.Store(s)
 	}
 	return err
 }
 
 // end makes the call that ends it.
 func (q *queue) end(call func() error) error {
-	q.seating.Lock()
-	defer q.seating.Unlock()
-	defer q.seat.Store(nil)
+	q.joining.Lock()
+	defer q.joining.Unlock()
+	defer q.member.Store(nil)
 	return call()
 }
 
-// join makes a call by which a stream waits for an event of the capture, and gives the stream its seat. As in begin,
-// nobody marks the end of earlier work or asks for it meanwhile.
+// join makes a call by which a stream waits for an event of the capture, and makes the stream a member. As in
+// begin, no goroutine marks the end of earlier work or queries it meanwhile.
 func (r *recording) join(q *queue, call func() error) error {
-	if q.seat.Load() != nil {
+	if q.member.Load() != nil {
 		return call()
 	}
-	s := r.sit(q) // before seating is locked: the locks of the recording and the pool come before it
+	s := r.admit(q) // before joining is locked: the locks of the recording and the pool come before it
 	if s == nil {
 		return call()
 	}
-	q.seating.Lock()
-	defer q.seating.Unlock()
+	q.joining.Lock()
+	defer q.joining.Unlock()
 	if err := call(); err != nil {
 		return err
 	}
-	if q.seat.CompareAndSwap(nil, s) && !r.active.Load() { // rise may have looked for the seat before it was taken
-		q.seat.CompareAndSwap(s, nil)
+	if q.member.CompareAndSwap(nil, s) && !r.active.Load() { // finish may have looked for the member before it was stored
+		q.member.CompareAndSwap(s, nil)
 	}
 	return nil
 }
 
 // recording is the capture under way on a stream, or nil.
 func (q *queue) recording() *recording {
-	if s := q.seat.Load(); s != nil {
+	if s := q.member.Load(); s != nil {
 		return s.rec
 	}
 	return nil
 }
 
-// rise ends the capture for its streams.
-func (r *recording) rise() {
+// finish ends the capture for its streams.
+func (r *recording) finish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.active.Store(false)
-	for _, s := range r.seats {
-		s.q.seat.CompareAndSwap(s, nil)
+	for _, s := range r.members {
+		s.q.member.CompareAndSwap(s, nil)
 	}
 }
 
 // hold notes that tasks of the stream's graph use the memory. The caller holds m.mu.
-func (m *memory) hold(s *seat) {
-	if m.seat != s {
+func (m *memory) hold(s *member) {
+	if m.member != s {
 		m.shared = true
 	}
 	if slices.Contains(m.graphs, s.rec) {
@@ -150,7 +150,7 @@ func (m *memory) hold(s *seat) {
 // temporary reports whether memory that is closed now was allocated in a capture under way, and
 // used by the stream alone that allocated it: its next tasks can have it. The caller holds m.mu.
 func (m *memory) temporary() bool {
-	return m.seat != nil && m.seat.rec.active.Load() && !m.shared && len(m.users) == 0
+	return m.member != nil && m.member.rec.active.Load() && !m.shared && len(m.users) == 0
 }
 
 // recorded reports whether a capture under way uses the memory.
@@ -160,7 +160,7 @@ func (m *memory) recorded() bool {
 	return slices.ContainsFunc(m.graphs, func(r *recording) bool { return r.active.Load() })
 }
 
-// lose tells the graphs that use the memory that it is closed. What a capture closes is scratch
+// lose informs the graphs that use the memory that it is closed. What a capture closes is scratch
 // memory of the graph; a graph whose memory is closed later may not be replayed. The caller holds
 // m.mu.
 func (m *memory) lose() {
@@ -230,19 +230,19 @@ func (r *recording) end() error {
 		errs = append(errs, r.scope.wrap(aclmdlRIDestroy(r.scope.handle, r.handle)))
 	}
 	r.mu.Lock()
-	seats, memories, counts := r.seats, r.memories, r.counts
-	r.seats, r.memories, r.queues, r.last, r.counts = nil, nil, nil, nil, nil
+	members, memories, counts := r.members, r.memories, r.counts
+	r.members, r.memories, r.queues, r.last, r.counts = nil, nil, nil, nil, nil
 	r.mu.Unlock()
 	for _, n := range counts {
 		n.Add(-1)
 	}
-	for _, s := range seats {
+	for _, s := range members {
 		s.arena.close(s.q)
 	}
 	for m := range memories {
 		errs = append(errs, m.drop(r))
 	}
-	for _, s := range seats {
+	for _, s := range members {
 		r.scope.chip.pool.Forget(s)
 	}
 	return errors.Join(append(errs, r.scope.release())...)
@@ -251,7 +251,7 @@ func (r *recording) end() error {
 // lostGraph holds the handles of a Graph that was collected without Close.
 type lostGraph struct{ rec *recording }
 
-// idle implements remains. A stream that cannot be asked is asked again later.
+// idle implements remains. A stream that cannot be queried is queried again later.
 func (l lostGraph) idle() bool {
 	l.rec.mu.Lock()
 	defer l.rec.mu.Unlock()
@@ -289,7 +289,7 @@ func (r *recording) memory() (sum GraphMemory) {
 			sum.Buffers += int(m.size)
 		}
 	}
-	for _, s := range r.seats {
+	for _, s := range r.members {
 		sum.Workspace += int(s.arena.bytes())
 		sum.Scratch += int(r.scope.chip.pool.FreeOf(s))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/acl/internal/pool"
 )
 
-// TestJoinWhileCaptureEnds: a stream whose wait for an event of a capture meets the end of the capture keeps no seat.
+// TestJoinWhileCaptureEnds: a stream that waits for an event of a capture while the capture ends is no member of it afterwards.
 func TestJoinWhileCaptureEnds(t *testing.T) {
 	c := new(chip)
 	c.pool = pool.New(c)
@@ -22,17 +22,17 @@ func TestJoinWhileCaptureEnds(t *testing.T) {
 	r, q := begun()
 	require.NoError(t, r.join(q, func() error { return nil }))
 	require.Equal(t, r, q.recording())
-	r.rise()
-	require.Nil(t, q.seat.Load())
+	r.finish()
+	require.Nil(t, q.member.Load())
 	require.NoError(t, r.join(q, func() error { return nil }))
-	require.Nil(t, q.seat.Load(), "the capture had ended")
+	require.Nil(t, q.member.Load(), "the capture had ended")
 
 	r, q = begun()
-	require.NoError(t, r.join(q, func() error { r.rise(); return nil }))
-	require.Nil(t, q.seat.Load(), "it ended during the wait")
+	require.NoError(t, r.join(q, func() error { r.finish(); return nil }))
+	require.Nil(t, q.member.Load(), "it ended during the wait")
 
 	r, q = begun()
 	failure := errors.New("refused")
 	require.Equal(t, failure, r.join(q, func() error { return failure }))
-	require.Nil(t, q.seat.Load(), "the wait failed")
+	require.Nil(t, q.member.Load(), "the wait failed")
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Recover makes the device usable after work has failed. It waits for the streams of the device, in
-// all contexts, until their work has ended, and takes the faults that no wait has told yet. So each
-// fault is told once: by the wait that came first, or here, with the operators and the stream that it
+// all contexts, until their work has ended, and takes the faults that no wait has reported yet. So each
+// fault is reported once: by the wait that came first, or here, with the operators and the stream that it
 // concerns.
 //
 // A nil err means that every stream works as before; only the results of the work that failed are
@@ -18,10 +18,10 @@ import (
 //
 //	var e *acl.Error
 //	if errors.As(err, &e) && e.Damage() >= acl.DamageWork {
-//		told, err := dev.Recover(ctx) // told: what else has failed
+//		others, err := dev.Recover(ctx) // what else has failed
 //		// err == nil: launch the lost work again
 //	}
-func (d *Device) Recover(ctx context.Context) (told []*Error, err error) {
+func (d *Device) Recover(ctx context.Context) (others []*Error, err error) {
 	const op = "Device.Recover"
 	if err := d.usable(op); err != nil {
 		return nil, err
@@ -35,38 +35,38 @@ func (d *Device) Recover(ctx context.Context) (told []*Error, err error) {
 		switch {
 		case err == nil:
 		case errors.As(err, &e) && e.Damage() == DamageWork:
-			told = append(told, e)
+			others = append(others, e)
 		default:
 			lasting = append(lasting, err)
 		}
 	}
 	for _, q := range d.scope.chip.queues() {
-		if q.seat.Load() != nil {
+		if q.member.Load() != nil {
 			continue // it captures; nothing of it runs
 		}
 		interrupted, err := q.settle(ctx, op)
 		if interrupted {
-			return told, err
+			return others, err
 		}
 		note(err)
 	}
 	if len(lasting) > 0 {
-		return told, errors.Join(lasting...)
+		return others, errors.Join(lasting...)
 	}
 	// Streams of other code in the process are the device's too. A second failure is not one of work
 	// that was queued before: the device cannot recover by itself.
 	interrupted, err := d.scope.waitDevice(ctx)
 	if interrupted {
-		return told, d.scope.interrupted(op, ctx)
+		return others, d.scope.interrupted(op, ctx)
 	}
 	note(d.scope.faulty(err))
 	if err != nil {
 		if interrupted, err = d.scope.waitDevice(ctx); interrupted {
-			return told, d.scope.interrupted(op, ctx)
+			return others, d.scope.interrupted(op, ctx)
 		}
 		if err != nil {
 			lasting = append(lasting, d.scope.fault(err))
 		}
 	}
-	return told, errors.Join(lasting...)
+	return others, errors.Join(lasting...)
 }

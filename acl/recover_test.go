@@ -12,9 +12,9 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 )
 
-// TestEachWaitTells: each of a thousand faults is told once, with its operator and stream, by the wait
+// TestEachWaitReports: each of a thousand faults is reported once, with its operator and stream, by the wait
 // that comes first, and every copy after it is right.
-func TestEachWaitTells(t *testing.T) {
+func TestEachWaitReports(t *testing.T) {
 	faults := 1000
 	if testing.Short() {
 		faults = 100
@@ -27,7 +27,7 @@ func TestEachWaitTells(t *testing.T) {
 	download := func(st *acl.Stream) error {
 		return acl.CopyFromDevice(t.Context(), st, make([]byte, 64), buf)
 	}
-	tell := []func(st *acl.Stream) error{
+	waits := []func(st *acl.Stream) error{
 		func(st *acl.Stream) error { return st.Synchronize(t.Context()) },
 		func(st *acl.Stream) error { return st.Synchronize(background) },
 		download,
@@ -38,31 +38,31 @@ func TestEachWaitTells(t *testing.T) {
 			return ev.Synchronize(t.Context())
 		},
 		func(st *acl.Stream) error {
-			told, err := dev.Recover(t.Context())
+			others, err := dev.Recover(t.Context())
 			require.NoError(t, err)
-			require.Len(t, told, 1)
-			return told[0]
+			require.Len(t, others, 1)
+			return others[0]
 		},
 		func(*acl.Stream) error {
-			told, err := dev.Recover(background)
+			others, err := dev.Recover(background)
 			require.NoError(t, err)
-			require.Len(t, told, 1)
-			return told[0]
+			require.Len(t, others, 1)
+			return others[0]
 		},
 	}
 	for n := range faults {
 		st := streams[n%len(streams)]
 		require.NoError(t, launchAtNothing(t, st))
 		var e *acl.Error
-		require.ErrorAs(t, tell[n%len(tell)](st), &e, "fault %d", n)
+		require.ErrorAs(t, waits[n%len(waits)](st), &e, "fault %d", n)
 		require.ErrorIs(t, e, acl.ErrKernel)
 		require.Equal(t, []string{"aclnnAdd"}, e.Suspects)
 		require.Equal(t, st.ID(), e.Stream)
 		require.Equal(t, acl.DamageWork, e.Damage())
 		if n%7 == 0 {
-			told, err := dev.Recover(t.Context())
+			others, err := dev.Recover(t.Context())
 			require.NoError(t, err)
-			require.Empty(t, told, "it is told once")
+			require.Empty(t, others, "it is reported once")
 		}
 		for k, other := range streams {
 			sent, got := []byte{byte(n), byte(n >> 8), byte(k), 1}, make([]byte, 4)
@@ -88,10 +88,10 @@ func TestRecoverAll(t *testing.T) {
 		require.NoError(t, launchAt(t, st, nothing))
 		want[st.ID()] = true
 	}
-	told, err := dev.Recover(t.Context())
+	others, err := dev.Recover(t.Context())
 	require.NoError(t, err)
 	got := map[int]bool{}
-	for _, e := range told {
+	for _, e := range others {
 		got[e.Stream] = true
 		assert.Equal(t, []string{"aclnnAdd"}, e.Suspects)
 	}
@@ -173,14 +173,14 @@ func TestRecoverFromStop(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, acl.DamageContext, e.Damage())
 		require.ErrorContains(t, err, "has stopped its context")
-		told, err := dev.Recover(t.Context())
-		require.Empty(t, told)
+		others, err := dev.Recover(t.Context())
+		require.Empty(t, others)
 		require.True(t, errors.As(err, &e))
 		require.Equal(t, acl.DamageContext, e.Damage())
 		require.ErrorIs(t, st.Close(), acl.ErrKernel)
 		require.NoError(t, x.Close())
 	}
-	told, err := dev.Recover(t.Context())
+	others, err := dev.Recover(t.Context())
 	require.NoError(t, err)
-	require.Empty(t, told)
+	require.Empty(t, others)
 }

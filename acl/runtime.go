@@ -2,15 +2,13 @@ package acl
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
 
-	"go.uber.org/zap/zapcore"
-
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
-	"github.com/goascend/cann/internal/logging"
 )
 
 // Config says how the process uses CANN. The zero value is the usual one. What one Open
@@ -46,30 +44,18 @@ type Config struct {
 // Option is an argument of Open that is an object, such as a logger.
 type Option func()
 
-// Logger writes log entries. *zap.Logger of go.uber.org/zap implements it.
-type Logger interface {
-	// Check returns the entry to write, or nil if entries of the level are not logged.
-	Check(level zapcore.Level, message string) *zapcore.CheckedEntry
-}
-
 // WithLogger gives the package a logger, for the whole process. It gets leaks and the failures
-// that no call can return. Nil takes the logger away. A log/slog handler is made a logger by
-// package acl/slogzap.
-func WithLogger(log Logger) Option {
-	return func() {
-		if logging.Nil(log) {
-			process.log.Store(nil)
-			return
-		}
-		process.log.Store(&log)
-	}
-}
+// that no call can return. Nil takes the logger away. A *zap.Logger becomes such a logger by zap's
+// own go.uber.org/zap/exp/zapslog:
+//
+//	acl.WithLogger(slog.New(zapslog.NewHandler(log.Core())))
+func WithLogger(log *slog.Logger) Option { return func() { process.log.Store(log) } }
 
 // process is the state that CANN has once per process.
 var process processState
 
 type processState struct {
-	log       atomic.Pointer[Logger]
+	log       atomic.Pointer[slog.Logger]
 	stacks    atomic.Bool
 	quiet     atomic.Bool
 	printed   atomic.Bool // the leak that is printed without a logger

@@ -67,7 +67,7 @@ func blockOf(b pool.BlockInfo) AllocatorBlock {
 	switch s := b.Stream.(type) {
 	case *queue:
 		block.Stream = s.id
-	case *seat:
+	case *member:
 		block.Stream = s.q.id
 	}
 	if block.Holder == "" && b.Requested > 0 {

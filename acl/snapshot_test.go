@@ -34,21 +34,21 @@ func TestSnapshot(t *testing.T) {
 	x := tensors(t, st, 3, 100)
 	g := capture(t, st, func() error { return chain(st, 5, x[0], x[1], x[2]) })
 	s := dev.Allocator().Snapshot()
-	held := map[string]uint64{}
-	states := map[acl.BlockState]uint64{}
-	total := uint64(0)
+	held := map[string]int{}
+	states := map[acl.BlockState]int{}
+	total := 0
 	for _, segment := range s.Segments {
 		at := segment.Address
 		for _, b := range segment.Blocks {
 			assert.Equal(t, at, b.Address, "no gaps")
-			at += b.Bytes
+			at += uint64(b.Bytes)
 			states[b.State] += b.Bytes
 			held[b.Holder] += b.Requested
 			if b.Address == kept.Address() {
-				assert.Equal(t, acl.AllocatorBlock{Address: at - b.Bytes, Bytes: b.Bytes, State: acl.BlockUsed, Requested: 1000, Stream: st.ID(), Holder: "buffer"}, b)
+				assert.Equal(t, acl.AllocatorBlock{Address: at - uint64(b.Bytes), Bytes: b.Bytes, State: acl.BlockUsed, Requested: 1000, Stream: st.ID(), Holder: "buffer"}, b)
 			}
 		}
-		assert.Equal(t, segment.Address+segment.Bytes, at)
+		assert.Equal(t, segment.Address+uint64(segment.Bytes), at)
 		total += segment.Bytes
 	}
 	assert.Equal(t, dev.ID(), s.Device)
@@ -58,7 +58,7 @@ func TestSnapshot(t *testing.T) {
 	assert.Equal(t, s.Stats.Kept, states[acl.BlockKept])
 	assert.Equal(t, s.Stats.Cached(), states[acl.BlockFree])
 	assert.Equal(t, g.Memory().Scratch, states[acl.BlockKept])
-	assert.Equal(t, uint64(5000), held["arena"])
+	assert.Equal(t, 5000, held["arena"])
 	assert.Positive(t, held["workspace"])
 	assert.Positive(t, states[acl.BlockWaiting])
 	assert.Equal(t, s.Stats.Allocated, held["buffer"]+held["arena"]+held["workspace"])

@@ -72,8 +72,8 @@ func (s *staging) acquire(ctx context.Context, size uint64, wait bool) (b *slotB
 	return b, true, nil
 }
 
-// ready waits for the slot's last copy, and allocates the slot at its first use. That the stream of
-// that copy has failed is for its own waits to tell.
+// ready waits for the slot's last copy, and allocates the slot at its first use. The waits of that
+// stream report its failures.
 func (s *staging) ready(ctx context.Context, b *slotBuffer) error {
 	var e *Error
 	if err := b.wait(ctx); errors.As(err, &e) && e.Damage() != DamageWork {
@@ -114,7 +114,7 @@ func (b *slotBuffer) passed() {
 	}
 }
 
-// release puts a slot back; its fence, if it has one, tells when it is free.
+// release puts a slot back; its fence, if it has one, reports when it is free.
 func (s *staging) release(b *slotBuffer) { s.class(b.size) <- b }
 
 // transfer queues a copy between a slot and the device.
@@ -129,7 +129,7 @@ func (q *queue) transfer(b *slotBuffer, r region, n uint64, kind aclrtMemcpyKind
 	q.feed()
 	f, err := q.Fence()
 	if err != nil {
-		// Nothing else can tell when the slot is free.
+		// Nothing else reports when the slot is free.
 		return errors.Join(err, q.synchronize())
 	}
 	b.fence, _ = f.(*fence)

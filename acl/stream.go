@@ -10,7 +10,7 @@ import (
 )
 
 // Stream is a queue of work on a device; work on one stream runs in order, work on two runs
-// in any order but for events. Streams are scarce: a device has about 1984 for all
+// in any order except for events. Streams are scarce: a device has about 1984 for all
 // processes.
 type Stream struct {
 	owned
@@ -45,7 +45,7 @@ func StreamPriority(p uint32) StreamOption {
 
 // StreamStopOnFailure halts the whole context at the first failure of a task: later calls on
 // its streams return the failure's code (ACL_STOP_ON_FAILURE). Without it the failing task
-// is skipped and the next Synchronize tells.
+// is skipped and the next Synchronize reports it.
 func StreamStopOnFailure() StreamOption {
 	return func(c *streamConfig) { c.stopOnFailure = true }
 }
@@ -136,7 +136,7 @@ func (s *Stream) CloseContext(ctx context.Context) error {
 	if ctx == nil {
 		return noContext(op)
 	}
-	if s.q.seat.Load() != nil {
+	if s.q.member.Load() != nil {
 		return s.q.refuse(op, ErrCapture, "the stream is capturing")
 	}
 	cut, err := s.q.wait(ctx)
@@ -234,12 +234,12 @@ func (q *queue) settle(ctx context.Context, op string) (interrupted bool, err er
 		return true, q.interrupted(op, ctx)
 	}
 	err = q.faulty(err)
-	q.ring.passed(launched) // a failure is told; it is not that of later launches
+	q.ring.passed(launched) // a failure is reported now, and is not that of later launches
 	return false, err
 }
 
-// Query reports whether all work queued so far has ended (aclrtStreamQuery). What failed in it is
-// for Synchronize to tell.
+// Query reports whether all work queued so far has ended (aclrtStreamQuery). What failed in it
+// is reported by Synchronize.
 func (s *Stream) Query() (done bool, err error) {
 	if err := s.usable("Stream.Query"); err != nil {
 		return false, err

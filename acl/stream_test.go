@@ -178,7 +178,9 @@ func TestDeviceAbort(t *testing.T) {
 		releases = append(releases, hold(t, s))
 	}
 	aborted := make(chan error)
-	go func() { aborted <- dev.Abort(time.Minute) }()
+	limit, cancel := context.WithTimeout(background, time.Minute)
+	defer cancel()
+	go func() { aborted <- dev.Abort(limit) }()
 	for _, release := range releases {
 		release()
 	}

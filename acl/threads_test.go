@@ -13,7 +13,7 @@ import (
 )
 
 // TestAnyThreadAnyDevice: 64 goroutines use 4 devices each, and change OS threads between
-// the calls. A call that met another goroutine's context would get code 107003.
+// the calls. A call that got another goroutine's context would get code 107003.
 func TestAnyThreadAnyDevice(t *testing.T) {
 	rt := acltest.Open(t)
 	n, err := rt.DeviceCount()
@@ -100,7 +100,7 @@ func switchThread() {
 	done.Wait()
 }
 
-// TestDevicesOpenAndCloseAtOnce: the first and the last user of a device may meet.
+// TestDevicesOpenAndCloseAtOnce: the first and the last user of a device may coincide.
 func TestDevicesOpenAndCloseAtOnce(t *testing.T) {
 	rt := acltest.Open(t)
 	var all sync.WaitGroup

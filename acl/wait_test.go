@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 )
 
-// TestWaitsOfFedStream: a wait ends though others queue work all the time, and tells what failed
+// TestWaitsOfFedStream: a wait ends though others queue work all the time, and reports what failed
 // before it.
 func TestWaitsOfFedStream(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
@@ -53,7 +53,7 @@ func TestWaitsOfFedStream(t *testing.T) {
 	}
 }
 
-// TestAbandonedWait: the failure that a wait would have told, had its context not ended, is told by
+// TestAbandonedWait: the failure that a wait would have reported, had its context not ended, is reported by
 // the next.
 func TestAbandonedWait(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)

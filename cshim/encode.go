@@ -68,7 +68,7 @@ const (
 	recordWords = int(unsafe.Sizeof(record{}) / 8)
 )
 
-// extend makes room for n words behind the records. They hold what an earlier launch left:
+// extend makes space for n words behind the records. They hold what an earlier launch left:
 // every one that is read must be written.
 func (l *Launch) extend(n int) []uint64 {
 	at := l.used
@@ -79,7 +79,7 @@ func (l *Launch) extend(n int) []uint64 {
 	return l.records[at:l.used]
 }
 
-// grow makes the words in use, and as many again. It is kept out of those who seldom need it.
+// grow makes the words in use, and as many again. It is a function of its own, so that the frequent case is inlined.
 //
 //go:noinline
 func (l *Launch) grow() {

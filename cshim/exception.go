@@ -1,6 +1,6 @@
 package cshim
 
-// Exception is a task that failed on a device, as CANN tells its exception callback. A field that CANN
+// Exception is a task that failed on a device, as CANN passes it to its exception callback. A field that CANN
 // does not know is ^uint32(0).
 type Exception struct{ Task, Stream, Thread, Device, Code uint32 }
 

@@ -102,7 +102,7 @@ func (l *Launch) failure() error {
 	return e
 }
 
-// codeNullPointer is ACLNN_ERR_PARAM_NULLPTR: what the call would have met.
+// codeNullPointer is ACLNN_ERR_PARAM_NULLPTR: what the call would have returned.
 const codeNullPointer = 161001
 
 // Prepared is an operator with a fixed set of arguments whose phase one is done: Run only

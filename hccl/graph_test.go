@@ -34,7 +34,7 @@ func TestGraphOfCollectives(t *testing.T) {
 		if !assert.NoError(t, err) {
 			return
 		}
-		assert.Equal(t, uint64(24), g.Memory().Buffers, "the graph holds the memory of its collectives")
+		assert.Equal(t, 24, g.Memory().Buffers, "the graph holds the memory of its collectives")
 		for range 10 {
 			assert.NoError(t, g.Replay(st))
 		}

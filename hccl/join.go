@@ -203,31 +203,12 @@ func (j joining) one(ctx context.Context, st *acl.Stream, config Config, create 
 
 // run makes the call and waits for it, at most until ctx ends.
 func (j joining) run(ctx context.Context, call func() ([]*Comm, error)) ([]*Comm, error) {
-	switch {
-	case ctx == nil:
-		return nil, j.failed(invalid("the context.Context is nil"))
-	case ctx.Err() != nil:
-		return nil, j.interrupted(ctx)
-	case ctx.Done() == nil:
-		return call()
+	if ctx == nil {
+		return nil, j.failed(errNoContext)
 	}
-	type outcome struct {
-		comms []*Comm
-		err   error
-	}
-	made := make(chan outcome)
-	go func() {
-		comms, err := call()
-		select {
-		case made <- outcome{comms, err}:
-		case <-ctx.Done():
-			_ = closeAll(comms) // no caller is left to receive the error
-		}
-	}()
-	select {
-	case o := <-made:
-		return o.comms, o.err
-	case <-ctx.Done():
+	made, ended, err := await(ctx, call, func(late []*Comm) { _ = closeAll(late) }) // no caller is left to receive the error
+	if ended {
 		return nil, j.interrupted(ctx)
 	}
+	return made, err
 }

@@ -26,7 +26,7 @@ func testMemoryOfCollectives(t *testing.T) {
 	joined(t, 1, func(st *acl.Stream, c *hccl.Comm) {
 		dev := st.Device()
 		home := acltest.Stream(t, dev)
-		waiting := func() uint64 { return dev.Allocator().Stats().Waiting }
+		waiting := func() int { return dev.Allocator().Stats().Waiting }
 		gate := make(chan struct{})
 		open := sync.OnceFunc(func() { close(gate) })
 		defer open()

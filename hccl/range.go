@@ -1,13 +1,31 @@
 package hccl
 
-// SetMemoryRange tells the communicator that device memory mapped into the reserved addresses
-// [base, base+size) can be used by collectives without copies into HCCL's buffers
-// (HcclCommSetMemoryRange). The first call of a communicator is collective; ranges must not
-// overlap. It works on Atlas A3 for the ranks of one server; elsewhere, including the emulator, it
-// fails with acl.ErrNotSupported. AllReduce and ReduceScatter on such memory overwrite their input.
-func (c *Comm) SetMemoryRange(base, size uint64) error {
+import (
+	"context"
+	"fmt"
+)
+
+// SetMemoryRange lets collectives use device memory that is mapped into the reserved addresses
+// [base, base+size) without copies into HCCL's buffers (HcclCommSetMemoryRange). Ranges must not
+// overlap. The first call of a communicator waits for the other ranks, at most until ctx ends; HCCL
+// cannot cancel it, so that the communicator is of no use then. It works on Atlas A3 for the ranks of
+// one server; elsewhere, including the emulator, it fails with acl.ErrNotSupported. AllReduce and
+// ReduceScatter on such memory overwrite their input.
+func (c *Comm) SetMemoryRange(ctx context.Context, base uint64, size int) error {
 	return c.do(fnHcclCommSetMemoryRange, func() error {
-		return hcclCommSetMemoryRange(c.context, c.handle, uintptr(base), size, 0, 0)
+		switch {
+		case ctx == nil:
+			return errNoContext
+		case size < 0:
+			return invalid("a range of %d bytes", size)
+		}
+		_, ended, err := await(ctx, func() (struct{}, error) {
+			return struct{}{}, hcclCommSetMemoryRange(c.context, c.handle, uintptr(base), uint64(size), 0, 0)
+		}, func(struct{}) {})
+		if ended {
+			return fmt.Errorf("%w: %w", ErrRemote, context.Cause(ctx))
+		}
+		return err
 	})
 }
 
@@ -22,9 +40,12 @@ func (c *Comm) UnsetMemoryRange(base uint64) error {
 // ActivateMemory announces size bytes at an address within a memory range to the other ranks
 // (HcclCommActivateCommMemory). The physical memory of a handle (aclrtDrvMemHandle) must be mapped
 // there.
-func (c *Comm) ActivateMemory(address, size, handle uint64) error {
+func (c *Comm) ActivateMemory(address uint64, size int, handle uint64) error {
 	return c.do(fnHcclCommActivateCommMemory, func() error {
-		return hcclCommActivateCommMemory(c.context, c.handle, uintptr(address), size, 0, aclrtDrvMemHandle(handle), 0)
+		if size < 0 {
+			return invalid("memory of %d bytes", size)
+		}
+		return hcclCommActivateCommMemory(c.context, c.handle, uintptr(address), uint64(size), 0, aclrtDrvMemHandle(handle), 0)
 	})
 }
 

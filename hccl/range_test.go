@@ -24,7 +24,7 @@ func TestMemoryRanges(t *testing.T) {
 	c := comms[0]
 	const base, size = 1 << 40, 2 << 20
 	calls := map[string]func() error{
-		"HcclCommSetMemoryRange":       func() error { return c.SetMemoryRange(base, size) },
+		"HcclCommSetMemoryRange":       func() error { return c.SetMemoryRange(t.Context(), base, size) },
 		"HcclCommUnsetMemoryRange":     func() error { return c.UnsetMemoryRange(base) },
 		"HcclCommActivateCommMemory":   func() error { return c.ActivateMemory(base, size, 1) },
 		"HcclCommDeactivateCommMemory": func() error { return c.DeactivateMemory(base) },

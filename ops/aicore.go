@@ -1,18 +1,16 @@
 package ops
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-
-	"go.uber.org/zap/zapcore"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/bridge"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/logging"
 )
 
 // aicore returns the kernels that leave the AI Core for some dtypes. A test of package abi rules out
@@ -119,10 +117,9 @@ func (l *left) watch(st *acl.Stream, run func() error) error {
 }
 
 // told logs the calls that leave the AI Core, once for a choice.
-func (l *left) told(log acl.Logger, operator, kernel string) {
+func (l *left) told(log *slog.Logger, operator, kernel string) {
 	if calls := l.list(); len(calls) > 0 {
-		log.Check(zapcore.WarnLevel, "a kernel leaves the AI Core").
-			Write(logging.String("operator", operator), logging.String("kernel", kernel), logging.Strings("calls", calls))
+		log.Warn("a kernel leaves the AI Core", "operator", operator, "kernel", kernel, "calls", calls)
 	}
 }
 

@@ -3,13 +3,11 @@ package ops
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"sync/atomic"
 
-	"go.uber.org/zap/zapcore"
-
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/internal/logging"
 )
 
 // choiceLimit is how many choices an operator keeps.
@@ -118,14 +116,13 @@ const logLimit = 1024
 // decisionLog logs each decision once, even if the choice was dropped and is made again.
 type decisionLog struct {
 	operator string
-	to       acl.Logger
+	to       *slog.Logger
 	epoch    uint64 // of the registry, in which keys were logged
 	keys     map[any]struct{}
 }
 
 func (l *decisionLog) write(epoch uint64, key any, e Explanation) {
-	line := l.to.Check(zapcore.InfoLevel, "kernel chosen")
-	if line == nil {
+	if !l.to.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	if l.keys == nil || l.epoch != epoch {
@@ -136,9 +133,8 @@ func (l *decisionLog) write(epoch uint64, key any, e Explanation) {
 	}
 	l.keys[key] = struct{}{}
 	if len(l.keys) > logLimit {
-		l.to.Check(zapcore.WarnLevel, "no more choices of kernels are logged: the arguments change with every call").
-			Write(logging.String("operator", l.operator))
+		l.to.Warn("no more choices of kernels are logged: the arguments change with every call", "operator", l.operator)
 		return
 	}
-	line.Write(logging.String("operator", l.operator), logging.Stringer("decision", e), logging.String("key", fmt.Sprintf("%+v", key)))
+	l.to.Info("kernel chosen", "operator", l.operator, "decision", e.String(), "key", fmt.Sprintf("%+v", key))
 }

@@ -3,10 +3,12 @@ package ops_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/goascend/cann/acl"
@@ -34,7 +36,7 @@ func smallDelta(b *opstest.Bench, tokens int64) ops.GatedDeltaArgs {
 func TestPinnedDeltaRule(t *testing.T) {
 	b := opstest.New(t)
 	core, logs := observer.New(zap.InfoLevel)
-	reg, err := ops.NewRegistry(ops.EnvOf(b.Stream.Device()), ops.WithLogger(zap.New(core)))
+	reg, err := ops.NewRegistry(ops.EnvOf(b.Stream.Device()), ops.WithLogger(slog.New(zapslog.NewHandler(core))))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, reg.Close()) }()
 	ran := 0

@@ -5,11 +5,13 @@ package ops_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/goascend/cann/acl"
@@ -149,7 +151,7 @@ func TestExplainNamesTheAICPU(t *testing.T) {
 	st := acltest.Stream(t, dev)
 	type key struct{ rows int64 }
 	sorting := func(env ops.Env) (inner, outer *ops.Op[aclnn.SortParams, key]) {
-		reg, err := ops.NewRegistry(env, ops.WithLogger(zap.New(core)))
+		reg, err := ops.NewRegistry(env, ops.WithLogger(slog.New(zapslog.NewHandler(core))))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, reg.Close()) })
 		valid := func(*aclnn.SortParams) error { return nil }

@@ -1,12 +1,14 @@
 package ops
 
 import (
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/goascend/cann/acl/acltest"
@@ -187,7 +189,7 @@ func TestChoicesOfLengths(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
 	s := &aclnn.Scope{Stream: acltest.Stream(t, dev)}
 	defer func() { require.NoError(t, s.Close()) }()
-	reg, err := NewRegistry(EnvOf(dev), WithLogger(zap.New(core)))
+	reg, err := NewRegistry(EnvOf(dev), WithLogger(slog.New(zapslog.NewHandler(core))))
 	require.NoError(t, err)
 	x, w, out := s.Tensor(aclnn.BFloat16, 1, 500, 16), s.Tensor(aclnn.BFloat16, 16, 4), s.Tensor(aclnn.BFloat16, 1, 500, 16)
 	for n := int64(1); n <= 500; n++ {

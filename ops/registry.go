@@ -2,19 +2,19 @@ package ops
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/logging"
 	"github.com/goascend/cann/ops/mask"
 )
 
 // Registry holds the operators of one environment. Make one per device, or share one among
 // devices of the same kind; it is safe for concurrent use. Close it before the devices.
 type Registry struct {
-	log   acl.Logger
+	log   *slog.Logger
 	epoch atomic.Uint64 // incremented when the environment changes
 	mu    sync.Mutex
 	env   Env
@@ -31,7 +31,7 @@ type Option func(*Registry)
 // WithLogger logs each choice of a kernel once, with the key of the arguments; after 1024 choices
 // of an operator it logs a warning and stops. Choices are logged again after a change of the
 // environment or of the operator's kernels. Without this option, or with nil, nothing is logged.
-func WithLogger(log acl.Logger) Option { return func(r *Registry) { r.log = log } }
+func WithLogger(log *slog.Logger) Option { return func(r *Registry) { r.log = log } }
 
 // NewRegistry makes the operators for an environment. It fails when the environment
 // variable CANN_OPS_<OPERATOR> names a kernel that does not exist.
@@ -40,8 +40,8 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	for _, o := range options {
 		o(r)
 	}
-	if logging.Nil(r.log) {
-		r.log = logging.Nop{}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
 	}
 	o := &r.operators
 	o.linear, o.linearGrad = newLinear(r), newLinearGrad(r)

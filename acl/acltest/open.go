@@ -50,7 +50,7 @@ func Device(t testing.TB, rt *acl.Runtime, id int) *acl.Device {
 }
 
 // Stream makes a stream of a device until the test ends. Work that has failed on it by then
-// fails the test, unless the test has been told by Synchronize.
+// fails the test, unless a Synchronize of the test has reported it.
 func Stream(t testing.TB, dev *acl.Device, options ...acl.StreamOption) *acl.Stream {
 	t.Helper()
 	st, err := dev.NewStream(options...)

@@ -28,7 +28,7 @@ const EnvSweep = "CANN_TEST_SWEEP"
 // sweptVariable is set in the processes of a Sweep, whose Suite leaves all calls to the program.
 const sweptVariable = "CANN_TEST_SWEPT"
 
-// sweepLimit is how long a program may take that meets a failure; one that takes longer hangs.
+// sweepLimit is how long a program with a failure may take; one that takes longer hangs.
 const sweepLimit = 90 * time.Second
 
 // Sweep lets the calls of a program fail, one at a time and each in a process of its own: functions
@@ -83,7 +83,7 @@ func (s *Sweep) Run(t *testing.T, body func(t *testing.T) error) {
 		t.Skip("only the emulator fails on demand: go test -tags emu")
 	}
 	if os.Getenv(rerunVariable) == t.Name() {
-		meet(t, body)
+		underFault(t, body)
 		return
 	}
 	trace := filepath.Join(t.TempDir(), "trace.json")
@@ -111,29 +111,29 @@ func (s *Sweep) Run(t *testing.T, body func(t *testing.T) error) {
 			if err != nil {
 				t.Errorf("with %v: %v\n%s", f, err, out)
 			}
-			if strings.Contains(out, failureMet) {
+			if strings.Contains(out, failureSeen) {
 				seen++
 			}
 		})
 	}
 	all.Wait()
-	t.Logf("%d failures, of which the program met %d", len(faults), seen)
+	t.Logf("%d failures, of which the program came to %d", len(faults), seen)
 }
 
 // cannotFail is the emulator's message about a rule for a function that returns no code.
 const cannotFail = "this function returns no code, so it cannot fail"
 
-// failureMet is printed by a process whose program returned an error.
-const failureMet = "the program met the failure"
+// failureSeen is printed by a process whose program returned an error.
+const failureSeen = "the program saw the failure"
 
-// meet is a Sweep's part in the process of a failure.
-func meet(t *testing.T, body func(t *testing.T) error) {
+// underFault is a Sweep's part in the process of a failure.
+func underFault(t *testing.T, body func(t *testing.T) error) {
 	err := body(t)
 	if err == nil {
 		return // the call was not made by this rank, or its failure did no harm
 	}
-	fmt.Println(failureMet)
-	// What fails on a stream may be told by the failure of later work that read its results, or of the
+	fmt.Println(failureSeen)
+	// What fails on a stream may be reported by the failure of later work that read its results, or of the
 	// same collective on another rank.
 	first, _, _ := strings.Cut(err.Error(), "\nrank ")
 	if !strings.HasPrefix(os.Getenv("CANN_EMU_FAULTS"), "run/") && !strings.Contains(first, "asked for by CANN_EMU_FAULTS") {
@@ -165,7 +165,7 @@ func sweepProcess(t *testing.T, variable string) (out string, err error) {
 }
 
 // bookkeeping are calls of which a full sweep takes every sixteenth only: programs make them by the
-// hundred, and a failure is told by the same few lines.
+// hundred, and a failure is described by the same few lines.
 func bookkeeping(name string) bool {
 	return strings.HasPrefix(name, "aclDestroy") || slices.Contains([]string{"aclrtSetCurrentContext", "aclrtStreamQuery", "aclrtQueryEventStatus"}, name)
 }

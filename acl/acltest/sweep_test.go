@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 )
 
-// TestSweep: a program that passes on what it meets, and closes what it opened, passes.
+// TestSweep: a program that returns the errors that it gets, and closes what it opened, passes.
 func TestSweep(t *testing.T) {
 	var sweep acltest.Sweep
 	sweep.Run(t, func(t *testing.T) (err error) {

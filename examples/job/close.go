@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
@@ -24,6 +25,8 @@ const abandonLimit = 10 * time.Second
 // ranks never come, because they wait for this one in another.
 func Abandon(err *error, dev *acl.Device) {
 	if *err != nil {
-		*err = errors.Join(*err, dev.Abort(abandonLimit))
+		ctx, cancel := context.WithTimeout(context.Background(), abandonLimit)
+		defer cancel()
+		*err = errors.Join(*err, dev.Abort(ctx))
 	}
 }

@@ -32,18 +32,13 @@ type Flight struct {
 const flightLimit = 1000
 
 // Record writes the flight record of a rank to a folder, which it makes. It waits for no device. dev
-// is the rank's device, whose work is recorded; with dev < 0 that of all devices is.
-func Record(dir string, rank, size, dev int, why string, progress []world.Progress) (path string, err error) {
+// is the rank's device, whose work is recorded; a nil device has none.
+func Record(dir string, rank, size int, dev *acl.Device, why string, progress []world.Progress) (path string, err error) {
 	f := Flight{Rank: rank, Size: size, Process: os.Getpid(), At: time.Now(), Why: why, Progress: progress}
 	f.Host, _ = os.Hostname()
-	for _, l := range acl.LastLaunches(64 * flightLimit) {
-		if dev < 0 || l.Device == dev {
-			f.Launches = append(f.Launches, l)
-		}
-	}
-	f.Launches = f.Launches[max(0, len(f.Launches)-flightLimit):]
+	f.Launches = dev.LastLaunches(flightLimit)
 	for _, q := range hccl.LastQueued(flightLimit) {
-		if dev < 0 || q.Device == dev {
+		if q.Device == dev.ID() {
 			f.Queued = append(f.Queued, q)
 		}
 	}

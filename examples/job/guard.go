@@ -72,7 +72,7 @@ const exitStatus = 1
 // writes what is wrong to report, ends the context of cancel with that cause, and ends the process
 // unless Release comes soon. End it before the communicators are closed.
 func NewGuard(ctx context.Context, cancel context.CancelCauseFunc, group *world.Group, dev *acl.Device, comms []*hccl.Comm, w Watching, report io.Writer) (*Guard, error) {
-	g := &Guard{watching: w, rank: group.Rank(), size: group.Size(), device: dev.ID(), cancel: cancel, report: report, comms: comms, stopped: make(chan struct{}), faulty: make(chan struct{})}
+	g := &Guard{watching: w, rank: group.Rank(), size: group.Size(), device: dev, cancel: cancel, report: report, comms: comms, stopped: make(chan struct{}), faulty: make(chan struct{})}
 	if w.Limit > 0 && group.Size() > 1 {
 		if err := g.watch(ctx, group, dev); err != nil {
 			return nil, errors.Join(err, g.Close())

@@ -115,7 +115,7 @@ var roles = map[string]func() error{
 		}
 		err = g.Barrier(ctx)
 		if dir := os.Getenv(job.EnvFlight); g.Rank() == 2 {
-			if _, failed := job.Record(dir, 2, 3, -1, err.Error(), nil); failed != nil {
+			if _, failed := job.Record(dir, 2, 3, nil, err.Error(), nil); failed != nil {
 				return failed
 			}
 		}

@@ -49,8 +49,8 @@ type runtimeInfo struct {
 type device struct {
 	ID int `json:"id"`
 	acl.Properties
-	Free  int64 `json:"free"`
-	Total int64 `json:"total"`
+	Free  int `json:"free"`
+	Total int `json:"total"`
 	// Health is nil if the driver does not report it, for the reason in Silence.
 	Health  *acl.Health `json:"health,omitempty"`
 	Silence string      `json:"healthError,omitempty"`

@@ -13,11 +13,14 @@ import (
 
 // observe adds spans and metrics to the interface, until stop is called.
 func (o *options) observe(ctx context.Context, rt *acl.Runtime, set *replicas.Set) (stop func(), err error) {
-	t, err := o.newTracing(ctx)
+	t, err := o.newTracing(ctx, rt)
 	if err != nil {
 		return nil, err
 	}
-	calls, stopCounting := countCalls()
+	calls, stopCounting, err := countCalls(rt)
+	if err != nil {
+		return nil, err
+	}
 	w, stopWatching := o.watch(ctx, rt, set)
 	o.api.Collectors = append(append(calls, statusOf(set)...), w)
 	if t != nil {

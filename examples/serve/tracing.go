@@ -26,7 +26,7 @@ type tracing struct {
 
 // newTracing returns nil if neither -trace nor the variables of OpenTelemetry name a collector. The other
 // variables, such as OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME, count as well.
-func (o *options) newTracing(ctx context.Context) (*tracing, error) {
+func (o *options) newTracing(ctx context.Context, rt *acl.Runtime) (*tracing, error) {
 	if o.trace == "" && os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		if o.traceCalls {
 			return nil, errors.New("-trace-calls needs -trace or OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -47,7 +47,9 @@ func (o *options) newTracing(ctx context.Context) (*tracing, error) {
 	}
 	t := &tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(from)), stop: func() {}}
 	if o.traceCalls {
-		t.stop = traceCalls(t.tracer())
+		if t.stop, err = traceCalls(rt, t.tracer()); err != nil {
+			return nil, errors.Join(err, t.provider.Shutdown(ctx))
+		}
 	}
 	return t, nil
 }
@@ -62,8 +64,8 @@ func (t *tracing) close(ctx context.Context) error {
 
 // traceCalls makes a span of each launch, copy and wait, until stop is called. A step serves many requests, so
 // that these spans belong to none of them.
-func traceCalls(tracer trace.Tracer) (stop func()) {
-	return acl.Observe(func(c acl.Call) {
+func traceCalls(rt *acl.Runtime, tracer trace.Tracer) (stop func(), err error) {
+	return rt.Observe(func(c acl.Call) {
 		_, span := tracer.Start(context.Background(), c.Name, trace.WithTimestamp(c.Began), trace.WithAttributes(
 			attribute.Int("device", c.Device), attribute.Int("stream", c.Stream), attribute.Int("bytes", c.Bytes)))
 		if c.Err != nil {

@@ -30,7 +30,7 @@ type entry struct {
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	PerDevice       float64   `json:"tokens_per_second_per_device"`
 	MFU             float64   `json:"mfu,omitempty"`       // of bfloat16 on chips with a known peak
-	MemoryPeak      uint64    `json:"memory_peak"`         // of rank 0's device, bytes
+	MemoryPeak      int       `json:"memory_peak"`         // of rank 0's device, bytes
 	BadLines        int       `json:"bad_lines,omitempty"` // of samples so far
 	Epoch           int       `json:"epoch,omitempty"`     // of samples
 	// What the seconds were spent on, on each rank; not with -graph.

@@ -1,4 +1,4 @@
-// Package world tells a process which rank of a job it is, connects the ranks over TCP, and
+// Package world detects which rank of a job a process is, connects the ranks over TCP, and
 // arranges them in groups and meshes. It does not need HCCL, a device or cgo.
 //
 //	place, err := world.Detect()                       // torchrun, Open MPI, Slurm, rank table
@@ -14,13 +14,12 @@
 // The package contains Place and the code that detects it (variables of launchers, rank tables,
 // pods), host groups with their rendezvous and collectives of Go values, meshes, and the watchdog,
 // which compares the progress of the ranks over a host group. Communicators and collectives of
-// tensors are in package hccl, which also makes communicators for the axes of a mesh
-// (hccl.NewComms).
+// tensors are in package hccl; NewMembers makes communicators for the axes of a mesh.
 //
 // Groups carry host data over TCP and never use HCCL, so they work while devices are busy, stuck or
-// gone. If a group cannot be formed, the call fails; there is no fallback to another group. Peers
-// prove knowledge of the job's secret before anything they send is parsed, and everything after that
-// is encrypted and authenticated. Ranks without a secret meet on the loopback only.
-// Every wait takes a context, and errors name the missing ranks. Groups are not for tensors: every
-// byte passes through rank 0.
+// gone. If a group cannot be formed, the call fails; there is no fallback to another group. A peer
+// proves knowledge of the job's secret before this package parses what it sends, and everything after
+// that is encrypted and authenticated. Ranks without a secret use the loopback only.
+// Every call that waits has a context, and errors name the missing ranks. Groups are not for tensors:
+// every byte passes through rank 0.
 package world

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,7 @@ type Group struct {
 	name       string
 	rank, size int
 	maxMessage int
-	logger     Logger
+	logger     *slog.Logger
 	secret     []byte
 
 	links []*handshake.Conn // rank 0: by rank, nil at 0; other ranks: one link, to rank 0
@@ -88,9 +89,16 @@ func LocalGroups(ctx context.Context, n int, c GroupConfig, options ...Option) (
 	if n < 1 {
 		return nil, Place{Size: n}.Check()
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, newGroup(Place{Size: n}, c, options).failed("rendezvous", 0, ErrPortInUse, err, "no port of the loopback is free")
+	g := newGroup(Place{Size: n}, c, options)
+	if err := g.usable(ctx, "rendezvous"); err != nil {
+		return nil, err
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, g.failed("rendezvous", 0, ErrGaveUp, ctx.Err(), "")
+	case err != nil:
+		return nil, g.failed("rendezvous", 0, ErrPortInUse, err, "no port of the loopback is free")
 	}
 	c.Listener = ln
 	groups, errs := make([]*Group, n), make([]error, n)

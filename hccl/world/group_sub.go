@@ -34,7 +34,7 @@ func (g *Group) Sub(ctx context.Context, name string, ranks []int) (*Group, erro
 	var ln net.Listener
 	err := g.checkPart(label, ranks)
 	if err == nil && self == 0 && len(ranks) > 1 {
-		if ln, err = g.openPart(label); err == nil {
+		if ln, err = g.openPart(ctx, label); err == nil {
 			defer ln.Close()
 			mine.Address = ln.Addr().String()
 		}
@@ -88,13 +88,13 @@ func (g *Group) checkPart(label string, ranks []int) error {
 }
 
 // openPart listens at an address that the other ranks can reach.
-func (g *Group) openPart(label string) (net.Listener, error) {
+func (g *Group) openPart(ctx context.Context, label string) (net.Listener, error) {
 	i := slices.IndexFunc(g.links, func(l *handshake.Conn) bool { return l != nil })
 	host, _, err := net.SplitHostPort(g.links[i].LocalAddr().String())
 	if err != nil {
 		return nil, g.failed(label, 0, ErrRankFailed, err, "no address to listen at", g.rank)
 	}
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, g.failed(label, 0, ErrRankFailed, err, "cannot listen", g.rank)
 	}

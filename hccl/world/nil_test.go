@@ -19,7 +19,7 @@ import (
 func TestNil(t *testing.T) {
 	refusals := []error{class.ErrInvalidArgument, class.ErrClosed}
 	niltest.Complete(t, ".", "AllGather", "Broadcast", "DetectFrom", "EnvError", "Gather", "Group", "GroupError", "Join", "LocalGroups", "Mesh", "NewMembers",
-		"NodeFrom", "RankTable", "Share", "StallError", "StartWatchdog", "TableError", "WaitRankTable", "Watchdog")
+		"NodeFrom", "RankTable", "Share", "StallError", "StartWatchdog", "TableError", "WaitRankTable", "Watchdog", "WithLogger")
 	niltest.Receivers(t, refusals,
 		(*world.Group)(nil), (*world.Mesh)(nil), (*world.Members[io.Closer])(nil), (*world.RankTable)(nil), (*world.Watchdog)(nil),
 		new(world.Group), new(world.Members[io.Closer]), new(world.RankTable), new(world.Watchdog))

@@ -1,26 +1,19 @@
 package world
 
 import (
-	"go.uber.org/zap/zapcore"
-
-	"github.com/goascend/cann/internal/logging"
+	"cmp"
+	"log/slog"
 )
-
-// Logger writes log entries. *zap.Logger of go.uber.org/zap implements it.
-type Logger interface {
-	// Check returns the entry to write, or nil if entries of the level are not logged.
-	Check(level zapcore.Level, message string) *zapcore.CheckedEntry
-}
 
 // Option is an optional setting of Join, LocalGroups and StartWatchdog.
 type Option func(*options)
 
-type options struct{ log Logger }
+type options struct{ log *slog.Logger }
 
 // WithLogger sets a logger. A group logs the connections that it rejects, and a watchdog logs the
-// faults that it passes to OnFault. Without a logger, or with nil, nothing is logged. Package
-// acl/slogzap converts a log/slog handler to such a logger.
-func WithLogger(log Logger) Option { return func(o *options) { o.log = log } }
+// faults that it passes to OnFault. Without a logger, or with nil, nothing is logged. acl.WithLogger
+// says how to give a *zap.Logger.
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
 func choose(all []Option) options {
 	var o options
@@ -29,8 +22,6 @@ func choose(all []Option) options {
 			set(&o)
 		}
 	}
-	if logging.Nil(o.log) {
-		o.log = logging.Nop{}
-	}
+	o.log = cmp.Or(o.log, slog.New(slog.DiscardHandler))
 	return o
 }

@@ -9,10 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"go.uber.org/zap/zapcore"
-
 	"github.com/goascend/cann/internal/handshake"
-	"github.com/goascend/cann/internal/logging"
 )
 
 // The pause between two attempts to dial rank 0, while it does not listen yet or turns this rank away
@@ -98,7 +95,7 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 			return err
 		}
 	}
-	listener := handshake.Listen(ln, protocol, g.secret, g.turnedAway())
+	listener := handshake.Listen(ln, protocol, g.secret, g.refusals())
 	defer func() {
 		listener.Stop() // the next group may listen at this address
 		g.ending.Go(func() { listener.Close() })
@@ -150,16 +147,16 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 	return nil
 }
 
-// turnedAway returns a function that logs the connections that the rendezvous refuses, the first ten
+// refusals returns a function that logs the connections that the rendezvous refuses, the first ten
 // of a second and then every hundredth.
-func (g *Group) turnedAway() func(from net.Addr, err error) {
+func (g *Group) refusals() func(from net.Addr, err error) {
 	var failed, refused rare
 	return func(from net.Addr, err error) {
 		switch now := time.Now(); {
 		case from == nil && failed.passes(now):
-			g.logger.Check(zapcore.WarnLevel, "world: rendezvous cannot accept connections for a while").Write(logging.Error(err))
+			g.logger.Warn("world: rendezvous cannot accept connections for a while", "error", err)
 		case from != nil && refused.passes(now):
-			g.logger.Check(zapcore.WarnLevel, "world: rendezvous turned a connection away").Write(logging.Stringer("from", from), logging.Error(err))
+			g.logger.Warn("world: rendezvous refused a connection", "from", from, "error", err)
 		}
 	}
 }

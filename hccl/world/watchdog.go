@@ -5,16 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"go.uber.org/zap/zapcore"
-
 	"github.com/goascend/cann/internal/class"
-	"github.com/goascend/cann/internal/logging"
 )
 
 // Progress describes how far a rank is in a communicator.
@@ -125,7 +123,7 @@ type WatchdogConfig struct {
 type Watchdog struct {
 	group  *Group
 	config WatchdogConfig
-	log    Logger
+	log    *slog.Logger
 	cancel context.CancelFunc // ends an exchange that takes too long at Close
 	stop   chan struct{}
 	once   sync.Once
@@ -308,7 +306,7 @@ func (w *Watchdog) report(key string, err error) {
 		return
 	}
 	w.seen[key] = true
-	w.log.Check(zapcore.ErrorLevel, "world: watchdog").Write(logging.Error(err))
+	w.log.Error("world: watchdog", "error", err)
 	if w.config.OnFault != nil {
 		w.config.OnFault(err)
 	}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
 	"go.uber.org/zap/zaptest/observer"
 )
 
@@ -101,7 +103,7 @@ func startWatchdogs(t *testing.T, n int) ([]*Group, []*Watchdog, []*fakeComm, []
 	for _, g := range groups {
 		core, logs := observer.New(zap.ErrorLevel)
 		f := &faults{come: make(chan struct{}, 100), logs: logs}
-		w := StartWatchdog(g, WatchdogConfig{Interval: time.Millisecond, Stall: 10 * time.Second, OnFault: f.add}, WithLogger(zap.New(core)))
+		w := StartWatchdog(g, WatchdogConfig{Interval: time.Millisecond, Stall: 10 * time.Second, OnFault: f.add}, WithLogger(slog.New(zapslog.NewHandler(core))))
 		c := &fakeComm{}
 		c.at.Store(&Progress{Comm: "dp", Seq: 3, Done: 3, Op: "barrier"})
 		w.Watch(c)

@@ -34,7 +34,7 @@ func pages(n uint64) uint64 { return (n + page - 1) / page * page }
 
 // grow gives a block from a range, after mapping what it lacks.
 func (p *Pool) grow(owner *lists, size uint64) (*Block, error) {
-	u := p.roomFor(owner, size)
+	u := p.unmappedFor(owner, size)
 	if u == nil {
 		n := max(p.rangeSize, pages(size))
 		addr, err := p.expander.Reserve(n)
@@ -91,9 +91,9 @@ func (p *Pool) beside(b *Block, owner *lists) *Block {
 	return nil
 }
 
-// roomFor returns the unmapped block that, with its free neighbours, has room for a block and needs
+// unmappedFor returns the unmapped block that, with its free neighbours, is large enough for a block and needs
 // the least memory for it.
-func (p *Pool) roomFor(owner *lists, size uint64) (best *Block) {
+func (p *Pool) unmappedFor(owner *lists, size uint64) (best *Block) {
 	least := ^uint64(0)
 	for s := range p.segments {
 		if !s.ranged {
@@ -103,16 +103,16 @@ func (p *Pool) roomFor(owner *lists, size uint64) (best *Block) {
 			if !b.unmapped {
 				continue
 			}
-			room, need := b.size, size
+			space, need := b.size, size
 			if v := p.beside(b.prev, owner); v != nil {
-				room += v.size
+				space += v.size
 				need -= min(v.size, need)
 			}
 			if w := p.beside(b.next, owner); w != nil {
-				room += w.size
+				space += w.size
 			}
 			need = min(need, b.size)
-			if room >= size && (need < least || need == least && b.addr < best.addr) {
+			if space >= size && (need < least || need == least && b.addr < best.addr) {
 				best, least = b, need
 			}
 		}

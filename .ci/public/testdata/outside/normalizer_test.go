@@ -10,7 +10,6 @@ import (
 	"example.com/service"
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
-	"github.com/goascend/cann/acl/slogzap"
 	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/cshim"
@@ -29,8 +28,8 @@ func checkpoint(t *testing.T) string {
 }
 
 func TestNormalizer(t *testing.T) {
-	// What cann has to say goes to the program's log.
-	logger := slogzap.New(slog.NewTextHandler(t.Output(), nil))
+	// What cann logs goes to the program's log.
+	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	dev := acltest.Device(t, acltest.Open(t, acl.WithLogger(logger)), 0)
 	n, err := service.Load(t.Context(), dev, checkpoint(t))
 	if err != nil {
