@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// CaptureMode says whose calls CANN refuses during a capture because the graph could not contain
+// CaptureMode selects whose calls CANN refuses during a capture because the graph could not contain
 // them: Context.Copy, Copy2D and Memset, and the same of other libraries.
 type CaptureMode int32
 
@@ -31,7 +31,7 @@ const (
 // are recorded, and use what it holds at the replay.
 //
 // The graph keeps the memory that its tasks use. Scratch memory that f allocates with
-// Stream.Malloc and closes is used again by later tasks of the graph, and by nobody else until
+// Stream.Malloc and closes is used again by later tasks of the graph, and by no other work until
 // the graph is closed. Buffers that stay open after f must stay open as long as the graph is
 // replayed.
 //

@@ -10,7 +10,7 @@ import (
 // of the driver's library for management are negative.
 type Code int32
 
-// Damage says how much a failure has made unusable.
+// Damage is how much a failure has made unusable.
 type Damage uint8
 
 // Damages, the lightest first.
@@ -21,7 +21,7 @@ const (
 	DamageDevice                // the device is unusable until it is reset
 )
 
-// String says what can still be used.
+// String describes what can still be used.
 func (d Damage) String() string {
 	return [...]string{
 		"the device is still usable",
@@ -60,7 +60,7 @@ func (c Code) String() string {
 // Meaning explains the code in one line; it is "" for a code that is not in the tables.
 func (c Code) Meaning() string { return codes[c].meaning }
 
-// Hint says what the caller can do about the code.
+// Hint describes what the caller can do about the code.
 func (c Code) Hint() string {
 	i := codes[c]
 	if i.hint != "" {
@@ -69,7 +69,7 @@ func (c Code) Hint() string {
 	return groupHints[i.group]
 }
 
-// Damage says what a failure with this code has made unusable. Unknown codes from 500000 on
+// Damage reports what a failure with this code has made unusable. Unknown codes from 500000 on
 // count as a fault of the device.
 func (c Code) Damage() Damage {
 	if i, ok := codes[c]; ok {

@@ -66,7 +66,7 @@ var operatorCodes = map[Code]codeInfo{
 	abi.ACL_ERROR_GE_EXEC_LOAD_KERNEL_PARTITION_FAILED: {"ACL_ERROR_GE_EXEC_LOAD_KERNEL_PARTITION_FAILED", "the model's kernels could not be loaded", "", nil, DamageNone},
 	abi.ACL_ERROR_GE_EXEC_RELEASE_MODEL_DATA:           {"ACL_ERROR_GE_EXEC_RELEASE_MODEL_DATA", "the model's data could not be released", "", nil, DamageNone},
 	abi.ACL_ERROR_GE_COMMAND_HANDLE:                    {"ACL_ERROR_GE_COMMAND_HANDLE", "the graph engine could not handle a command", "", nil, DamageNone},
-	abi.ACL_ERROR_GE_GET_TENSOR_INFO:                   {"ACL_ERROR_GE_GET_TENSOR_INFO", "the model did not say what its tensors are", "", nil, DamageNone},
+	abi.ACL_ERROR_GE_GET_TENSOR_INFO:                   {"ACL_ERROR_GE_GET_TENSOR_INFO", "the model does not describe its tensors", "", nil, DamageNone},
 	abi.ACL_ERROR_GE_UNLOAD_MODEL:                      {"ACL_ERROR_GE_UNLOAD_MODEL", "the model could not be unloaded", "", nil, DamageNone},
 	abi.ACL_ERROR_GE_MODEL_EXECUTE_TIMEOUT:             {"ACL_ERROR_GE_MODEL_EXECUTE_TIMEOUT", "the model ran out of time", "", ErrTimeout, DamageWork},
 	abi.ACL_ERROR_GE_REDEPLOYING:                       {"ACL_ERROR_GE_REDEPLOYING", "the model is being deployed again", "try again later", ErrBusy, DamageNone},

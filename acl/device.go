@@ -141,7 +141,7 @@ func (d *Device) Abort(ctx context.Context) error {
 	return d.scope.wrap(err)
 }
 
-// SaturationMode says which value a kernel gives for a result that overflows its dtype.
+// SaturationMode selects the value that a kernel gives for a result that overflows its dtype.
 type SaturationMode int
 
 // Saturation modes, with the values of aclrtFloatOverflowMode.

@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/internal/class"
 )
 
-// Classes of errors, for errors.Is; the package's documentation says who can mend which. Every
+// Classes of errors, for errors.Is; the package's documentation has who can correct which. Every
 // error of this package is an *Error and is of at most one class, of which ErrWrongDevice also
 // matches ErrInvalidArgument. Every call that this module refuses without asking CANN matches
 // one.
@@ -33,7 +33,7 @@ var (
 	ErrCapture         = errors.New("not allowed while a graph is captured")
 )
 
-// groupHints say what to do about the codes that have no closer hint.
+// groupHints are what to do about the codes that have no closer hint.
 var groupHints = map[error]string{
 	ErrNotInstalled:    "install CANN and its driver and source CANN's set_env.sh, or build with -tags emu for the emulator",
 	ErrNotSupported:    "update CANN, the driver and the firmware together",
@@ -69,7 +69,7 @@ type Error struct {
 	Exceptions []Exception
 
 	stopped bool   // failures stop the context of the call
-	meaning string // of the code, where the call says more than the code alone
+	meaning string // of the code, where the call has more details than the code
 	group   error
 	cause   error
 }
@@ -110,7 +110,7 @@ func (e *Error) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	if e.tellsDamage() {
+	if e.showsDamage() {
 		b.WriteString("; " + e.Damage().String())
 	}
 	return b.String()
@@ -128,9 +128,9 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// tellsDamage reports whether the text says what can still be used: the device or its memory had
+// showsDamage reports whether the text has what can still be used: the device or its memory had
 // a part in the error. A refused argument leaves everything as it was.
-func (e *Error) tellsDamage() bool {
+func (e *Error) showsDamage() bool {
 	switch e.group {
 	case ErrOutOfMemory, ErrExhausted, ErrTimeout, ErrAborted:
 		return e.Code != 0
@@ -138,7 +138,7 @@ func (e *Error) tellsDamage() bool {
 	return e.Damage() != DamageNone
 }
 
-// Damage says what can still be used after the error. Device.Recover brings the device back after
+// Damage reports what can still be used after the error. Device.Recover brings the device back after
 // DamageWork.
 func (e *Error) Damage() Damage {
 	if e.stopped && e.Code.Damage() == DamageWork && e.group != ErrAborted {
@@ -177,7 +177,7 @@ func wrap(err error) *Error {
 		e.Op, e.group, e.cause = symbol.Symbol, ErrNotSupported, symbol
 		e.Hint = groupHints[ErrNotSupported]
 	case errors.As(err, &library):
-		// The shim's text says what to install.
+		// The shim's text has what to install.
 		e.Op, e.group, e.cause = library.Library.String(), ErrNotInstalled, library
 	default:
 		e.Op, e.group, e.cause = "acl", ErrInvalidArgument, err

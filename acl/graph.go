@@ -121,7 +121,7 @@ func (g *Graph) CloseContext(ctx context.Context) error {
 }
 
 // settle waits for the replays and updates, at most until ctx ends. failed is the error of
-// their work, err says why they may not have ended.
+// their work, err the reason why they may not have ended.
 func (r *recording) settle(op string, ctx context.Context) (failed, err error) {
 	r.mu.Lock()
 	queues := append([]*queue(nil), r.queues...)

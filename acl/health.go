@@ -40,7 +40,7 @@ type Fault struct {
 	Text string // "" if the driver does not explain it
 }
 
-// Alarm says how severe a device's faults are. From AlarmMajor on it should get no work.
+// Alarm is how severe a device's faults are. From AlarmMajor on the device should get no work.
 type Alarm uint32
 
 // Alarms, with the values of dcmi_get_device_health.

@@ -34,7 +34,7 @@ func heir[R remains](r R) remains {
 	return r
 }
 
-// watching reports whether anybody wants to know of leaks.
+// watching reports whether leaks are reported or released.
 func watching() bool {
 	return process.log.Load() != nil || process.releasing.Load() || cshim.Emulated && !process.quiet.Load()
 }
@@ -79,7 +79,7 @@ func (l leak) String() string {
 	if l.remains != nil {
 		fate = "it is released"
 	}
-	text := fmt.Sprintf("acl: an object %s was collected without Close; %s. Others are not printed: acl.WithLogger reports each, acl.Config.LeakStacks says where they were made, acl.Config.QuietLeaks turns this message off", what, fate)
+	text := fmt.Sprintf("acl: an object %s was collected without Close; %s. Others are not printed: acl.WithLogger reports each, acl.Config.LeakStacks adds where they were made, acl.Config.QuietLeaks turns this message off", what, fate)
 	if l.stack != nil {
 		text += "\nmade at:\n" + string(l.stack)
 	}

@@ -17,7 +17,7 @@ type Library struct {
 	Functions int
 	// Missing names those of them that no opened file has.
 	Missing []string
-	// Err says why no file was opened, with what was tried: it is an ErrNotInstalled. Paths and
+	// Err is the reason why no file was opened, with what was tried: an ErrNotInstalled. Paths and
 	// Missing are then empty.
 	Err error
 }

@@ -62,7 +62,7 @@ const (
 	stateClosed
 )
 
-// open counts the object and watches whether it is collected without Close. l says what is
+// open counts the object and watches whether it is collected without Close. l is what is
 // then reported and released.
 func (o *owned) open(k Kind, l leak) {
 	o.kind = k
@@ -86,7 +86,7 @@ func (o *owned) unwatch() {
 // isOpen reports whether the object was made and not closed.
 func (o *owned) isOpen() bool { return o.state.Load() == stateOpen }
 
-// close says whether this is the first Close of an object that was made.
+// close reports whether this is the first Close of an object that was made.
 func (o *owned) close() bool {
 	if !o.state.CompareAndSwap(stateOpen, stateClosed) {
 		return false

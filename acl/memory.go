@@ -40,7 +40,7 @@ type memory struct {
 
 	last   bridge.LastUser // the last user, which is the next one most of the time; none once closed
 	mu     sync.Mutex
-	users  []*queue     // streams but the owner that have used it
+	users  []*queue     // streams except the owner that have used it
 	graphs []*recording // graphs whose tasks use it
 	shared bool         // streams of the capture other than that of member use it
 	kept   bool         // it was closed, and goes back when the last graph lets go of it
@@ -163,7 +163,7 @@ func (r region) settle(ctx context.Context) (failed error, interrupted bool) {
 	return errors.Join(errs...), false
 }
 
-// others are the streams but the owner that have used the memory.
+// others are the streams except the owner that have used the memory.
 func (m *memory) others() []*queue {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +215,7 @@ func (sc *scope) outOfMemory(op string, n uint64, err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		e = sc.refuse(op, ErrInvalidArgument, "%v", err)
-		e.Hint = "no device has that much memory; Device.MemInfo says how much this one has"
+		e.Hint = "no device has that much memory; Device.MemInfo reports how much this one has"
 		return e
 	}
 	if !errors.Is(err, pool.ErrExhausted) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CallKind says what an observed call does.
+// CallKind is what an observed call does.
 type CallKind int
 
 // Kinds of calls.

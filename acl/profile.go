@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// ProfileParts say what a profile records. CANN knows more parts than are named here; their bits
+// ProfileParts select what a profile records. CANN knows more parts than are named here; their bits
 // (ACL_PROF_…) can be added.
 type ProfileParts uint64
 
@@ -50,7 +50,7 @@ var metrics = map[ProfileMetrics]aclprofAicoreMetrics{
 	MetricsConflicts: abi.ACL_AICORE_RESOURCE_CONFLICT_RATIO, MetricsL2: abi.ACL_AICORE_L2_CACHE, MetricsAccess: abi.ACL_AICORE_MEMORY_ACCESS,
 }
 
-// ProfileConfig says what a profile records and where. Only Folder is needed.
+// ProfileConfig selects what a profile records and where. Only Folder is needed.
 type ProfileConfig struct {
 	// Folder gets a folder PROF_… for each profile, which msprof --export=on --output=… makes tables
 	// and a timeline of. It is made if it is missing.
@@ -76,7 +76,7 @@ type Profile struct {
 var profiling sync.Mutex
 
 // Profile begins to record what the devices do (aclprofInit, aclprofStart) until Profile.Close. CANN
-// records one profile at a time: ErrBusy says that another is open, in this module or started by
+// records one profile at a time: with ErrBusy another is open, in this module or started by
 // msprof around the process. Work that is queued now and not yet done may be recorded in part;
 // synchronise before, and before Close. The runtime must stay open until Close.
 //
@@ -109,7 +109,7 @@ func (rt *Runtime) Profile(cfg ProfileConfig) (_ *Profile, err error) {
 	case err != nil:
 		err = wrap(err)
 	case p.config == 0:
-		err = refuse(op, ErrInvalidArgument, "CANN makes no configuration of devices %d with parts %#x; its log says why", ids, uint64(cfg.Parts))
+		err = refuse(op, ErrInvalidArgument, "CANN makes no configuration of devices %d with parts %#x; its log has the reason", ids, uint64(cfg.Parts))
 	default:
 		if err = aclprofStart(0, p.config); err == nil {
 			return p, nil

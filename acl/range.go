@@ -55,7 +55,7 @@ func (s *Stream) seen() aclrtStream {
 	return s.q.handle
 }
 
-// label returns the text of a mark for C, or nil if nobody would see it.
+// label returns the text of a mark for C, or nil if no profiler would see it.
 func (s *Stream) label(name string) []byte {
 	if fnMstxRangeStartA.Available() != nil || fnMstxMarkA.Available() != nil || name == "" || s.usable("Stream.Range") != nil {
 		return nil

@@ -187,7 +187,7 @@ func (m *memory) drop(r *recording) error {
 	return errors.Join(m.home.takeBack(m, m.addr), m.scope.release())
 }
 
-// forget ends the use of memory that tasks to come will use anew.
+// forget ends the use of memory that later tasks will use again.
 func (r *recording) forget(m *memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

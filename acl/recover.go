@@ -11,7 +11,7 @@ import (
 // concerns.
 //
 // A nil err means that every stream works as before; only the results of the work that failed are
-// lost, and of the work queued after it. Otherwise err says with Damage what has to be closed, with
+// lost, and of the work queued after it. Otherwise err reports with Damage what has to be closed, with
 // everything that was made in it, and made again: the context (DamageContext) or the device
 // (DamageDevice), whose last Close resets it. If ctx ends first, err matches ctx.Err(), and Recover
 // can be called again.

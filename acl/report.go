@@ -61,7 +61,7 @@ func (r *reporter) start(q *queue) error {
 	return nil
 }
 
-// serveReports runs what is reported to this thread. Whatever a wait says, the thread stays:
+// serveReports runs what is reported to this thread. Whatever a wait returns, the thread stays:
 // the stream waits for its functions.
 func serveReports(current aclrtContext, stop <-chan struct{}) {
 	for {

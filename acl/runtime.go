@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// Config says how the process uses CANN. The zero value is the usual one. What one Open
+// Config configures how the process uses CANN. The zero value is the usual one. What one Open
 // turns on, another does not turn off.
 type Config struct {
 	// File is the path of the JSON file that aclInit reads, "" for none. CANN takes one per
@@ -66,7 +66,7 @@ type processState struct {
 
 	mu       sync.Mutex
 	refs     int
-	joined   bool // somebody else had initialised CANN
+	joined   bool // other code had initialised CANN
 	lasting  bool // CANN stays initialised without users
 	ended    bool // this package has called aclFinalize
 	file     string
@@ -76,7 +76,7 @@ type processState struct {
 
 // Runtime is an open CANN. CANN is initialised once per process: every Open joins it, and it is
 // finalised when the last Runtime and everything made from them is closed. CANN 8.1 cannot be
-// initialised a second time: it stays initialised, but with Config.File, after whose end Open is
+// initialised a second time: it stays initialised, except with Config.File, after whose end Open is
 // refused.
 type Runtime struct {
 	owned
@@ -85,7 +85,7 @@ type Runtime struct {
 
 // Open initialises CANN (aclInit) or joins what is open. Each Open needs a Close. On a
 // machine without CANN the error is ErrNotInstalled and lists the libraries and paths tried;
-// in a program for another system than Linux, or without cgo, it says so.
+// in a program for another system than Linux, or without cgo, it names that.
 func Open(cfg Config, options ...Option) (*Runtime, error) {
 	for _, o := range options {
 		if o != nil {
@@ -154,7 +154,7 @@ func share() {
 	process.refs++
 }
 
-// initialise calls aclInit; joined says that another part of the process had done so.
+// initialise calls aclInit; joined reports that another part of the process had done so.
 func initialise(file string) (joined bool, err error) {
 	var path *byte
 	if file != "" {
@@ -169,7 +169,7 @@ func initialise(file string) (joined bool, err error) {
 
 // release takes back one retain. The last one finalises CANN if its version counts users. One that
 // does not cannot be initialised again either: it is finalised only if there is a configuration
-// file, whose dumps and profiles that completes, and if nobody else initialised it.
+// file, whose dumps and profiles that completes, and if no other code initialised it.
 func release() error {
 	p := &process
 	p.mu.Lock()

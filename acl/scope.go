@@ -19,7 +19,7 @@ type scope struct {
 
 	mu       sync.Mutex
 	queues   map[*queue]struct{} // streams that exist
-	fallback *Stream             // the default stream, when somebody asked for it
+	fallback *Stream             // the default stream, once it was asked for
 	fences   []*fence            // all that were made
 	idle     []*fence            // those not in use
 }
@@ -35,7 +35,7 @@ func newScope(c *chip, handle aclrtContext) *scope {
 
 func (sc *scope) retain() { sc.refs.Add(1) }
 
-// tryRetain is retain for someone who holds no reference; false when the scope is ending.
+// tryRetain is retain for a caller that holds no reference; false when the scope is ending.
 func (sc *scope) tryRetain() bool {
 	for {
 		n := sc.refs.Load()

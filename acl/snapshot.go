@@ -2,8 +2,8 @@ package acl
 
 import "github.com/goascend/cann/acl/internal/pool"
 
-// AllocatorSnapshot describes the cache of a device at one moment: which memory belongs to
-// whom. It is made for encoding/json.
+// AllocatorSnapshot describes the cache of a device at one moment: which memory has
+// which holder. It is made for encoding/json.
 type AllocatorSnapshot struct {
 	Device   int                `json:"device"`
 	Stats    AllocatorStats     `json:"stats"`
@@ -26,25 +26,25 @@ type AllocatorBlock struct {
 	Requested int `json:"requested,omitempty"`
 	// Stream is CANN's number of the stream in whose order the block is given out, -1 for any.
 	Stream int `json:"stream"`
-	// Holder says what has the block: "buffer", "arena" or "workspace", and with Config.LeakStacks
+	// Holder is what has the block: "buffer", "arena" or "workspace", and with Config.LeakStacks
 	// the stack that allocated a buffer; "" of a block that is not used.
 	Holder string `json:"holder,omitempty"`
 }
 
-// BlockState says whether a block can be given out.
+// BlockState is whether a block can be given out.
 type BlockState string
 
 // States of a block.
 const (
 	BlockUsed    BlockState = "used"    // an open buffer, a workspace, or what a graph holds
 	BlockWaiting BlockState = "waiting" // closed, and streams may still use it
-	BlockKept    BlockState = "kept"    // scratch memory of a captured graph, which nobody else gets
+	BlockKept    BlockState = "kept"    // scratch memory of a captured graph, which no other work gets
 	BlockFree    BlockState = "free"
 	// BlockUnmapped are addresses without memory, of Config.Expandable.
 	BlockUnmapped BlockState = "unmapped"
 )
 
-// Snapshot lists the segments of the cache and who holds their blocks.
+// Snapshot lists the segments of the cache and the holders of their blocks.
 func (a *Allocator) Snapshot() AllocatorSnapshot {
 	if !a.made() {
 		return AllocatorSnapshot{Device: -1}

@@ -22,7 +22,7 @@ type traceEvent struct {
 
 // WriteTrace writes the snapshot as a picture that Perfetto and chrome://tracing show: a row for each
 // segment, on which its blocks stand at their offsets, a microsecond for each KiB. Blocks are coloured
-// by their names, which say who holds them and on which stream; a click shows the rest.
+// by their names, which have the holder and the stream; a click shows the rest.
 func (s AllocatorSnapshot) WriteTrace(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	first := true

@@ -16,7 +16,7 @@ type Call struct {
 	Out uint32
 	// HostArg-1 is the argument that Host is passed as; 0 passes none.
 	HostArg uint8
-	// Rebinds says that the callee changes which context the thread has current.
+	// Rebinds is set if the callee changes which context the thread has current.
 	Rebinds bool
 
 	value   bool
@@ -28,7 +28,7 @@ type Call struct {
 
 	// Host is host memory that the callee uses during the call only.
 	Host unsafe.Pointer
-	// CallsBack says that the callee may run Go functions on this thread.
+	// CallsBack is set if the callee may run Go functions on this thread.
 	CallsBack bool
 	// Fresh runs the call on an OS thread that is made for it, for callees that remember for as
 	// long as a thread lives what they saw on it first.

@@ -6,11 +6,11 @@
 // they come from the emulator linked into the program. Everything above is the same code.
 // On systems other than Linux, on processors other than amd64 and arm64, and without cgo the
 // package compiles with the same API and finds nothing, with the tag or without: every call
-// returns a *LibraryError that says where the program can run.
+// returns a *LibraryError that names where the program can run.
 //
 // The package knows no function's meaning: acl, aclnn and hccl name the functions and
-// give the errors their sense. Use those; this package is for people who bind a C
-// function that they do not have.
+// give the errors their meaning. Use those; this package is for programs that bind a C
+// function that those lack.
 //
 //	var memInfo = cshim.NewFunc(cshim.ACL, "aclrtGetMemInfo")
 //

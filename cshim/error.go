@@ -27,7 +27,7 @@ type Attempt struct {
 	Reason string
 }
 
-// LibraryError says that no library of a group could be opened.
+// LibraryError is the error when no library of a group could be opened.
 type LibraryError struct {
 	Library Library
 	Tried   []Attempt
@@ -48,7 +48,7 @@ func (e *LibraryError) Error() string {
 	return fmt.Sprintf("CANN library %v not found; tried %s; %s, or build with -tags emu for the emulator", e.Library, attempts(e.Tried), remedy)
 }
 
-// SymbolError says that the libraries of a group are there but lack a function: it belongs
+// SymbolError is the error when the libraries of a group are there and lack a function: it belongs
 // to another CANN version or to an operator package that is not installed.
 type SymbolError struct {
 	Symbol  string

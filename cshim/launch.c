@@ -74,7 +74,7 @@ static uint64_t build_array(struct reader *r, uint64_t count, uint64_t size, int
 	return base2(create, (uint64_t)take(r, count * size), count);
 }
 
-/* Makes the object of the next record, which is not a tensor; destroy says how it ends. */
+/* Makes the object of the next record, which is not a tensor; destroy ends it. */
 static uint64_t build(struct reader *r, const struct cann_record *head, int *destroy)
 {
 	if (head->class == CANN_SCALAR) {

@@ -31,7 +31,7 @@ func (l *Launch) Operator() *Operator { return l.op }
 // phase two on the stream, and destroys the arguments, in one crossing and so on one OS thread.
 //
 // If the operator needs more scratch memory than size, nothing is queued and Run returns the
-// number of bytes needed; the next Run begins anew and must bring at least that much. The
+// number of bytes needed; the next Run begins again and must bring at least that much. The
 // workspace must stay untouched until the stream has passed the operator.
 func (l *Launch) Run(context, stream, workspace, size uint64) (need uint64, err error) {
 	if err := l.start(); err != nil {
@@ -65,7 +65,7 @@ func (l *Launch) start() error {
 	return nil
 }
 
-// impossible finds the operator, or says why the launch cannot be made.
+// impossible finds the operator, or returns why the launch cannot be made.
 func (l *Launch) impossible() error {
 	if err := l.op.Available(); err != nil {
 		return err
@@ -136,7 +136,7 @@ func Prepare(l *Launch, context uint64) (*Prepared, error) {
 // addressUnit divides every address that CANN's functions for setting addresses accept.
 const addressUnit = 32
 
-// places says where CANN's executors look for each tensor of the call: twice the index among the
+// places lists where CANN's executors look for each tensor of the call: twice the index among the
 // inputs, or among the outputs and one. Absent tensors, scalars, arrays and the members of lists
 // each take a place.
 func (l *Launch) places() []uint64 {

@@ -8,7 +8,7 @@ import "C"
 import "unsafe"
 
 // The constants and the layouts of Go's types and of C's must agree. Each line below indexes an
-// array of one element with a difference: any difference but 0 does not compile.
+// array of one element with a difference: any difference except 0 does not compile.
 var equal [1]struct{}
 
 var (

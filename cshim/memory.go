@@ -2,7 +2,7 @@ package cshim
 
 import "unsafe"
 
-// pointer makes a C address usable; going through memory says that the address is not one
+// pointer makes a C address usable; going through memory shows the compiler that the address is not one
 // of Go's heap.
 func pointer(p uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 

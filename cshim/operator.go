@@ -6,7 +6,7 @@ import (
 )
 
 // Operator is a two-phase aclnn operator, looked for when it is first launched. The zero
-// value but for Symbol is ready, so that tables of operators are static data.
+// value except Symbol is ready, so that tables of operators are static data.
 type Operator struct {
 	Symbol string // C name of phase two, such as "aclnnAdd"
 	// Slots has a letter for each parameter: i for a tensor or a list of tensors that the operator

@@ -71,7 +71,7 @@ func resolve(l Library, name string) (uint64, error) {
 	return 0, &SymbolError{Symbol: name, Library: l, Tried: tried}
 }
 
-// Opened lists the libraries of a group that were found, by path, or says what was tried.
+// Opened lists the libraries of a group that were found, by path, or returns what was tried.
 func Opened(l Library) ([]string, error) {
 	g := &groups[l]
 	g.once.Do(func() { g.open(candidates(l)) })

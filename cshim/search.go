@@ -16,7 +16,7 @@ import (
 type candidate struct {
 	name   string
 	path   string
-	custom bool // part of an operator package somebody installed beside CANN
+	custom bool // part of an operator package installed beside CANN
 	extra  bool // not in every version: its absence is no news
 }
 

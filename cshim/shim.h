@@ -81,7 +81,7 @@ struct cann_launch {
 };
 
 /* Runs both phases. When the workspace at hand is too small it ends after phase one with stage
- * CANN_WORKSPACE and holds nothing; called again with a larger one it begins anew. Phase two of
+ * CANN_WORKSPACE and holds nothing; called again with a larger one it begins again. Phase two of
  * the same executor could run on another OS thread, where it would share the buffer of an entry
  * of the first thread's cache with calls of that thread. */
 void cann_launch(struct cann_launch *l, const uint64_t *records);

@@ -9,18 +9,18 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// Determinism says whether repeated reductions give bit-identical results.
+// Determinism selects whether repeated reductions give bit-identical results.
 type Determinism uint32
 
 // Degrees of determinism. Strict also fixes the order of additions; only Atlas A2 supports it.
 const (
-	DeterminismUnset Determinism = iota // as HCCL_DETERMINISTIC says
+	DeterminismUnset Determinism = iota // as the variable HCCL_DETERMINISTIC has it
 	NotDeterministic
 	Deterministic
 	Strict
 )
 
-// Expansion says which processor turns a collective into tasks of the device.
+// Expansion selects the processor that makes the device's tasks of a collective.
 type Expansion uint32
 
 // Expansion modes of HCCL 8.1. Each chip supports only some of them.

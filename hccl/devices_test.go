@@ -48,7 +48,7 @@ func TestSeveralDevices(t *testing.T) {
 	}
 }
 
-// TestDefaultStream: HCCL has no default stream; the error says so before HCCL is called.
+// TestDefaultStream: HCCL has no default stream; the error names it before HCCL is called.
 func TestDefaultStream(t *testing.T) {
 	joined(t, 2, func(st *acl.Stream, c *hccl.Comm) {
 		none, err := st.Device().DefaultStream()

@@ -17,15 +17,15 @@ import (
 	"github.com/goascend/cann/internal/testing/process"
 )
 
-// meet makes the children form a world of all of them.
-func meet(all []*process.Child, address string) {
+// join makes the children form a world of all of them.
+func join(all []*process.Child, address string) {
 	for i, p := range all {
-		p.Send("meet %s %d %d", address, i, len(all))
+		p.Send("join %s %d %d", address, i, len(all))
 	}
 }
 
-// requireMet requires that the children met and that a collective gives the right result.
-func requireMet(t *testing.T, all []*process.Child) {
+// requireJoined requires that the children joined and that a collective gives the right result.
+func requireJoined(t *testing.T, all []*process.Child) {
 	for _, p := range all {
 		code, text := p.Receive()
 		require.Zero(t, code, text)
@@ -61,8 +61,8 @@ func requireFresh(t *testing.T, survivors []*process.Child, address string) {
 		for i, left := range process.All(survivors, "check") {
 			require.Empty(t, left, "rank %d", i)
 		}
-		meet(survivors, address)
-		requireMet(t, survivors)
+		join(survivors, address)
+		requireJoined(t, survivors)
 	}
 }
 
@@ -83,46 +83,46 @@ func TestFaults(t *testing.T) {
 			all[2].Kill()
 			address := freeport.Free(t)
 			for i, p := range all[:2] {
-				p.Send("meet %s %d 3", address, i)
+				p.Send("join %s %d 3", address, i)
 			}
 		}, "world.ErrRanksMissing", []string{"rank 2"}},
 		{"stalled before joining", func(t *testing.T, all []*process.Child) {
 			all[2].Signal(syscall.SIGSTOP)
-			meet(all, freeport.Free(t))
+			join(all, freeport.Free(t))
 		}, "world.ErrRanksMissing", []string{"rank 2"}},
 		{"wrong world size", func(t *testing.T, all []*process.Child) {
 			address := freeport.Free(t)
 			for i, p := range all {
-				p.Send("meet %s %d %d", address, i, 3+i/2)
+				p.Send("join %s %d %d", address, i, 3+i/2)
 			}
 		}, "world.ErrDisagree", []string{"rank 2 of 4"}},
 		{"killed while others wait", func(t *testing.T, all []*process.Child) {
-			meet(all, freeport.Free(t))
-			requireMet(t, all)
+			join(all, freeport.Free(t))
+			requireJoined(t, all)
 			for _, p := range all[:2] {
 				p.Send("reduce")
 			}
 			all[2].Kill()
 		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006"}},
 		{"killed between collectives", func(t *testing.T, all []*process.Child) {
-			meet(all, freeport.Free(t))
-			requireMet(t, all)
+			join(all, freeport.Free(t))
+			requireJoined(t, all)
 			all[2].Kill()
 			for _, p := range all[:2] {
 				p.Send("reduce")
 			}
 		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006"}},
 		{"stalled", func(t *testing.T, all []*process.Child) {
-			meet(all, freeport.Free(t))
-			requireMet(t, all)
+			join(all, freeport.Free(t))
+			requireJoined(t, all)
 			all[2].Signal(syscall.SIGSTOP)
 			for _, p := range all[:2] {
 				p.Send("reduce")
 			}
 		}, "acl.ErrTimeout acl.ErrPeerLost hccl.ErrRemote", []string{"EI0002"}},
 		{"left", func(t *testing.T, all []*process.Child) {
-			meet(all, freeport.Free(t))
-			requireMet(t, all)
+			join(all, freeport.Free(t))
+			requireJoined(t, all)
 			all[2].Must("leave")
 			for _, p := range all[:2] {
 				p.Send("reduce")
@@ -131,7 +131,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			all := servants(t, 3)
+			all := children(t, 3)
 			c.happens(t, all)
 			requireFailed(t, all[:2], c.errors, c.words...)
 			requireFresh(t, all[:2], freeport.Free(t))
@@ -146,25 +146,25 @@ func TestRendezvousPortTaken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes, and timeouts of seconds")
 	}
-	all := servants(t, 3)
+	all := children(t, 3)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := ln.Addr().String()
-	meet(all, address)
+	join(all, address)
 	requireFailed(t, all[:1], "world.ErrPortInUse", address)
 	requireFailed(t, all[1:], "world.ErrRanksMissing world.ErrStranger", address)
 	require.NoError(t, ln.Close())
 	process.All(all, "leave")
 
-	all[0].Send("meet %s 0 3", address)
-	stranger := dialed(t, address)
-	_, err = fmt.Fprintf(stranger, "GET / HTTP/1.0\r\n\r\n")
+	all[0].Send("join %s 0 3", address)
+	other := dialed(t, address)
+	_, err = fmt.Fprintf(other, "GET / HTTP/1.0\r\n\r\n")
 	require.NoError(t, err)
 	for i, p := range all[1:] {
-		p.Send("meet %s %d 3", address, i+1)
+		p.Send("join %s %d 3", address, i+1)
 	}
-	requireMet(t, all)
-	require.NoError(t, stranger.Close())
+	requireJoined(t, all)
+	require.NoError(t, other.Close())
 	requireFresh(t, all, freeport.Free(t))
 }
 
@@ -185,9 +185,9 @@ func TestGatherWhileStuck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes, and timeouts of seconds")
 	}
-	all := servants(t, 3)
-	meet(all, freeport.Free(t))
-	requireMet(t, all)
+	all := children(t, 3)
+	join(all, freeport.Free(t))
+	requireJoined(t, all)
 	gathered := func() {
 		for _, text := range process.All(all, "gather") {
 			require.Equal(t, "[0 1 2]", text)

@@ -35,8 +35,8 @@ func TestHosts(t *testing.T) {
 					all[i] = h.Child
 				}
 				address := hosts[0].Address + ":29500"
-				meet(all, address)
-				requireMet(t, all)
+				join(all, address)
+				requireJoined(t, all)
 				for _, text := range process.All(all, "gather") {
 					require.Equal(t, "[0 1 2]", text)
 				}

@@ -155,7 +155,7 @@ func TestJoinEnds(t *testing.T) {
 	assert.NoError(t, c.Close())
 }
 
-// A rank table as the source: the ranks of a table meet in their first collective.
+// A rank table as the source: the ranks of a table connect in their first collective.
 func TestJoinTable(t *testing.T) {
 	t.Setenv("HCCL_IF_BASE_PORT", freeport.Number(t, freeport.Free(t)))
 	path := filepath.Join(t.TempDir(), "table.json")

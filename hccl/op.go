@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// ReduceOp says how a collective combines the elements of the ranks (HcclReduceOp).
+// ReduceOp selects how a collective combines the elements of the ranks (HcclReduceOp).
 type ReduceOp int32
 
 // The operations of HCCL. There is no average; divide the sum instead.

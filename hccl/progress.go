@@ -63,7 +63,7 @@ type track struct {
 	mu        sync.Mutex
 	ring      [32]tracked
 	seq, done uint64
-	moved     time.Time // last change of done, or of seq while nothing was in flight
+	changed   time.Time // last change of done, or of seq while nothing was in flight
 }
 
 // tracked is a call in flight.
@@ -90,7 +90,7 @@ type agreement struct {
 	root  int
 }
 
-// queued records a call that was just queued, but not into a graph.
+// queued records a call that was just queued, except into a graph.
 func (t *track) queued(st *acl.Stream, c tracked) error {
 	if st.Capturing() {
 		return nil
@@ -98,7 +98,7 @@ func (t *track) queued(st *acl.Stream, c tracked) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.done == t.seq {
-		t.moved = time.Now()
+		t.changed = time.Now()
 	}
 	t.seq++
 	slot := t.at(t.seq)
@@ -117,12 +117,12 @@ func (t *track) look() (since time.Duration) {
 		if ended, err := t.at(k).after.Query(); err != nil || !ended {
 			break
 		}
-		t.done, t.moved = k, time.Now()
+		t.done, t.changed = k, time.Now()
 	}
 	if t.done == t.seq {
 		return 0
 	}
-	return time.Since(t.moved)
+	return time.Since(t.changed)
 }
 
 func (t *tracker) progress() world.Progress {

@@ -53,7 +53,7 @@ func TestWatchdogOfComm(t *testing.T) {
 		assert.EqualValues(t, 40, p.Done)
 		assert.Equal(t, "HcclAllReduce float32[5] sum", p.Op)
 		if c.Rank() == late {
-			for range ranks { // until every rank has said so
+			for range ranks { // until every rank has reported it
 				stall := <-stalls
 				assert.ErrorIs(t, stall, world.ErrStalled)
 				assert.Equal(t, []int{late}, stall.Ranks)
@@ -131,7 +131,7 @@ func TestProgressOfExchanges(t *testing.T) {
 			return c.Exchange(st, hccl.SendTo((c.Rank()+1)%ranks, x), hccl.RecvFrom((c.Rank()+2)%ranks, x))
 		}
 		if c.Rank() == late {
-			for range ranks { // until every rank has said so
+			for range ranks { // until every rank has reported it
 				stall := <-stalls
 				assert.ErrorIs(t, stall, world.ErrStalled)
 				assert.Equal(t, []int{late}, stall.Ranks)

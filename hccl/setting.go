@@ -5,7 +5,8 @@ import (
 )
 
 // SetDeterminism sets the determinism of communicators that this process makes from now on without
-// a Config.Determinism (HcclSetConfig). HCCL ignores it where HCCL_DETERMINISTIC is set. Strict
+// a Config.Determinism (HcclSetConfig). HCCL has one such setting per process; the one of a single
+// communicator is Config.Determinism. HCCL ignores it where HCCL_DETERMINISTIC is set. Strict
 // works on Atlas A2 only; other chips refuse it with acl.ErrNotSupported. HCCL of 2026 lacks this
 // setting and returns acl.ErrNotSupported for every value; use Config.Determinism there.
 func SetDeterminism(d Determinism) error {

@@ -1,6 +1,6 @@
 // Package acltest helps to test programs that use a device. It opens CANN for a test: the
 // emulator with -tags emu, which runs on any machine, else what is installed. Where there is
-// no CANN, or no such device, the test is skipped and says why. What the test opens is closed
+// no CANN, or no such device, the test is skipped and logs the reason. What the test opens is closed
 // when it ends, and the test fails if it leaves anything of package acl open.
 //
 //	func TestScale(t *testing.T) {

@@ -23,7 +23,7 @@ func NoLeaks(t testing.TB) {
 	})
 }
 
-// more says which objects there are more of than before.
+// more names the kinds of objects of which there are more than before.
 func more(now, before map[acl.Kind]int) string {
 	var left []string
 	for kind, n := range now {

@@ -27,7 +27,7 @@ func (s Suite) Run() int {
 	rt, err := acl.Open(acl.Config{})
 	if errors.Is(err, acl.ErrNotInstalled) {
 		skipExamples()
-		return s.M.Run() // each test that needs the runtime says why it is not there
+		return s.M.Run() // each test that needs the runtime logs why there is none
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

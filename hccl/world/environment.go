@@ -15,7 +15,7 @@ const (
 	EnvRendezvous = "CANN_RENDEZVOUS"
 	// EnvSecret holds the job's secret, see Place.Secret.
 	EnvSecret = "CANN_JOB_SECRET"
-	// EnvOpen lets a job without a secret meet where other hosts can reach it, if it is 1, see
+	// EnvOpen lets a job without a secret use an address that other hosts can reach, if it is 1, see
 	// Place.Open.
 	EnvOpen = "CANN_JOB_OPEN"
 )
@@ -55,7 +55,7 @@ type environment struct {
 // in this order. The first of these with any variable set must be complete. lookup is os.LookupEnv
 // or a substitute.
 //
-// The ranks meet at CANN_RENDEZVOUS if it is set; else at MASTER_ADDR:MASTER_PORT (one port higher
+// The rendezvous is at CANN_RENDEZVOUS if it is set; else at MASTER_ADDR:MASTER_PORT (one port higher
 // when torchrun's agent keeps that port for its own store); else on the first host of the Slurm
 // step; else on the host of rank 0 in the rank table; else, when all ranks are on this host, at
 // 127.0.0.1. Without MASTER_PORT the port is 29500; under Slurm, and Open MPI on one host, it is derived from
@@ -241,7 +241,7 @@ func (env *environment) device(p *Place) {
 	}
 }
 
-// address determines where the ranks meet.
+// address determines the address of the rendezvous.
 func (env *environment) address(p *Place) {
 	if p.Size <= 1 || env.err != nil {
 		return
@@ -272,7 +272,7 @@ func (env *environment) address(p *Place) {
 	case p.LocalSize == p.Size:
 		p.Address = hostPort("127.0.0.1", env.ownPort(p.Job))
 	default:
-		env.refuse([]string{"MASTER_PORT"}, "nothing says where rank 0 is; set MASTER_ADDR, or %s to host:port", EnvRendezvous)
+		env.refuse([]string{"MASTER_PORT"}, "no variable has the address of rank 0; set MASTER_ADDR, or %s to host:port", EnvRendezvous)
 	}
 }
 

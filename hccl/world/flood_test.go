@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attack opens silent connections, keeps others talking, and says so, until the standard input ends.
+// attack opens silent connections, sends on others, reports that, until the standard input ends.
 func attack(order string) {
 	var address string
 	var silent, talking int
@@ -66,23 +66,23 @@ func besiege(t *testing.T, address string, silent, talking int) (leave func()) {
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
-	said, err := bufio.NewReader(out).ReadString('\n')
+	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "at the door\n", said)
+	require.Equal(t, "at the door\n", line)
 	return func() {
 		require.NoError(t, in.Close())
 		require.NoError(t, c.Wait())
 	}
 }
 
-// chatter keeps n strangers talking to an address until the returned function is called: other
-// programs, and some that know the protocol but not the secret. Each comes again when it is turned
+// chatter sends from n other programs to an address until the returned function is called: other
+// programs, and some that know the protocol but not the secret. Each comes again when it is refused
 // away. chatter returns when each has talked once.
 func chatter(address string, n int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var work, first sync.WaitGroup
 	first.Add(n)
-	opening := append([]byte(protocol), make([]byte, 32+32)...) // with a public key, and a guess of the ticket
+	opening := append([]byte(protocol), make([]byte, 32+32)...) // with a public key, and a wrong ticket
 	opening[len(protocol)] = 9
 	for i := range n {
 		work.Go(func() {
@@ -190,7 +190,7 @@ func TestRendezvousUnderAttack(t *testing.T) {
 		}
 		slices.Sort(calm)
 		slices.Sort(took)
-		t.Logf("round %d: joined in %v undisturbed, in %v among %d silent and %d talking strangers", round, calm, took, silent, talking)
+		t.Logf("round %d: joined in %v undisturbed, in %v among %d silent and %d sending programs", round, calm, took, silent, talking)
 		if took[joins/2] < 2*calm[joins/2] {
 			return
 		}
@@ -198,7 +198,7 @@ func TestRendezvousUnderAttack(t *testing.T) {
 	t.Error("strangers delay a job")
 }
 
-// Ranks without a secret meet on the loopback only, unless they are told to.
+// Ranks without a secret use the loopback only, unless Place.Open is set.
 func TestNoSecret(t *testing.T) {
 	for _, address := range []string{"192.0.2.1:9", ":9", "0.0.0.0:9", "name.invalid:9"} {
 		for rank := range 2 {
@@ -220,7 +220,7 @@ func TestNoSecret(t *testing.T) {
 	_, port, err = net.SplitHostPort(ln.Addr().String())
 	require.NoError(t, err)
 	address = net.JoinHostPort("0.0.0.0", port)
-	_, errs := meet(t, within(t, patient), []Place{
+	_, errs := rendezvous(t, within(t, patient), []Place{
 		{Size: 2, Address: address, Open: true}, {Rank: 1, Size: 2, Address: address, Open: true},
 	}, GroupConfig{Listener: ln})
 	require.Equal(t, []error{nil, nil}, errs)
@@ -286,7 +286,7 @@ func TestExchangeIsSealed(t *testing.T) {
 			ctx := within(t, patient)
 			ln, address := listener(t)
 			x := newTap(t, address, change)
-			groups, errs := meet(t, ctx, []Place{
+			groups, errs := rendezvous(t, ctx, []Place{
 				{Size: 2, Address: address, Secret: "s"}, {Rank: 1, Size: 2, Address: x.address, Secret: "s"},
 			}, GroupConfig{Listener: ln})
 			require.Equal(t, []error{nil, nil}, errs)

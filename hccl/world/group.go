@@ -19,7 +19,7 @@ import (
 // gone. All ranks of a group make the same calls in the same order, one at a time; each call waits
 // for all ranks, and its context bounds the wait on all of them.
 //
-// Members talk only to rank 0 of the group, at two messages per rank and call: use it for small
+// Members exchange messages with rank 0 of the group only, two per rank and call: use it for small
 // data. If a rank is lost, comes too late or makes another call, the call fails on every remaining
 // rank and the group is broken: each later call returns the same error. Only ErrRankFailed leaves
 // the group usable.
@@ -200,7 +200,7 @@ func budget(ctx context.Context) time.Duration {
 }
 
 // early returns when rank 0 stops waiting, given the shortest budget of all ranks: soon enough that
-// every rank can still be told which ranks are missing.
+// every rank can still learn which ranks are missing.
 func early(budget time.Duration) time.Time {
 	return time.Now().Add(budget - min(budget/8, time.Second))
 }

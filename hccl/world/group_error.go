@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/internal/class"
 )
 
-// Causes of a *GroupError, for errors.Is. All but ErrRankFailed and ErrGaveUp also match a class of
+// Causes of a *GroupError, for errors.Is. All except ErrRankFailed and ErrGaveUp also match a class of
 // package acl, such as acl.ErrPeerLost; ErrGaveUp comes with the context's error.
 var (
 	ErrPortInUse    = class.Of(class.ErrBusy, "the rendezvous port is in use")

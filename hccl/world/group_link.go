@@ -49,7 +49,7 @@ const (
 	maxBlamed      = 1 << 10
 )
 
-// appendHead encodes everything but the body.
+// appendHead encodes everything except the body.
 func (m *message) appendHead(b []byte) []byte {
 	label := m.label[:min(len(m.label), maxLabel)]
 	ranks := m.ranks[:min(len(m.ranks), maxBlamed)]

@@ -31,7 +31,7 @@ const farewell = time.Second
 // run makes the call and returns this rank's result.
 func (g *Group) run(ctx context.Context, r round) ([]byte, error) {
 	if !g.busy.TryLock() {
-		return nil, g.failed(r.label, 0, ErrBusy, nil, "ranks could not tell the calls apart; use one group per goroutine, see Group.Sub")
+		return nil, g.failed(r.label, 0, ErrBusy, nil, "ranks could not distinguish the calls; use one group per goroutine, see Group.Sub")
 	}
 	defer g.busy.Unlock()
 	switch {
@@ -39,7 +39,7 @@ func (g *Group) run(ctx context.Context, r round) ([]byte, error) {
 		return nil, g.failed(r.label, 0, ErrClosed, nil, "")
 	case g.broken != nil:
 		return nil, g.broken
-	case ctx.Err() != nil: // no rank has been told about the call
+	case ctx.Err() != nil: // no rank has received anything of the call
 		return nil, g.failed(r.label, 0, ErrGaveUp, ctx.Err(), "")
 	}
 	g.calls++
@@ -62,7 +62,7 @@ func (g *Group) breakWith(err *GroupError) error {
 	return err
 }
 
-// contribute runs the call on every rank but 0.
+// contribute runs the call on every rank except 0.
 func (g *Group) contribute(ctx context.Context, r round) ([]byte, error) {
 	l := g.links[0]
 	defer l.Bound(ctx, time.Time{})()
@@ -174,11 +174,11 @@ func (g *Group) collect(ctx context.Context, r round) ([]byte, error) {
 		}
 	}
 	if fault != nil {
-		g.tell(&message{kind: abort, cause: wireCause(fault.cause), call: g.calls, label: fault.Detail, ranks: fault.Ranks})
+		g.announce(&message{kind: abort, cause: wireCause(fault.cause), call: g.calls, label: fault.Detail, ranks: fault.Ranks})
 		return nil, g.breakWith(fault)
 	}
 	if e := g.refused(r, refusals); e != nil {
-		g.tell(&message{kind: failure, cause: wireCause(e.cause), call: g.calls, label: e.Detail, ranks: e.Ranks})
+		g.announce(&message{kind: failure, cause: wireCause(e.cause), call: g.calls, label: e.Detail, ranks: e.Ranks})
 		return nil, e
 	}
 	gets := r.spread(parts)
@@ -231,9 +231,9 @@ func (g *Group) deliver(ctx context.Context, gets func(rank int) []byte) (lost i
 	})
 }
 
-// tell sends the same final or failure message to every member. Members that do not read it in time
+// announce sends the same final or failure message to every member. Members that do not read it in time
 // notice the closed connection.
-func (g *Group) tell(m *message) {
+func (g *Group) announce(m *message) {
 	g.each(func(_ int, l *handshake.Conn) error {
 		l.SetDeadline(time.Now().Add(farewell))
 		return send(l, m)

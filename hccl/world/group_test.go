@@ -26,7 +26,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 const (
 	patient = 20 * time.Second
 	// short is the timeout of waits that are expected to fail: an eighth of it suffices for rank 0
-	// to tell the others, even on a busy machine.
+	// to inform the others, even on a busy machine.
 	short = 5 * time.Second
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/internal/class"
 )
 
-// ErrMesh says that the ranks cannot form a mesh, or that a mesh lacks an axis.
+// ErrMesh is the error of ranks that cannot form a mesh, and of an axis that a mesh lacks.
 var ErrMesh = class.Of(class.ErrInvalidArgument, "impossible mesh")
 
 // Axis is one kind of parallelism and the number of ranks along it.

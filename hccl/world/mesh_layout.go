@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Layout says how a model is distributed over ranks, in Megatron's terms. A size of 0 means 1. The
+// Layout describes how a model is distributed over ranks, in Megatron's terms. A size of 0 means 1. The
 // size of data parallelism is the number of ranks divided by the other sizes.
 type Layout struct {
 	TP int // tensor parallel
@@ -36,7 +36,7 @@ func (l Layout) fill() Layout {
 	return l
 }
 
-// Dense returns the mesh of all layers but the experts, with axes tp, cp, dp and pp in the order of
+// Dense returns the mesh of all layers except the experts, with axes tp, cp, dp and pp in the order of
 // Layout.Order. Gradients and metrics are reduced over "dp" and "cp" together, whose ranks hold
 // different data.
 func (l Layout) Dense(rank, size int) (*Mesh, error) {

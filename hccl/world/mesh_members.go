@@ -101,14 +101,14 @@ func (s *Members[C]) Of(ctx context.Context, names ...string) (C, error) {
 		ctx, cancel = context.WithTimeout(ctx, parting)
 		defer cancel()
 	}
-	if told := s.all.agree(ctx, "made member "+key, err); told != nil {
+	if agreed := s.all.agree(ctx, "made member "+key, err); agreed != nil {
 		switch {
 		case err == nil:
-			told = errors.Join(told, c.Close())
-		case !errors.Is(told, err):
-			told = errors.Join(err, told)
+			agreed = errors.Join(agreed, c.Close())
+		case !errors.Is(agreed, err):
+			agreed = errors.Join(err, agreed)
 		}
-		return zero, told
+		return zero, agreed
 	}
 	s.made[key], s.order = c, append(s.order, key)
 	return c, nil

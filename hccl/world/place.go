@@ -9,14 +9,14 @@ import (
 	"github.com/goascend/cann/internal/class"
 )
 
-// Place says which rank of a job a process is, and where the ranks of the job meet. Detect
+// Place describes which rank of a job a process is, and where the rendezvous of the job is. Detect
 // fills it from the launcher's environment; a program with a launcher of its own fills it by
 // hand.
 type Place struct {
 	Rank, Size int
 
 	// LocalRank is the number of this rank on its host, from 0. LocalSize is the number of ranks on
-	// the host, or 0 when the launcher does not say.
+	// the host, or 0 if the launcher does not set it.
 	LocalRank, LocalSize int
 
 	// Device is the logical device of this rank, for acl.Runtime.Device.
@@ -26,13 +26,13 @@ type Place struct {
 	// rank.
 	Address string
 
-	// Secret is known only to the ranks of the job; it keeps strangers out, and others from reading
-	// what the ranks exchange. Use a long random text. Without it, the ranks meet on the loopback
+	// Secret is known only to the ranks of the job; it keeps other programs out of the job, and from
+	// reading what the ranks exchange. Use a long random text. Without it, the rendezvous is on the loopback
 	// only, with a secret derived from Job: that separates jobs that use the same port by accident,
 	// but does not keep out other users of the host.
 	Secret string
 
-	// Open lets ranks without a Secret meet at an address that other hosts can reach. Anybody there
+	// Open lets ranks without a Secret use an address that other hosts can reach. Any program there
 	// can take part in the job, and change or end it.
 	Open bool
 
@@ -60,7 +60,7 @@ func Alone() Place { return Place{Size: 1, LocalSize: 1, Launcher: "none"} }
 // Detect reads the environment of the process. It is DetectFrom(os.LookupEnv).
 func Detect() (Place, error) { return DetectFrom(os.LookupEnv) }
 
-// Check refuses a place whose numbers contradict each other, or whose ranks could not meet. The
+// Check refuses a place whose numbers contradict each other, or whose ranks have no rendezvous. The
 // error is ErrPlace.
 func (p Place) Check() error {
 	switch {

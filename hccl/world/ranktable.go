@@ -58,7 +58,7 @@ type place struct{ server, device int }
 // Causes of a *TableError, for errors.Is.
 var (
 	ErrRankTable = class.Of(class.ErrInvalidArgument, "malformed rank table")
-	// ErrTableInitializing says that the table's status is not yet "completed": the pods of the job
+	// ErrTableInitializing is the error of a table whose status is not yet "completed": the pods of the job
 	// are still being started. WaitRankTable waits for it.
 	ErrTableInitializing = class.Of(class.ErrBusy, "the rank table is not complete yet")
 )

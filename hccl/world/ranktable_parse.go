@@ -148,7 +148,7 @@ func (r *tableReader) device(e *element) RankDevice {
 	if r.table.Version == "1.0" {
 		for _, key := range superPodOnly {
 			if e.object[key] != nil {
-				r.refuse(e.object[key], "belongs to version 1.2; this table says 1.0")
+				r.refuse(e.object[key], "belongs to version 1.2; this table has version 1.0")
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func (r *tableReader) several(servers []*element) {
 
 func (r *tableReader) superPods(e *element) {
 	if r.table.Version != "1.2" {
-		r.refuse(e, "belongs to version 1.2; this table says %s", r.table.Version)
+		r.refuse(e, "belongs to version 1.2; this table has version %s", r.table.Version)
 		return
 	}
 	for _, s := range r.table.Servers {

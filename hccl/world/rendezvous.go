@@ -27,7 +27,7 @@ const (
 // address of Kubernetes.
 //
 // Ranks without a secret are refused with ErrNoSecret, before any of them opens a connection, unless
-// they meet on the loopback or Place.Open is set.
+// the rendezvous is on the loopback or Place.Open is set.
 //
 // Other errors are ErrPortInUse at rank 0; ErrStranger at a rank whose secret differs or that
 // reached another program; and ErrDisagree on all ranks if their sizes differ or a rank comes
@@ -47,13 +47,13 @@ func Join(ctx context.Context, p Place, c GroupConfig, options ...Option) (*Grou
 		return g, nil
 	}
 	if p.Secret == "" && !p.Open && g.exposed(ctx, p, c.Listener) {
-		return nil, g.failed("rendezvous", 0, ErrNoSecret, nil, fmt.Sprintf("they meet at %s: set %s to the same long random text on all hosts, or %s=1 in a network whose hosts you all trust", p.Address, EnvSecret, EnvOpen))
+		return nil, g.failed("rendezvous", 0, ErrNoSecret, nil, fmt.Sprintf("the rendezvous is at %s: set %s to the same long random text on all hosts, or %s=1 in a network whose hosts you all trust", p.Address, EnvSecret, EnvOpen))
 	}
 	var err error
 	if p.Rank == 0 {
 		err = g.host(ctx, p.Address, c.Listener)
 	} else {
-		err = g.visit(ctx, p.Address)
+		err = g.dial(ctx, p.Address)
 	}
 	if err != nil {
 		g.Close()
@@ -62,7 +62,7 @@ func Join(ctx context.Context, p Place, c GroupConfig, options ...Option) (*Grou
 	return g, nil
 }
 
-// exposed reports whether other hosts can reach the place where the ranks meet.
+// exposed reports whether other hosts can reach the address of the rendezvous.
 func (g *Group) exposed(ctx context.Context, p Place, ln net.Listener) bool {
 	if p.Rank == 0 && ln != nil {
 		return handshake.Exposed(ctx, ln.Addr().String())
@@ -103,7 +103,7 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 	g.links = make([]*handshake.Conn, g.size)
 	p := newPatience(ctx)
 	defer p.timer.Stop()
-	// A mismatch does not end the wait, so that ranks that come later are told of it too.
+	// A mismatch does not end the wait, so that ranks that come later get the error too.
 	var mismatch *GroupError
 	here := make([]bool, g.size)
 	here[0] = true
@@ -125,7 +125,7 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 		switch {
 		case code != welcome:
 			c.Close()
-			mismatch = g.failed("rendezvous", 0, ErrDisagree, answers[code], fmt.Sprintf("a process at %v says it is rank %d of %d", c.RemoteAddr(), h.rank, h.size), h.rank)
+			mismatch = g.failed("rendezvous", 0, ErrDisagree, answers[code], fmt.Sprintf("a process at %v claims to be rank %d of %d", c.RemoteAddr(), h.rank, h.size), h.rank)
 		case err != nil: // the rank disconnected; it may dial again
 			c.Close()
 			continue
@@ -199,15 +199,15 @@ func (g *Group) notAll(ctx context.Context, address string, err error, absent []
 	return g.failed("rendezvous", 0, ErrRanksMissing, err, "rank 0 cannot accept connections at "+address, absent...)
 }
 
-// answer tells a member whether it is accepted.
+// answer sends a member whether it is accepted.
 func (g *Group) answer(ctx context.Context, c *handshake.Conn, code byte) error {
 	defer c.Bound(ctx, time.Now().Add(handshake.Limit))()
 	return c.Send([]byte{code})
 }
 
-// dismiss tells all connected ranks why the group is not formed.
+// dismiss sends all connected ranks the reason why the group is not formed.
 func (g *Group) dismiss(fault *GroupError) error {
-	g.tell(&message{kind: abort, cause: wireCause(fault.cause), label: fault.reason(), ranks: fault.Ranks})
+	g.announce(&message{kind: abort, cause: wireCause(fault.cause), label: fault.reason(), ranks: fault.Ranks})
 	return fault
 }
 
@@ -231,11 +231,11 @@ func (g *Group) judge(h hello) byte {
 	return welcome
 }
 
-// visit runs the rendezvous on every rank but 0.
-func (g *Group) visit(ctx context.Context, address string) error {
+// dial runs the rendezvous on every rank except 0.
+func (g *Group) dial(ctx context.Context, address string) error {
 	var last error
 	for wait := firstPause; ; wait = min(2*wait, lastPause) {
-		c, err := g.knock(ctx, address)
+		c, err := g.dialOnce(ctx, address)
 		var fault *GroupError
 		switch {
 		case err == nil:
@@ -268,8 +268,8 @@ func (g *Group) visit(ctx context.Context, address string) error {
 	}
 }
 
-// knock dials rank 0 once and introduces this rank.
-func (g *Group) knock(ctx context.Context, address string) (*handshake.Conn, error) {
+// dialOnce dials rank 0 once and introduces this rank.
+func (g *Group) dialOnce(ctx context.Context, address string) (*handshake.Conn, error) {
 	self := hello{rank: g.rank, size: g.size, budget: budget(ctx)}
 	c, err := handshake.Dial(ctx, address, protocol, g.secret, self.bytes())
 	if err != nil {

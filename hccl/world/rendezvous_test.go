@@ -30,8 +30,8 @@ func listener(t testing.TB) (net.Listener, string) {
 	return ln, ln.Addr().String()
 }
 
-// meet runs the rendezvous of the given places concurrently.
-func meet(t testing.TB, ctx context.Context, worlds []Place, c GroupConfig) ([]*Group, []error) {
+// rendezvous runs the rendezvous of the given places concurrently.
+func rendezvous(t testing.TB, ctx context.Context, worlds []Place, c GroupConfig) ([]*Group, []error) {
 	t.Helper()
 	groups, errs := make([]*Group, len(worlds)), make([]error, len(worlds))
 	var wg sync.WaitGroup
@@ -55,7 +55,7 @@ func TestRendezvous(t *testing.T) {
 	for rank := range 4 {
 		worlds = append(worlds, Place{Rank: rank, Size: 4, Address: address, Secret: "s"})
 	}
-	groups, errs := meet(t, within(t, patient), worlds, GroupConfig{Name: "g"})
+	groups, errs := rendezvous(t, within(t, patient), worlds, GroupConfig{Name: "g"})
 	requireAll(t, errs)
 	requireAll(t, onAll(groups, func(g *Group) error { return g.Barrier(context.Background()) }))
 	assert.Equal(t, "g", groups[3].Name())
@@ -87,7 +87,7 @@ func TestRendezvousMissing(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), short)
 			defer cancel()
-			_, errs := meet(t, ctx, worlds, GroupConfig{})
+			_, errs := rendezvous(t, ctx, worlds, GroupConfig{})
 			for _, err := range errs {
 				require.ErrorIs(t, err, ErrRanksMissing)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -149,8 +149,8 @@ func TestRendezvousMismatch(t *testing.T) {
 		atRank0    string
 		atTheWrong error
 	}{
-		{"size", Place{Rank: 2, Size: 4}, "says it is rank 2 of 4", errSizeDiffers},
-		{"rank twice", Place{Rank: 1, Size: 3}, "says it is rank 1 of 3", errRankTaken},
+		{"size", Place{Rank: 2, Size: 4}, "claims to be rank 2 of 4", errSizeDiffers},
+		{"rank twice", Place{Rank: 1, Size: 3}, "claims to be rank 1 of 3", errRankTaken},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -264,9 +264,9 @@ func TestRendezvousAgain(t *testing.T) {
 	brief, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	worlds := []Place{{Size: 2, Address: address}, {Rank: 1, Size: 2, Address: address}}
-	_, errs := meet(t, brief, worlds[:1], GroupConfig{})
+	_, errs := rendezvous(t, brief, worlds[:1], GroupConfig{})
 	require.ErrorIs(t, errs[0], ErrRanksMissing)
-	groups, errs := meet(t, within(t, patient), worlds, GroupConfig{})
+	groups, errs := rendezvous(t, within(t, patient), worlds, GroupConfig{})
 	requireAll(t, errs)
 	requireAll(t, onAll(groups, func(g *Group) error { return g.Barrier(context.Background()) }))
 }
@@ -284,10 +284,10 @@ func TestRendezvousNonsense(t *testing.T) {
 		done <- err
 	}()
 	secret := newGroup(Place{}, GroupConfig{}, nil).secret
-	for _, said := range [][]byte{nil, []byte("rank 1"), make([]byte, handshake.MaxHello)} {
-		c, err := handshake.Dial(ctx, address, protocol, secret, said)
+	for _, sent := range [][]byte{nil, []byte("rank 1"), make([]byte, handshake.MaxHello)} {
+		c, err := handshake.Dial(ctx, address, protocol, secret, sent)
 		require.NoError(t, err)
-		require.Error(t, readAnswer(c), "%q", said)
+		require.Error(t, readAnswer(c), "%q", sent)
 		require.NoError(t, c.Close())
 	}
 	g, err := Join(ctx, Place{Rank: 1, Size: 2, Address: address}, GroupConfig{})

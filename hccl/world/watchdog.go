@@ -62,7 +62,7 @@ var (
 	ErrMismatched = class.Of(class.ErrInvalidArgument, "the ranks queued different collectives under one number")
 )
 
-// StallError says where each rank of a communicator is. Ranks are numbered as in the host group.
+// StallError reports where each rank of a communicator is. Ranks are numbered as in the host group.
 type StallError struct {
 	Comm  string
 	Seq   uint64 // the collective at which the ranks differ
@@ -175,7 +175,7 @@ func (w *Watchdog) Watch(m Monitored) (forget func()) {
 	}
 }
 
-// Fail tells the other ranks with the next exchange why this rank ends: each of them reports it, as an
+// Fail sends the other ranks with the next exchange the reason why this rank ends: each of them reports it, as an
 // error that matches ErrRankFailed. Close the watchdog then.
 func (w *Watchdog) Fail(err error) {
 	if w == nil {

@@ -3,7 +3,7 @@ package pool
 // Block is a piece of a segment that was given out.
 type Block struct {
 	addr, size uint64
-	owner      *lists // the stream's, or those of nobody
+	owner      *lists // the stream's, or the unowned ones
 	segment    *segment
 	prev, next *Block // neighbours in the segment, by address
 	left       *Block // neighbours in the free list

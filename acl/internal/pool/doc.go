@@ -5,7 +5,7 @@
 // A block belongs to a stream. Freed, it can at once be given to the same stream again,
 // because work on one stream runs in order. A block that other streams used as well waits
 // until a fence on each of them has passed. Blocks that no stream may be using any more
-// belong to nobody and can be given to anyone.
+// are unowned and can be given to every stream.
 //
 //	p := pool.New(source)
 //	b, err := p.Malloc(stream, 1<<20)

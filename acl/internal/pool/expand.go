@@ -42,7 +42,7 @@ func (p *Pool) grow(owner *lists, size uint64) (*Block, error) {
 			return nil, err
 		}
 		s := &segment{addr: addr, size: n, ranged: true}
-		u = &Block{addr: addr, size: n, owner: &p.nobody, segment: s, unmapped: true}
+		u = &Block{addr: addr, size: n, owner: &p.unowned, segment: s, unmapped: true}
 		s.first = u
 		p.segments[s] = struct{}{}
 		p.stats.Segments++
@@ -58,10 +58,10 @@ func (p *Pool) grow(owner *lists, size uint64) (*Block, error) {
 	}
 	if rest := u.size - mapped; rest > 0 {
 		u.split(mapped).unmapped = true
-		u.next.owner = &p.nobody
+		u.next.owner = &p.unowned
 		after = nil
 	}
-	u.unmapped, u.owner = false, &p.nobody
+	u.unmapped, u.owner = false, &p.unowned
 	if err != nil { // what was mapped is free memory all the same
 		p.insert(u)
 		return nil, err
@@ -85,7 +85,7 @@ func (p *Pool) grow(owner *lists, size uint64) (*Block, error) {
 
 // beside returns a free neighbour of an unmapped block that the owner may have, or nil.
 func (p *Pool) beside(b *Block, owner *lists) *Block {
-	if b != nil && b.free && (b.owner == owner || b.owner == &p.nobody) {
+	if b != nil && b.free && (b.owner == owner || b.owner == &p.unowned) {
 		return b
 	}
 	return nil
@@ -134,27 +134,27 @@ func (p *Pool) mapPages(b *Block, n uint64) (mapped uint64, err error) {
 }
 
 // contract gives the whole pages in a free block of a range back to the device; the block is in no
-// list, and its rests go back into nobody's.
+// list, and its rests go back into the unowned ones.
 func (p *Pool) contract(b *Block) error {
 	first := b.segment.addr + pages(b.addr-b.segment.addr)
 	end := b.segment.addr + (b.addr+b.size-b.segment.addr)/page*page
 	if first >= end {
-		p.nobody.bins(b.segment).add(b)
+		p.unowned.bins(b.segment).add(b)
 		return nil
 	}
 	middle := b
 	if first > b.addr {
 		middle = b.split(first - b.addr)
-		p.nobody.bins(b.segment).add(b)
+		p.unowned.bins(b.segment).add(b)
 	}
 	if rest := middle.addr + middle.size - end; rest > 0 {
-		p.nobody.bins(b.segment).add(middle.split(middle.size - rest))
+		p.unowned.bins(b.segment).add(middle.split(middle.size - rest))
 	}
 	var errs []error
 	for middle.size > 0 {
 		if err := p.expander.Unmap(middle.addr); err != nil {
 			errs = append(errs, err)
-			p.nobody.bins(b.segment).add(middle)
+			p.unowned.bins(b.segment).add(middle)
 			return errors.Join(errs...)
 		}
 		p.stats.DeviceFrees++

@@ -11,7 +11,7 @@ import (
 // taken is a block that the history holds, and the streams that have used it.
 type taken struct {
 	b     *Block
-	owner *stream // nil for nobody
+	owner *stream // nil for none
 	users map[*stream]bool
 }
 
@@ -123,7 +123,7 @@ func check(t *rapid.T, d *device, p *Pool, held []taken) {
 	for _, w := range p.pending {
 		waiting += w.block.size
 	}
-	lists := []*lists{&p.nobody}
+	lists := []*lists{&p.unowned}
 	for _, l := range p.streams {
 		lists = append(lists, l)
 	}

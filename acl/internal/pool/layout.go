@@ -15,12 +15,12 @@ type Segment struct {
 type BlockInfo struct {
 	Address, Size uint64
 	Requested     uint64 // bytes asked for, of a block that was given out
-	Stream        Stream // in whose order it is given out, nil for nobody
+	Stream        Stream // in whose order it is given out, nil for none
 	State         State
 	Label         string // of Pool.Label
 }
 
-// State says whether a block can be given out.
+// State is whether a block can be given out.
 type State uint8
 
 // States of a block.

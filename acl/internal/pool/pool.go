@@ -18,7 +18,7 @@ const (
 	maxSize      = 1 << 46
 )
 
-// ErrExhausted says that the Source has no more memory and the pool none to give back.
+// ErrExhausted is the error when the Source has no more memory and the pool none to give back.
 var ErrExhausted = errors.New("pool: out of memory")
 
 // Source is the device that memory comes from. The pool calls Malloc and Free one at a
@@ -69,10 +69,10 @@ func (s Stats) Cached() uint64 { return s.Reserved - s.InUse - s.Waiting - s.Kep
 
 // lists are the free blocks of one stream.
 type lists struct {
-	stream       Stream // nil: of nobody
+	stream       Stream // nil: unowned
 	small, large bins
 	gone         bool // the stream was destroyed
-	kept         bool // no wait makes the blocks nobody's
+	kept         bool // no wait makes the blocks unowned
 }
 
 func (l *lists) bins(s *segment) *bins {
@@ -97,7 +97,7 @@ type Pool struct {
 	source Source
 
 	mu      sync.Mutex
-	nobody  lists
+	unowned lists
 	streams map[Stream]*lists
 	pending []pending
 	stats   Stats
@@ -164,7 +164,7 @@ func (p *Pool) Malloc(s Stream, n uint64) (*Block, error) {
 
 func (p *Pool) listsOf(s Stream) *lists {
 	if s == nil {
-		return &p.nobody
+		return &p.unowned
 	}
 	l := p.streams[s]
 	if l == nil {
@@ -174,9 +174,9 @@ func (p *Pool) listsOf(s Stream) *lists {
 	return l
 }
 
-// cached takes a free block of the owner or of nobody.
+// cached takes a free block of the owner or an unowned one.
 func (p *Pool) cached(owner *lists, size uint64, small bool) *Block {
-	for _, l := range []*lists{owner, &p.nobody} {
+	for _, l := range []*lists{owner, &p.unowned} {
 		from := &l.large
 		if small {
 			from = &l.small
@@ -184,7 +184,7 @@ func (p *Pool) cached(owner *lists, size uint64, small bool) *Block {
 		if b := from.take(size); b != nil {
 			return b
 		}
-		if owner == &p.nobody {
+		if owner == &p.unowned {
 			break
 		}
 	}
@@ -267,7 +267,7 @@ func (p *Pool) newSegment(owner *lists, size uint64, small bool) (*Block, error)
 
 // Free takes a block back. users are the streams that used it besides its own; the block is
 // not given out before they have passed this point. If a stream cannot be fenced the block
-// waits for the next Trim, and the error says why.
+// waits for the next Trim, and the error has the reason.
 func (p *Pool) Free(b *Block, users []Stream) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -276,7 +276,7 @@ func (p *Pool) Free(b *Block, users []Stream) error {
 	p.stats.InUse -= b.size
 	b.requested = 0
 	if b.owner.gone {
-		b.owner = &p.nobody
+		b.owner = &p.unowned
 	}
 	var fences []Fence
 	for _, s := range users {
@@ -349,6 +349,6 @@ func (p *Pool) end(w pending) {
 	}
 	p.stats.Waiting -= w.block.size
 	if w.block.owner.gone {
-		w.block.owner = &p.nobody
+		w.block.owner = &p.unowned
 	}
 }

@@ -33,7 +33,7 @@ func (p *Pool) Keep(s Stream) {
 	p.listsOf(s).kept = true
 }
 
-// Share makes the free blocks of a stream nobody's, if it is idle.
+// Share makes the free blocks of a stream unowned, if it is idle.
 func (p *Pool) Share(s Stream) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,12 +78,12 @@ func (p *Pool) ResetPeaks() {
 	p.stats.PeakInUse, p.stats.PeakReserved = p.stats.InUse, p.stats.Reserved
 }
 
-// disown makes the free blocks of a stream nobody's.
+// disown makes the free blocks of a stream unowned.
 func (p *Pool) disown(l *lists) {
 	var blocks []*Block
 	for _, f := range []*bins{&l.small, &l.large} {
 		f.drain(func(b *Block) {
-			b.owner = &p.nobody
+			b.owner = &p.unowned
 			blocks = append(blocks, b)
 		})
 	}
@@ -92,7 +92,7 @@ func (p *Pool) disown(l *lists) {
 	}
 }
 
-// adopt makes the free blocks of idle streams nobody's.
+// adopt makes the free blocks of idle streams unowned.
 func (p *Pool) adopt() error {
 	for s, l := range p.streams {
 		if l.kept {
@@ -109,7 +109,7 @@ func (p *Pool) adopt() error {
 	return nil
 }
 
-// settle makes every freed block nobody's after a wait for all work on the device. The
+// settle makes every freed block unowned after a wait for all work on the device. The
 // blocks are set aside first, so that those freed during the wait are not taken for safe.
 func (p *Pool) settle(wait func() error) error {
 	var aside []*Block
@@ -133,7 +133,7 @@ func (p *Pool) settle(wait func() error) error {
 		// Nothing is known of the work: everything goes back to where it was.
 		for _, b := range aside {
 			if b.owner.gone {
-				b.owner = &p.nobody
+				b.owner = &p.unowned
 			}
 			p.insert(b)
 		}
@@ -145,16 +145,16 @@ func (p *Pool) settle(wait func() error) error {
 		aside = append(aside, w.block)
 	}
 	for _, b := range aside {
-		b.owner = &p.nobody
+		b.owner = &p.unowned
 		p.insert(b)
 	}
 	return nil
 }
 
-// shrink gives nobody's whole segments back to the device, and whole pages of ranges.
+// shrink gives unowned whole segments back to the device, and whole pages of ranges.
 func (p *Pool) shrink() error {
 	var errs []error
-	for _, f := range []*bins{&p.nobody.small, &p.nobody.large} {
+	for _, f := range []*bins{&p.unowned.small, &p.unowned.large} {
 		var kept, ranged []*Block
 		f.drain(func(b *Block) {
 			if b.segment.ranged {

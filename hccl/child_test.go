@@ -22,15 +22,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if process.IsChild(newServant) {
+	if process.IsChild(newChild) {
 		return
 	}
 	goleak.VerifyTestMain(acltest.Suite{M: m})
 }
 
-// servant is a rank in its own process: a device, a stream and, after meet, a host group and a
+// child is a rank in its own process: a device, a stream and, after join, a host group and a
 // communicator.
-type servant struct {
+type child struct {
 	st     *acl.Stream
 	world  *world.Group
 	comm   *hccl.Comm
@@ -39,19 +39,19 @@ type servant struct {
 	before process.Footprint
 }
 
-// How long servants wait for each other, and how long an answer may take as a result.
+// How long children wait for each other, and how long an answer may take as a result.
 const (
-	meeting = 8 * time.Second
-	answer  = 20 * time.Second
+	joinLimit = 8 * time.Second
+	answer    = 20 * time.Second
 )
 
-// servants are n processes whose collectives wait two seconds for each other.
-func servants(t *testing.T, n int) []*process.Child { return process.Start(t, n, quick...) }
+// children are n processes whose collectives wait two seconds for each other.
+func children(t *testing.T, n int) []*process.Child { return process.Start(t, n, quick...) }
 
 var quick = []string{"HCCL_EXEC_TIMEOUT=2", "CANN_EMU_CONNECT_TIMEOUT=3s"}
 
-func newServant() process.Do {
-	s := &servant{}
+func newChild() process.Do {
+	s := &child{}
 	if err := s.open(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -65,7 +65,7 @@ func newServant() process.Do {
 	}
 }
 
-func (s *servant) open() error {
+func (s *child) open() error {
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {
 		return err
@@ -85,18 +85,18 @@ func (s *servant) open() error {
 	return nil
 }
 
-func (s *servant) do(words []string) (string, error) {
+func (s *child) do(words []string) (string, error) {
 	patience := answer
-	if words[0] == "meet" {
-		patience = meeting
+	if words[0] == "join" {
+		patience = joinLimit
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	switch words[0] {
-	case "meet": // address, rank, size
+	case "join": // address, rank, size
 		place := world.Place{Address: words[1], Secret: "test"}
 		_, _ = fmt.Sscan(strings.Join(words[2:], " "), &place.Rank, &place.Size)
-		return "", s.meet(ctx, place)
+		return "", s.join(ctx, place)
 	case "reduce": // a tensor of ones; the answer is its sum over the ranks
 		if err := s.queue(1 << 20); err != nil {
 			return "", err
@@ -124,7 +124,7 @@ func (s *servant) do(words []string) (string, error) {
 	return "", fmt.Errorf("unknown command %q", words)
 }
 
-func (s *servant) meet(ctx context.Context, place world.Place) (err error) {
+func (s *child) join(ctx context.Context, place world.Place) (err error) {
 	if s.world, err = world.Join(ctx, place, world.GroupConfig{}); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *servant) meet(ctx context.Context, place world.Place) (err error) {
 	return err
 }
 
-func (s *servant) queue(n int64) (err error) {
+func (s *child) queue(n int64) (err error) {
 	if s.queued, err = aclnn.New(s.st, aclnn.Float32, n); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (s *servant) queue(n int64) (err error) {
 }
 
 // wait returns the first element of the queued result.
-func (s *servant) wait(ctx context.Context) (string, error) {
+func (s *child) wait(ctx context.Context) (string, error) {
 	if err := s.st.Synchronize(ctx); err != nil {
 		return "", err
 	}
@@ -154,7 +154,7 @@ func (s *servant) wait(ctx context.Context) (string, error) {
 	return fmt.Sprint(sum[0]), s.free()
 }
 
-func (s *servant) free() error {
+func (s *child) free() error {
 	x := s.queued
 	s.queued = nil
 	if x == nil {
@@ -163,8 +163,8 @@ func (s *servant) free() error {
 	return x.Close()
 }
 
-// leave closes everything made by meet and queue, even after failures.
-func (s *servant) leave(ctx context.Context) error {
+// leave closes everything made by join and queue, even after failures.
+func (s *child) leave(ctx context.Context) error {
 	_ = s.st.Synchronize(ctx) // it fails when a collective has
 	err := s.free()
 	if s.comm != nil {
