@@ -48,7 +48,7 @@ type Guard struct {
 	watching Watching
 	rank     int
 	size     int
-	device   int
+	device   *acl.Device
 	cancel   context.CancelCauseFunc
 	report   io.Writer
 	comms    []*hccl.Comm
