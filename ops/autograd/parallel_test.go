@@ -27,7 +27,7 @@ func onRanks(t *testing.T, n int, test func(b *opstest.Bench, comm *hccl.Comm)) 
 	var wg sync.WaitGroup
 	for i, b := range benches {
 		wg.Go(func() {
-			comm, err := hccl.Join(b.Stream, info, i, n)
+			comm, err := hccl.Join(t.Context(), b.Stream, hccl.RootInfo{ID: info.ID, Rank: i, Size: n}, hccl.Config{})
 			require.NoError(t, err)
 			defer func() { // also when the test ends this goroutine
 				assert.NoError(t, b.Stream.Synchronize(context.Background()))

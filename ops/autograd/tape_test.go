@@ -162,11 +162,12 @@ func TestOffload(t *testing.T) {
 func TestLaunches(t *testing.T) {
 	m := newTransformer(t, 1, 8)
 	var names []string
-	stop := acl.Observe(func(c acl.Call) {
+	stop, err := m.p.b.Stream.Device().Runtime().Observe(func(c acl.Call) {
 		if c.Kind == acl.CallLaunch {
 			names = append(names, c.Name)
 		}
 	})
+	require.NoError(t, err)
 	tape := autograd.New(t.Context(), m.p.b.Stream, m.p.b.Registry, autograd.Options{})
 	l, x, head := m.layers[0], m.embedding, m.head
 	loss := tape.CrossEntropy(tape.Linear(tape.RMSNorm(x, l.mlpNorm, 1e-6), head, nil), tape.Input(opstest.Data(m.p.b, aclnn.Int32, make([]int32, 11), 11)), -100)
@@ -245,11 +246,12 @@ func TestFrozen(t *testing.T) {
 		*v = autograd.NewParameter((*v).Value, nil)
 	}
 	launches := 0
-	stop := acl.Observe(func(c acl.Call) {
+	stop, err := m.p.b.Stream.Device().Runtime().Observe(func(c acl.Call) {
 		if c.Name == "aclnnFlashAttentionScoreGrad" || c.Name == "aclnnEmbeddingDenseBackward" {
 			launches++
 		}
 	})
+	require.NoError(t, err)
 	defer stop()
 	m.step(autograd.Options{}, (*autograd.Tape).Block)()
 	assert.Equal(t, want, m.p.b.Read(m.layers[0].down.Grad))
