@@ -78,7 +78,7 @@ func (m *transformer) gradients() (all [][]float32) {
 }
 
 // peak runs f and returns the most memory that was in use beyond what was before.
-func (m *transformer) peak(f func()) uint64 {
+func (m *transformer) peak(f func()) int {
 	t, dev := m.p.b.T, m.p.b.Stream.Device()
 	require.NoError(t, m.p.b.Stream.Synchronize(t.Context()))
 	before := dev.Allocator().Stats().InUse
@@ -398,7 +398,7 @@ func TestLinearCrossEntropy(t *testing.T) {
 	loss := tape.LinearCrossEntropy(broken, autograd.NewParameter(b.Floats(aclnn.Float32, []float32{1, 2}, 2, 1), nil), tape.Input(opstest.Data(b, aclnn.Int32, []int32{0, 1, 1, -1}, 4)), -1, autograd.LinearLoss{Bytes: 8})
 	assert.True(t, math.IsNaN(float64(b.Read(loss.Value)[0])), "a number that is none is hidden")
 	require.NoError(t, tape.Close())
-	peak := func(rows, classes int64) uint64 {
+	peak := func(rows, classes int64) int {
 		x, w := autograd.NewParameter(b.Empty(aclnn.Float32, rows, 8), b.Empty(aclnn.Float32, rows, 8)), autograd.NewParameter(b.Empty(aclnn.Float32, classes, 8), b.Empty(aclnn.Float32, classes, 8))
 		labels := opstest.Data(b, aclnn.Int32, make([]int32, rows), rows)
 		return m.peak(func() {
