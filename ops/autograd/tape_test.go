@@ -136,7 +136,7 @@ func TestOffload(t *testing.T) {
 	o, err := autograd.NewOffload(m.p.b.Stream.Device(), 1<<10)
 	require.NoError(t, err)
 	step := m.step(autograd.Options{Offload: o}, (*autograd.Tape).Checkpoint)
-	var offloaded uint64
+	var offloaded int
 	for range 3 {
 		offloaded = m.peak(step)
 		assert.Equal(t, want, m.gradients())
