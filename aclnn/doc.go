@@ -32,7 +32,7 @@
 // operator computes, which CANN has it, and where its public document is: a repository on
 // GitHub and a path in it, which leaves out a file with the operator's C name. Those of the fields say what the Go types do not: which tensors
 // are optional or written, how many dimensions they have, and which constants an integer or
-// text takes. "The emulator verified" lists the dtypes with which tests ran an operator on the
-// emulator and compared its results, tensor by tensor; integers are Int8 to Int64 and Uint8 to
-// Uint64. CANN may accept others.
+// text takes. "The emulator computes" lists the dtypes with which the emulator ran an operator
+// and got the results of the same call in Float32 or Float64, tensor by tensor; integers are Int8 to
+// Int64 and Uint8 to Uint64. CANN may accept others.
 package aclnn

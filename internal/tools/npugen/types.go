@@ -14,12 +14,12 @@ import (
 	"github.com/goascend/cann/internal/tools/npugen/docs"
 )
 
-// elementTypes are the element types that the tests of the emulator's operators verified, by operator.
-type elementTypes map[string]verified
+// elementTypes are the element types with which the emulator's operators compute, by operator.
+type elementTypes map[string]computed
 
-// verified are the element types of one operator by groups of parameters, or the reason why there are
+// computed are the element types of one operator by groups of parameters, or the reason why there are
 // none.
-type verified struct {
+type computed struct {
 	groups []typed
 	none   string
 }
@@ -75,7 +75,7 @@ func (e elementTypes) parse(text string) error {
 			return fmt.Errorf("no colon in %q", line)
 		}
 		if reason, none := strings.CutPrefix(list, " none: "); none {
-			e[name] = verified{none: reason}
+			e[name] = computed{none: reason}
 			continue
 		}
 		var groups []typed
@@ -92,7 +92,7 @@ func (e elementTypes) parse(text string) error {
 		if groups == nil {
 			return fmt.Errorf("%s has neither types nor a reason", name)
 		}
-		e[name] = verified{groups: groups}
+		e[name] = computed{groups: groups}
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (t typed) phrase() string {
 	return strings.Replace(strings.Join(t.types, " "), wholeTypes, "integers", 1)
 }
 
-// sentence returns what the emulator verified of an operator, with the parameters as fields.
+// sentence returns the types with which the emulator computes an operator, with the parameters as fields.
 func (e elementTypes) sentence(o abi.Operator) string {
 	types, implemented := e[o.Name]
 	switch {
@@ -155,10 +155,11 @@ func emitOperatorList(out files, t *abi.Table) error {
 
 # Operators of the emulator
 
-%d of %d operators are implemented; a call of another one returns 161002 and says so. The element
-types are verified, by tensor: the emulator ran the operator with each of them, and the results
-were those of the same call in float32, float64 or the type of a test that compares with a
-definition. "integers" are int8 to int64 and uint8 to uint64.
+%d of %d operators are implemented; a call of another one returns 161002 with a text that names it.
+The element types are those with which the emulator computes, by tensor: it ran the operator with each
+of them, and its results were those of the same call in float32, float64 or the type of a test. That
+does not verify them against another implementation; the operators' tests do, for the calls that they
+make. "integers" are int8 to int64 and uint8 to uint64.
 
 What a call may be follows CANN's public source of the operator, followed by the number of its
 refusals of which the emulator knows a part only; or the operator's document; or, if it has none that
@@ -178,7 +179,7 @@ file if that has the operator's C name.
 		if !implemented {
 			types = "not implemented: " + reasonFor(o.Name)
 		} else if of.none != "" {
-			types = "not verified: " + of.none
+			types = "not tested: " + of.none
 		}
 		page := docs.Of(o.Name).Page
 		if page.Path != "" {
