@@ -1,4 +1,4 @@
-// Package knob reads the environment variables that settle the emulator once per process, and reads them
+// Package knob reads the environment variables that configure the emulator once per process, and reads them
 // again when a program opens a device.
 //
 // The second reading changes nothing. It is for go test, which keeps results and runs a test again
