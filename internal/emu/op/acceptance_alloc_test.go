@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Checking an accepted call must not allocate, since it is part of every launch.
+// Checking an accepted call must not allocate, since it is part of each launch that the cache of executors does not know.
 func TestAcceptanceAllocates(t *testing.T) {
 	o := Find("Add")
 	c := NewCall(o, []any{tensorOf(dtype.Float32, 2, 1), tensorOf(dtype.Float32, 3), &Scalar{DType: dtype.Float32}, tensorOf(dtype.Float32, 2, 3)}, Env{})
