@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strings"
 )
 
@@ -22,58 +23,74 @@ func numeric(value any) (f float64, i int, whole, ok bool) {
 	return 0, 0, false, false
 }
 
-func equal(a, b any) bool { return same(a, b, 0) }
+// equal compares values as Python does. Each value that it looks at is a step: a list may stand in a list many times. Values nested too deeply
+// are not compared.
+func (r *rendering) equal(a, b any) (bool, error) { return r.same(a, b, 0) }
 
-// same compares values; those nested too deeply are never equal.
-func same(a, b any, depth int) bool {
+func (r *rendering) same(a, b any, depth int) (bool, error) {
 	if depth > maxDepth {
-		return false
+		return false, tooDeep
+	}
+	if err := r.steps(0); err != nil {
+		return false, err
 	}
 	if x, i, xi, ok := numeric(a); ok {
 		y, j, yi, ok := numeric(b)
-		return ok && (xi && yi && i == j || !(xi && yi) && x == y)
+		return ok && (xi && yi && i == j || !(xi && yi) && x == y), nil
 	}
 	switch x := a.(type) {
 	case nil:
-		return b == nil
+		return b == nil, nil
 	case Undefined:
 		_, ok := b.(Undefined)
-		return ok
+		return ok, nil
 	case string:
 		y, ok := b.(string)
-		return ok && x == y
+		if !ok || len(x) != len(y) {
+			return false, nil
+		}
+		return x == y, r.steps(len(x) / 16)
 	case []any:
 		y, ok := b.([]any)
 		if !ok || len(x) != len(y) {
-			return false
+			return false, nil
 		}
 		for i := range x {
-			if !same(x[i], y[i], depth+1) {
-				return false
+			if ok, err := r.same(x[i], y[i], depth+1); err != nil || !ok {
+				return false, err
 			}
 		}
-		return true
+		return true, nil
 	case *Dict:
 		y, ok := b.(*Dict)
 		if !ok || len(x.keys) != len(y.keys) {
-			return false
+			return false, nil
 		}
-		for key, value := range x.values {
-			if other, ok := y.values[key]; !ok || !same(value, other, depth+1) {
-				return false
+		for _, key := range x.keys {
+			other, ok := y.values[key]
+			if !ok {
+				return false, nil
+			}
+			if ok, err := r.same(x.values[key], other, depth+1); err != nil || !ok {
+				return false, err
 			}
 		}
-		return true
+		return true, nil
 	}
-	return false
+	return false, nil
 }
 
-// order compares numbers, strings, or lists of them.
-func order(a, b any) (int, error) { return rank(a, b, 0) }
+var tooDeep = fmt.Errorf("%w: values are nested deeper than %d", ErrLimit, maxDepth)
 
-func rank(a, b any, depth int) (int, error) {
+// order compares numbers, strings, or lists of them.
+func (r *rendering) order(a, b any) (int, error) { return r.rank(a, b, 0) }
+
+func (r *rendering) rank(a, b any, depth int) (int, error) {
 	if depth > maxDepth {
-		return 0, fmt.Errorf("values are nested deeper than %d", maxDepth)
+		return 0, tooDeep
+	}
+	if err := r.steps(0); err != nil {
+		return 0, err
 	}
 	x, _, _, ok := numeric(a)
 	y, _, _, also := numeric(b)
@@ -87,7 +104,7 @@ func rank(a, b any, depth int) (int, error) {
 	}
 	if s, ok := a.(string); ok {
 		if t, ok := b.(string); ok {
-			return strings.Compare(s, t), nil
+			return strings.Compare(s, t), r.steps(min(len(s), len(t)) / 16)
 		}
 	}
 	s, ok := a.([]any)
@@ -96,26 +113,27 @@ func rank(a, b any, depth int) (int, error) {
 		return 0, fmt.Errorf("%s and %s have no order", describe(a), describe(b))
 	}
 	for i := range min(len(s), len(t)) {
-		if c, err := rank(s[i], t[i], depth+1); err != nil || c != 0 {
+		if c, err := r.rank(s[i], t[i], depth+1); err != nil || c != 0 {
 			return c, err
 		}
 	}
 	return len(s) - len(t), nil
 }
 
-func compare(op string, a, b any) (bool, error) {
+func (r *rendering) compare(op string, a, b any) (bool, error) {
 	switch op {
 	case "==":
-		return equal(a, b), nil
+		return r.equal(a, b)
 	case "!=":
-		return !equal(a, b), nil
+		same, err := r.equal(a, b)
+		return !same, err
 	case "in":
-		return contains(b, a)
+		return r.contains(b, a)
 	case "not in":
-		in, err := contains(b, a)
+		in, err := r.contains(b, a)
 		return !in, err
 	}
-	c, err := order(a, b)
+	c, err := r.order(a, b)
 	if err != nil {
 		return false, err
 	}
@@ -131,14 +149,14 @@ func compare(op string, a, b any) (bool, error) {
 }
 
 // contains reports whether a string, list or dictionary has a part, an item or a key.
-func contains(all, value any) (bool, error) {
+func (r *rendering) contains(all, value any) (bool, error) {
 	switch v := all.(type) {
 	case string:
 		part, ok := value.(string)
 		if !ok {
 			return false, fmt.Errorf("a string cannot contain %s", describe(value))
 		}
-		return strings.Contains(v, part), nil
+		return strings.Contains(v, part), r.steps(len(v) / 16)
 	case *Dict:
 		key, ok := value.(string)
 		if !ok {
@@ -152,17 +170,22 @@ func contains(all, value any) (bool, error) {
 		return false, err
 	}
 	for _, item := range items {
-		if equal(item, value) {
-			return true, nil
+		if same, err := r.equal(item, value); err != nil || same {
+			return same, err
 		}
 	}
 	return false, nil
 }
 
 // calculate applies an operator between two values as Python does.
-func calculate(op string, a, b any) (any, error) {
+func (r *rendering) calculate(op string, a, b any) (any, error) {
 	if op == "~" {
-		return str(a) + str(b), nil
+		before, err := r.str(a)
+		if err != nil {
+			return nil, err
+		}
+		behind, err := r.str(b)
+		return before + behind, err
 	}
 	x, i, xi, ok := numeric(a)
 	y, j, yi, also := numeric(b)
@@ -198,12 +221,12 @@ func repeat(value any, n int) (any, error) {
 	switch v := value.(type) {
 	case string:
 		if len(v) > 0 && n > maxText/len(v) {
-			return nil, ErrLimit
+			return nil, tooLarge
 		}
 		return strings.Repeat(v, n), nil
 	case []any:
-		if len(v) > 0 && n > maxText/16/len(v) {
-			return nil, ErrLimit
+		if len(v) > 0 && n > maxItems/len(v) {
+			return nil, tooLarge
 		}
 		out := make([]any, 0, n*len(v))
 		for range n {
@@ -214,19 +237,22 @@ func repeat(value any, n int) (any, error) {
 	return nil, fmt.Errorf("%s cannot be repeated", describe(value))
 }
 
+// integers calculates with whole numbers. Python's have no bound; results beyond 64 bits are refused.
 func integers(op string, i, j int) (any, error) {
-	switch op {
-	case "+":
-		return i + j, nil
-	case "-":
-		return i - j, nil
-	case "*":
-		return i * j, nil
-	case "**":
-		return int(math.Pow(float64(i), float64(j))), nil
+	if exact, ok := wide(op, i, j); ok {
+		if !exact.IsInt64() {
+			return nil, fmt.Errorf("%d %s %d is beyond the integers of 64 bits", i, op, j)
+		}
+		return int(exact.Int64()), nil
 	}
 	if j == 0 {
 		return nil, fmt.Errorf("%d %s 0", i, op)
+	}
+	if j == -1 { // the least integer has no counterpart
+		if op == "//" {
+			return integers("*", i, -1)
+		}
+		return 0, nil
 	}
 	quotient, remainder := i/j, i%j
 	if remainder != 0 && (remainder < 0) != (j < 0) { // Python rounds down
@@ -236,6 +262,27 @@ func integers(op string, i, j int) (any, error) {
 		return quotient, nil
 	}
 	return remainder, nil
+}
+
+// wide calculates exactly. Only 0, 1 and −1 have powers beyond 64 that fit.
+func wide(op string, i, j int) (*big.Int, bool) {
+	x, y := big.NewInt(int64(i)), big.NewInt(int64(j))
+	switch op {
+	case "+":
+		return x.Add(x, y), true
+	case "-":
+		return x.Sub(x, y), true
+	case "*":
+		return x.Mul(x, y), true
+	case "**":
+		if j > 64 && i >= -1 && i <= 1 {
+			y.SetInt64(int64(64 + j%2))
+		} else if j > 64 {
+			y.SetInt64(65)
+		}
+		return x.Exp(x, y, nil), true
+	}
+	return nil, false
 }
 
 func floats(op string, x, y float64) (any, error) {

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"unicode/utf8"
 )
 
 // namespace is an object whose attributes a template may set from inside of loops.
@@ -49,8 +50,13 @@ func attributeOf(value any, name string) (any, error) {
 }
 
 // method binds a function to the value it belongs to.
-func method[T any](value T, f func(T, args) (any, error)) function {
-	return func(_ *scope, a args) (any, error) { return f(value, a) }
+func method[T any](value T, f func(*rendering, T, args) (any, error)) function {
+	return func(s *scope, a args) (any, error) {
+		if err := s.read(value); err != nil {
+			return nil, err
+		}
+		return s.builtin(s, func(s *scope, a args) (any, error) { return f(s.rendering, value, a) }, a)
+	}
 }
 
 func (l *loopState) attribute(name string) any {
@@ -90,17 +96,18 @@ func (l *loopState) attribute(name string) any {
 			return a.values[l.at%len(a.values)], nil
 		})
 	case "changed":
-		return function(func(_ *scope, a args) (any, error) {
-			changed := !l.seen || !equal(l.last, a.values)
+		return function(func(s *scope, a args) (any, error) {
+			same, err := s.equal(l.last, a.values)
+			changed := !l.seen || !same
 			l.seen, l.last = true, a.values
-			return changed, nil
+			return changed, err
 		})
 	}
 	return Undefined{name}
 }
 
 // item is value[key].
-func item(value, key any) (any, error) {
+func (r *rendering) item(value, key any) (any, error) {
 	if name, ok := key.(string); ok {
 		switch v := value.(type) {
 		case *Dict:
@@ -124,7 +131,7 @@ func item(value, key any) (any, error) {
 	case []any:
 		items = v
 	case string:
-		items, _ = iterate(v)
+		return r.character(v, i)
 	case Undefined:
 		return nil, fmt.Errorf("%s has no items", describe(v))
 	}
@@ -137,16 +144,41 @@ func item(value, key any) (any, error) {
 	return items[i], nil
 }
 
+// character is the character of a text at a position, which counts from the end if it is negative.
+func (r *rendering) character(text string, i int) (any, error) {
+	if err := r.read(text); err != nil {
+		return nil, err
+	}
+	if i < 0 {
+		i += utf8.RuneCountInString(text)
+	}
+	for _, c := range text {
+		if i == 0 {
+			return string(c), nil
+		}
+		i--
+	}
+	return Undefined{}, nil
+}
+
 // cut is value[start:stop:step] with Python's rules; absent parts are nil.
-func cut(value any, parts [3]any) (any, error) {
-	text, isText := value.(string)
-	items, ok := value.([]any)
-	if !isText && !ok {
-		return nil, fmt.Errorf("%s cannot be sliced", describe(value))
+func (r *rendering) cut(value any, parts [3]any) (any, error) {
+	if err := r.read(value); err != nil {
+		return nil, err
 	}
-	if isText {
-		items, _ = iterate(text)
+	switch v := value.(type) {
+	case string:
+		runes := []rune(v)
+		out, err := cutItems(runes, parts)
+		return string(out), err
+	case []any:
+		out, err := cutItems(v, parts)
+		return out, err
 	}
+	return nil, fmt.Errorf("%s cannot be sliced", describe(value))
+}
+
+func cutItems[T any](items []T, parts [3]any) ([]T, error) {
 	step := 1
 	if parts[2] != nil {
 		var err error
@@ -174,15 +206,12 @@ func cut(value any, parts [3]any) (any, error) {
 		}
 		*bound = min(max(at, low), high)
 	}
-	out := []any{}
+	out := []T{}
 	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
 		out = append(out, items[i])
 		if step > n || -step > n {
 			break // the next position is outside, and i may not wrap
 		}
-	}
-	if isText {
-		return concatenate(out), nil
 	}
 	return out, nil
 }

@@ -102,14 +102,21 @@ func (e dictionary) eval(s *scope) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Set(str(key), value)
+		name, err := s.str(key)
+		if err != nil {
+			return nil, err
+		}
+		out.Set(name, value)
 	}
-	return out, nil
+	return out, s.made(out)
 }
 
 func (e conditional) eval(s *scope) (any, error) {
 	condition, err := e.condition.eval(s)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.steps(0); err != nil {
 		return nil, err
 	}
 	if truth(condition) {
@@ -120,12 +127,18 @@ func (e conditional) eval(s *scope) (any, error) {
 
 func (e negation) eval(s *scope) (any, error) {
 	value, err := e.operand.eval(s)
-	return !truth(value), err
+	if err != nil {
+		return nil, err
+	}
+	return !truth(value), s.steps(0)
 }
 
 // eval gives the operand that decides, as Python does: x or "default".
 func (e logical) eval(s *scope) (any, error) {
 	left, err := e.left.eval(s)
+	if err == nil {
+		err = s.steps(0)
+	}
 	if err != nil || truth(left) == (e.word == "or") {
 		return left, err
 	}
@@ -142,7 +155,7 @@ func (e comparison) eval(s *scope) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		holds, err := compare(next.op, left, right)
+		holds, err := s.compare(next.op, left, right)
 		if err != nil || !holds {
 			return false, err
 		}
@@ -160,7 +173,7 @@ func (e arithmetic) eval(s *scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := calculate(e.op, left, right)
+	value, err := s.calculate(e.op, left, right)
 	if err != nil {
 		return nil, fmt.Errorf("line %d: %w", e.line, err)
 	}
@@ -170,6 +183,9 @@ func (e arithmetic) eval(s *scope) (any, error) {
 func (e attribute) eval(s *scope) (any, error) {
 	value, err := e.value.eval(s)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.steps(0); err != nil {
 		return nil, err
 	}
 	field, err := attributeOf(value, e.name)
@@ -185,7 +201,10 @@ func (e index) eval(s *scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	item, err := item(value, key)
+	if err := s.steps(0); err != nil {
+		return nil, err
+	}
+	item, err := s.item(value, key)
 	return item, at(e.line, err)
 }
 
@@ -203,8 +222,11 @@ func (e slice) eval(s *scope) (any, error) {
 			return nil, err
 		}
 	}
-	out, err := cut(value, parts)
-	return out, at(e.line, err)
+	out, err := s.cut(value, parts)
+	if err != nil {
+		return nil, at(e.line, err)
+	}
+	return out, s.made(out)
 }
 
 func (e call) eval(s *scope) (any, error) {
@@ -254,11 +276,11 @@ func applied(s *scope, name string, f function, value expression, more arguments
 		return nil, err
 	}
 	args.values = append([]any{first}, args.values...)
-	out, err := f(s, args)
+	out, err := s.builtin(s, f, args)
 	if err != nil {
 		return nil, fmt.Errorf("line %d: %s: %w", line, name, err)
 	}
-	return out, s.made(out)
+	return out, nil
 }
 
 func (a arguments) eval(s *scope) (args, error) {

@@ -17,17 +17,17 @@ func init() {
 	filters = map[string]function{
 		"abs":        unary(absolute),
 		"capitalize": textFilter(capitalize),
-		"count":      unary(func(v any) (any, error) { return length(v) }),
+		"count":      unary(func(_ *rendering, v any) (any, error) { return length(v) }),
 		"default":    fallback,
 		"dictsort":   dictSort,
 		"escape":     textFilter(escapeHTML),
-		"first":      unary(func(v any) (any, error) { return edge(v, 0) }),
+		"first":      unary(func(r *rendering, v any) (any, error) { return r.edge(v, 0) }),
 		"float":      toFloat,
 		"indent":     indent,
 		"int":        toInt,
 		"items":      unary(itemsOf),
 		"join":       join,
-		"last":       unary(func(v any) (any, error) { return edge(v, -1) }),
+		"last":       unary(func(r *rendering, v any) (any, error) { return r.edge(v, -1) }),
 		"list":       unary(listOf),
 		"lower":      textFilter(strings.ToLower),
 		"map":        mapped,
@@ -49,25 +49,49 @@ func init() {
 		"trim":       trim,
 		"unique":     unique,
 		"upper":      textFilter(strings.ToUpper),
-		"wordcount":  unary(func(v any) (any, error) { return len(strings.FieldsFunc(str(v), notWord)), nil }),
+		"wordcount":  ofText(func(s string) any { return words(s) }),
 	}
 	for alias, name := range map[string]string{"length": "count", "d": "default", "e": "escape"} {
 		filters[alias] = filters[name]
 	}
 }
 
-func unary(f func(any) (any, error)) function {
-	return func(_ *scope, a args) (any, error) {
+func unary(f func(*rendering, any) (any, error)) function {
+	return func(s *scope, a args) (any, error) {
 		value, err := a.one()
 		if err != nil {
 			return nil, err
 		}
-		return f(value)
+		return f(s.rendering, value)
 	}
 }
 
+// ofText makes a filter or a test of a function of a text; other values are printed for it.
+func ofText(f func(string) any) function {
+	return unary(func(r *rendering, v any) (any, error) {
+		text, err := r.str(v)
+		if err != nil {
+			return nil, err
+		}
+		return f(text), nil
+	})
+}
+
 func textFilter(f func(string) string) function {
-	return unary(func(v any) (any, error) { return f(str(v)), nil })
+	return ofText(func(s string) any { return f(s) })
+}
+
+// words counts the words of a text.
+func words(s string) (n int) {
+	inside := false
+	for _, r := range s {
+		word := !notWord(r)
+		if word && !inside {
+			n++
+		}
+		inside = word
+	}
+	return n
 }
 
 func notWord(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
@@ -76,13 +100,16 @@ func escapeHTML(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;").Replace(s)
 }
 
-func absolute(value any) (any, error) {
+func absolute(_ *rendering, value any) (any, error) {
 	f, i, whole, ok := numeric(value)
 	if !ok {
 		return nil, fmt.Errorf("%s has no absolute value", describe(value))
 	}
+	if whole && i < 0 {
+		return integers("*", i, -1)
+	}
 	if whole {
-		return max(i, -i), nil
+		return i, nil
 	}
 	return math.Abs(f), nil
 }
@@ -104,7 +131,7 @@ func sortedTexts(keys []string) []string {
 	return keys
 }
 
-func itemsOf(value any) (any, error) {
+func itemsOf(_ *rendering, value any) (any, error) {
 	switch v := value.(type) {
 	case *Dict:
 		return dictItems(v), nil
@@ -114,7 +141,7 @@ func itemsOf(value any) (any, error) {
 	return nil, fmt.Errorf("needs a dictionary, not %s", describe(value))
 }
 
-func dictSort(_ *scope, a args) (any, error) {
+func dictSort(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "case_sensitive?", "by?", "reverse?")
 	if err != nil {
 		return nil, err
@@ -127,57 +154,69 @@ func dictSort(_ *scope, a args) (any, error) {
 	if or(v[2], "key") == "value" {
 		column = 1
 	}
-	return sortItems(dictItems(d), truth(or(v[1], false)), truth(or(v[3], false)), func(item any) (any, error) { return item.([]any)[column], nil })
+	return s.sortItems(dictItems(d), truth(or(v[1], false)), truth(or(v[3], false)), func(item any) (any, error) { return item.([]any)[column], nil })
 }
 
 // edge is the first or the last item.
-func edge(value any, i int) (any, error) {
+func (r *rendering) edge(value any, i int) (any, error) {
+	if text, ok := value.(string); ok {
+		return r.character(text, i)
+	}
 	items, err := iterate(value)
 	if err != nil {
 		return nil, err
 	}
-	return item(items, i)
+	return r.item(items, i)
 }
 
-func listOf(value any) (any, error) {
+func listOf(_ *rendering, value any) (any, error) {
 	items, err := iterate(value)
 	return slices.Clone(items), err
 }
 
-func reverse(value any) (any, error) {
+func reverse(_ *rendering, value any) (any, error) {
+	if text, ok := value.(string); ok {
+		runes := []rune(text)
+		slices.Reverse(runes)
+		return string(runes), nil
+	}
 	items, err := iterate(value)
 	if err != nil {
 		return nil, err
 	}
 	items = slices.Clone(items)
 	slices.Reverse(items)
-	if _, ok := value.(string); ok {
-		return concatenate(items), nil
-	}
 	return items, nil
 }
 
-func trim(_ *scope, a args) (any, error) {
+func trim(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "chars?")
 	if err != nil {
 		return nil, err
 	}
-	if chars, ok := v[1].(string); ok {
-		return strings.Trim(str(v[0]), chars), nil
+	text, err := s.str(v[0])
+	if err != nil {
+		return nil, err
 	}
-	return strings.TrimFunc(str(v[0]), unicode.IsSpace), nil
+	if chars, ok := v[1].(string); ok {
+		return trimmed(s.rendering, text, chars, strings.Trim)
+	}
+	return strings.TrimFunc(text, unicode.IsSpace), nil
 }
 
-func replaced(_ *scope, a args) (any, error) {
+func replaced(s *scope, a args) (any, error) {
 	if len(a.values) == 0 {
 		return nil, fmt.Errorf("needs a value")
 	}
-	s := str(a.values[0])
+	text, err := s.str(a.values[0])
+	if err != nil {
+		return nil, err
+	}
 	a.values = a.values[1:]
-	return replaceText(s, a)
+	return replaceText(s.rendering, text, a)
 }
 
-func indent(_ *scope, a args) (any, error) {
+func indent(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "width?", "first?", "blank?")
 	if err != nil {
 		return nil, err
@@ -190,7 +229,17 @@ func indent(_ *scope, a args) (any, error) {
 		}
 		prefix = strings.Repeat(" ", min(max(n, 0), 1024))
 	}
-	lines := strings.Split(str(v[0]), "\n")
+	text, err := s.str(v[0])
+	if err != nil {
+		return nil, err
+	}
+	lines, err := split(text, "\n", -1)
+	if err != nil {
+		return nil, err
+	}
+	if len(text)+len(prefix)*len(lines) > maxText {
+		return nil, tooLarge
+	}
 	for i := range lines {
 		if (i > 0 || truth(or(v[2], false))) && (lines[i] != "" || truth(or(v[3], false))) {
 			lines[i] = prefix + lines[i]
@@ -199,7 +248,7 @@ func indent(_ *scope, a args) (any, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-func join(_ *scope, a args) (any, error) {
+func join(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "d?", "attribute?")
 	if err != nil {
 		return nil, err
@@ -211,27 +260,40 @@ func join(_ *scope, a args) (any, error) {
 	all := make([]string, len(items))
 	for i, item := range items {
 		if field := or(v[2], nil); field != nil {
-			if item, err = path(item, field); err != nil {
+			if item, err = s.path(item, field); err != nil {
 				return nil, err
 			}
 		}
-		all[i] = str(item)
+		if all[i], err = s.str(item); err != nil {
+			return nil, err
+		}
 	}
-	return joined(all, str(or(v[1], "")))
+	mark, err := s.str(or(v[1], ""))
+	if err != nil {
+		return nil, err
+	}
+	return joined(all, mark)
 }
 
 // path follows an attribute such as "function.name". A part that is missing gives the default, if there is one.
-func path(value, name any, otherwise ...any) (any, error) {
+func (r *rendering) path(value, name any, otherwise ...any) (any, error) {
 	if i, ok := name.(int); ok {
-		return item(value, i)
+		return r.item(value, i)
 	}
-	for part := range strings.SplitSeq(str(name), ".") {
+	text, err := r.str(name)
+	if err != nil {
+		return nil, err
+	}
+	for part := range strings.SplitSeq(text, ".") {
+		if err := r.steps(0); err != nil {
+			return nil, err
+		}
 		var key any = part
 		if i, err := strconv.Atoi(part); err == nil {
 			key = i
 		}
 		var err error
-		if value, err = item(value, key); err != nil {
+		if value, err = r.item(value, key); err != nil {
 			return nil, err
 		}
 		if _, missing := value.(Undefined); missing && len(otherwise) > 0 {
@@ -241,14 +303,14 @@ func path(value, name any, otherwise ...any) (any, error) {
 	return value, nil
 }
 
-func toInt(_ *scope, a args) (any, error) {
+func toInt(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "default?", "base?")
 	if err != nil {
 		return nil, err
 	}
 	if f, i, whole, ok := numeric(v[0]); ok {
 		if !whole {
-			i = int(f)
+			return truncated(f)
 		}
 		return i, nil
 	}
@@ -256,17 +318,29 @@ func toInt(_ *scope, a args) (any, error) {
 	if err != nil || base != 0 && (base < 2 || base > 36) {
 		return nil, fmt.Errorf("base %s", repr(v[2]))
 	}
-	text := strings.TrimSpace(str(v[0]))
+	text, err := s.str(v[0])
+	if err != nil {
+		return nil, err
+	}
+	text = strings.TrimSpace(text)
 	if i, err := strconv.ParseInt(text, base, 64); err == nil {
 		return int(i), nil
 	}
 	if f, err := strconv.ParseFloat(text, 64); err == nil && base == 10 {
-		return int(f), nil
+		return truncated(f)
 	}
 	return or(v[1], 0), nil
 }
 
-func toFloat(_ *scope, a args) (any, error) {
+// truncated is Python's int of a number with a fraction.
+func truncated(f float64) (any, error) {
+	if !(math.Abs(f) < 1<<63) {
+		return nil, fmt.Errorf("%s is beyond the integers of 64 bits", float(f))
+	}
+	return int(f), nil
+}
+
+func toFloat(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "default?")
 	if err != nil {
 		return nil, err
@@ -274,7 +348,11 @@ func toFloat(_ *scope, a args) (any, error) {
 	if f, _, _, ok := numeric(v[0]); ok {
 		return f, nil
 	}
-	if f, err := strconv.ParseFloat(strings.TrimSpace(str(v[0])), 64); err == nil {
+	text, err := s.str(v[0])
+	if err != nil {
+		return nil, err
+	}
+	if f, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil {
 		return f, nil
 	}
 	return or(v[1], 0.0), nil
@@ -305,7 +383,7 @@ func round(_ *scope, a args) (any, error) {
 	return rounded, nil
 }
 
-func sum(_ *scope, a args) (any, error) {
+func sum(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "attribute?", "start?")
 	if err != nil {
 		return nil, err
@@ -314,11 +392,14 @@ func sum(_ *scope, a args) (any, error) {
 	total := or(v[2], 0)
 	for _, item := range items {
 		if field := or(v[1], nil); field != nil {
-			if item, err = path(item, field); err != nil {
+			if item, err = s.path(item, field); err != nil {
 				return nil, err
 			}
 		}
-		if total, err = calculate("+", total, item); err != nil {
+		if total, err = s.calculate("+", total, item); err == nil {
+			err = s.made(total)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

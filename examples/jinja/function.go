@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -16,12 +17,16 @@ var functions = map[string]function{
 		}
 		return &namespace{*d}, nil
 	},
-	"raise_exception": func(_ *scope, a args) (any, error) {
+	"raise_exception": func(s *scope, a args) (any, error) {
 		message, err := a.one()
 		if err != nil {
 			return nil, err
 		}
-		return nil, &Raised{str(message)}
+		text, err := s.str(message)
+		if err != nil {
+			return nil, err
+		}
+		return nil, &Raised{text}
 	},
 	"range":        counting,
 	"strftime_now": clock,
@@ -74,6 +79,9 @@ func counting(_ *scope, a args) (any, error) {
 			return nil, fmt.Errorf("range of more than %d numbers", maxRange)
 		}
 		out = append(out, i)
+		if i > 0 && step > math.MaxInt-i || i < 0 && step < math.MinInt-i {
+			break // the next number is beyond any end
+		}
 	}
 	return out, nil
 }

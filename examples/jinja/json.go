@@ -80,7 +80,7 @@ func decode(d *json.Decoder, depth int) (any, error) {
 }
 
 // toJSON is the filter as transformers defines it: json.dumps without escapes for HTML.
-func toJSON(_ *scope, a args) (any, error) {
+func toJSON(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "ensure_ascii?", "indent?", "separators?", "sort_keys?")
 	if err != nil {
 		return nil, err
@@ -101,7 +101,12 @@ func toJSON(_ *scope, a args) (any, error) {
 		w.comma = ","
 	}
 	if separators, ok := or(v[3], nil).([]any); ok && len(separators) == 2 {
-		w.comma, w.colon = str(separators[0]), str(separators[1])
+		if w.comma, err = s.str(separators[0]); err == nil {
+			w.colon, err = s.str(separators[1])
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if err := w.value(v[0], 0); err != nil {
 		return nil, err
@@ -149,7 +154,7 @@ func (w *jsonWriter) value(value any, depth int) error {
 
 func (w *jsonWriter) group(opening, closing string, n, depth int, each func(i int) error) error {
 	if depth > maxDepth {
-		return fmt.Errorf("values are nested deeper than %d", maxDepth)
+		return tooDeep
 	}
 	w.out.WriteString(opening)
 	for i := range n {
@@ -160,8 +165,8 @@ func (w *jsonWriter) group(opening, closing string, n, depth int, each func(i in
 		if err := each(i); err != nil {
 			return err
 		}
-		if w.out.Len() > maxText {
-			return ErrLimit
+		if w.out.Len()+len(w.indent)*(depth+2) > maxText {
+			return tooLarge
 		}
 	}
 	if n > 0 {
@@ -172,7 +177,7 @@ func (w *jsonWriter) group(opening, closing string, n, depth int, each func(i in
 }
 
 func (w *jsonWriter) line(depth int) {
-	if w.lines {
+	if w.lines && w.out.Len()+len(w.indent)*depth <= maxText { // a longer text is refused
 		w.out.WriteString("\n" + strings.Repeat(w.indent, depth))
 	}
 }

@@ -8,30 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-func concatenate(parts []any) string {
-	var out strings.Builder
-	for _, p := range parts {
-		out.WriteString(str(p))
-	}
-	return out.String()
-}
-
 // textMethods are those of Python's str that templates use.
-var textMethods = map[string]func(string, args) (any, error){
+var textMethods = map[string]func(*rendering, string, args) (any, error){
 	"strip":  stripper(strings.TrimFunc, strings.Trim),
 	"lstrip": stripper(strings.TrimLeftFunc, strings.TrimLeft),
 	"rstrip": stripper(strings.TrimRightFunc, strings.TrimRight),
 	"split":  splitText,
 	"rsplit": rsplitText,
-	"splitlines": func(s string, a args) (any, error) {
+	"splitlines": func(_ *rendering, s string, a args) (any, error) {
 		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
-		lines := strings.Split(s, "\n")
+		lines, err := split(s, "\n", -1)
+		if err != nil {
+			return nil, err
+		}
 		if lines[len(lines)-1] == "" {
 			lines = lines[:len(lines)-1]
 		}
 		return texts(lines), nil
 	},
-	"partition": func(s string, a args) (any, error) {
+	"partition": func(_ *rendering, s string, a args) (any, error) {
 		mark, err := oneText(a)
 		before, behind, ok := strings.Cut(s, mark)
 		if !ok {
@@ -39,22 +34,28 @@ var textMethods = map[string]func(string, args) (any, error){
 		}
 		return []any{before, mark, behind}, err
 	},
-	"replace":      func(s string, a args) (any, error) { return replaceText(s, a) },
-	"lower":        plain(strings.ToLower),
-	"upper":        plain(strings.ToUpper),
-	"title":        plain(title),
-	"capitalize":   plain(capitalize),
-	"startswith":   affix(strings.HasPrefix),
-	"endswith":     affix(strings.HasSuffix),
-	"removeprefix": func(s string, a args) (any, error) { p, err := oneText(a); return strings.TrimPrefix(s, p), err },
-	"removesuffix": func(s string, a args) (any, error) { p, err := oneText(a); return strings.TrimSuffix(s, p), err },
-	"find":         finder(strings.Index),
-	"rfind":        finder(strings.LastIndex),
-	"count": func(s string, a args) (any, error) {
+	"replace":    replaceText,
+	"lower":      plain(strings.ToLower),
+	"upper":      plain(strings.ToUpper),
+	"title":      plain(title),
+	"capitalize": plain(capitalize),
+	"startswith": affix(strings.HasPrefix),
+	"endswith":   affix(strings.HasSuffix),
+	"removeprefix": func(_ *rendering, s string, a args) (any, error) {
+		p, err := oneText(a)
+		return strings.TrimPrefix(s, p), err
+	},
+	"removesuffix": func(_ *rendering, s string, a args) (any, error) {
+		p, err := oneText(a)
+		return strings.TrimSuffix(s, p), err
+	},
+	"find":  finder(strings.Index),
+	"rfind": finder(strings.LastIndex),
+	"count": func(_ *rendering, s string, a args) (any, error) {
 		part, err := oneText(a)
 		return strings.Count(s, part), err
 	},
-	"join": func(s string, a args) (any, error) {
+	"join": func(_ *rendering, s string, a args) (any, error) {
 		value, err := a.one()
 		if err != nil {
 			return nil, err
@@ -75,8 +76,12 @@ var textMethods = map[string]func(string, args) (any, error){
 	"isalpha": every(unicode.IsLetter),
 	"isalnum": every(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
 	"isspace": every(unicode.IsSpace),
-	"isupper": func(s string, _ args) (any, error) { return s == strings.ToUpper(s) && s != strings.ToLower(s), nil },
-	"islower": func(s string, _ args) (any, error) { return s == strings.ToLower(s) && s != strings.ToUpper(s), nil },
+	"isupper": func(_ *rendering, s string, _ args) (any, error) {
+		return s == strings.ToUpper(s) && s != strings.ToLower(s), nil
+	},
+	"islower": func(_ *rendering, s string, _ args) (any, error) {
+		return s == strings.ToLower(s) && s != strings.ToUpper(s), nil
+	},
 }
 
 // joined is strings.Join within the bound on texts.
@@ -86,7 +91,7 @@ func joined(all []string, mark string) (any, error) {
 		n += len(s)
 	}
 	if n > maxText {
-		return nil, ErrLimit
+		return nil, tooLarge
 	}
 	return strings.Join(all, mark), nil
 }
@@ -99,31 +104,40 @@ func oneText(a args) (string, error) {
 	return asText(value)
 }
 
-func plain(f func(string) string) func(string, args) (any, error) {
-	return func(s string, _ args) (any, error) { return f(s), nil }
+func plain(f func(string) string) func(*rendering, string, args) (any, error) {
+	return func(_ *rendering, s string, _ args) (any, error) { return f(s), nil }
 }
 
-func every(f func(rune) bool) func(string, args) (any, error) {
-	return func(s string, _ args) (any, error) {
+func every(f func(rune) bool) func(*rendering, string, args) (any, error) {
+	return func(_ *rendering, s string, _ args) (any, error) {
 		return s != "" && strings.IndexFunc(s, func(r rune) bool { return !f(r) }) < 0, nil
 	}
 }
 
-func stripper(blank func(string, func(rune) bool) string, chars func(string, string) string) func(string, args) (any, error) {
-	return func(s string, a args) (any, error) {
+func stripper(blank func(string, func(rune) bool) string, chars func(string, string) string) func(*rendering, string, args) (any, error) {
+	return func(r *rendering, s string, a args) (any, error) {
 		v, err := a.bind("chars?")
 		if err != nil {
 			return nil, err
 		}
 		if set, ok := v[0].(string); ok {
-			return chars(s, set), nil
+			return trimmed(r, s, set, chars)
 		}
 		return blank(s, unicode.IsSpace), nil
 	}
 }
 
-func affix(has func(s, part string) bool) func(string, args) (any, error) {
-	return func(s string, a args) (any, error) {
+// trimmed takes characters of a set off a text. Each character that goes is looked for in the whole set.
+func trimmed(r *rendering, s, set string, trim func(s, set string) string) (any, error) {
+	out := trim(s, set)
+	if err := r.steps(min((len(s)-len(out))/16, maxSteps) * min(len(set), maxSteps) / 16); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func affix(has func(s, part string) bool) func(*rendering, string, args) (any, error) {
+	return func(_ *rendering, s string, a args) (any, error) {
 		value, err := a.one()
 		if err != nil {
 			return nil, err
@@ -136,8 +150,8 @@ func affix(has func(s, part string) bool) func(string, args) (any, error) {
 	}
 }
 
-func finder(index func(s, part string) int) func(string, args) (any, error) {
-	return func(s string, a args) (any, error) {
+func finder(index func(s, part string) int) func(*rendering, string, args) (any, error) {
+	return func(_ *rendering, s string, a args) (any, error) {
 		part, err := oneText(a)
 		i := index(s, part)
 		if i > 0 {
@@ -147,32 +161,43 @@ func finder(index func(s, part string) int) func(string, args) (any, error) {
 	}
 }
 
-func splitText(s string, a args) (any, error) {
+func splitText(_ *rendering, s string, a args) (any, error) {
 	mark, limit, err := splitArgs(a)
 	if err != nil {
 		return nil, err
 	}
 	if mark == "" {
-		return splitBlank(s, limit), nil
+		return splitBlank(s, limit)
 	}
 	if limit >= 0 {
 		limit++
 	}
-	return texts(strings.SplitN(s, mark, limit)), nil
+	parts, err := split(s, mark, limit)
+	return texts(parts), err
+}
+
+// split is strings.SplitN within the bound on lists.
+func split(s, mark string, limit int) ([]string, error) {
+	if len(s)/len(mark) > maxItems && (limit < 0 || limit > maxItems) && strings.Count(s, mark) >= maxItems {
+		return nil, tooLarge
+	}
+	return strings.SplitN(s, mark, limit), nil
 }
 
 // splitBlank splits by white space at most limit times; what is left is one part.
-func splitBlank(s string, limit int) []any {
+func splitBlank(s string, limit int) (any, error) {
 	out := []any{}
 	for s = strings.TrimLeftFunc(s, unicode.IsSpace); s != ""; limit-- {
 		i := strings.IndexFunc(s, unicode.IsSpace)
 		if i < 0 || limit == 0 {
-			return append(out, strings.TrimRightFunc(s, unicode.IsSpace))
+			return append(out, strings.TrimRightFunc(s, unicode.IsSpace)), nil
 		}
-		out = append(out, s[:i])
+		if out = append(out, s[:i]); len(out) > maxItems {
+			return nil, tooLarge
+		}
 		s = strings.TrimLeftFunc(s[i:], unicode.IsSpace)
 	}
-	return out
+	return out, nil
 }
 
 // splitArgs reads sep and maxsplit; an empty mark stands for white space, a limit of -1 for none.
@@ -192,17 +217,20 @@ func splitArgs(a args) (mark string, limit int, err error) {
 	return mark, limit, err
 }
 
-func rsplitText(s string, a args) (any, error) {
+func rsplitText(_ *rendering, s string, a args) (any, error) {
 	mark, limit, err := splitArgs(a)
 	if err != nil {
 		return nil, err
 	}
 	var parts []string
 	if mark == "" {
+		if words(s) > maxItems {
+			return nil, tooLarge
+		}
 		parts = strings.Fields(s)
 		mark = " "
-	} else {
-		parts = strings.Split(s, mark)
+	} else if parts, err = split(s, mark, -1); err != nil {
+		return nil, err
 	}
 	if limit >= 0 && len(parts) > limit+1 {
 		n := len(parts) - limit
@@ -211,7 +239,7 @@ func rsplitText(s string, a args) (any, error) {
 	return texts(parts), nil
 }
 
-func replaceText(s string, a args) (any, error) {
+func replaceText(_ *rendering, s string, a args) (any, error) {
 	v, err := a.bind("old", "new", "count?")
 	if err != nil {
 		return nil, err
@@ -225,7 +253,7 @@ func replaceText(s string, a args) (any, error) {
 		return nil, err
 	}
 	if grown := len(with) - len(old); grown > 0 && (strings.Count(s, old)+1)*grown > maxText {
-		return nil, ErrLimit
+		return nil, tooLarge
 	}
 	count, err := asInt(or(v[2], -1))
 	return strings.Replace(s, old, with, count), err
@@ -249,16 +277,20 @@ func title(s string) string {
 }
 
 // dictMethods are those of Python's dict that change nothing.
-var dictMethods = map[string]func(*Dict, args) (any, error){
-	"keys":   func(d *Dict, _ args) (any, error) { return texts(d.keys), nil },
-	"values": func(d *Dict, _ args) (any, error) { return dictValues(d), nil },
-	"items":  func(d *Dict, _ args) (any, error) { return dictItems(d), nil },
-	"get": func(d *Dict, a args) (any, error) {
+var dictMethods = map[string]func(*rendering, *Dict, args) (any, error){
+	"keys":   func(_ *rendering, d *Dict, _ args) (any, error) { return texts(d.keys), nil },
+	"values": func(_ *rendering, d *Dict, _ args) (any, error) { return dictValues(d), nil },
+	"items":  func(_ *rendering, d *Dict, _ args) (any, error) { return dictItems(d), nil },
+	"get": func(r *rendering, d *Dict, a args) (any, error) {
 		v, err := a.bind("key", "default?")
 		if err != nil {
 			return nil, err
 		}
-		if value, ok := d.values[str(v[0])]; ok {
+		key, err := r.str(v[0])
+		if err != nil {
+			return nil, err
+		}
+		if value, ok := d.values[key]; ok {
 			return value, nil
 		}
 		return or(v[1], nil), nil
@@ -281,23 +313,28 @@ func dictItems(d *Dict) []any {
 	return out
 }
 
-var listMethods = map[string]func([]any, args) (any, error){
-	"index": func(l []any, a args) (any, error) {
+var listMethods = map[string]func(*rendering, []any, args) (any, error){
+	"index": func(r *rendering, l []any, a args) (any, error) {
 		value, err := a.one()
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(l, func(item any) bool { return equal(item, value) })
-		if i < 0 {
-			return nil, fmt.Errorf("%s is not in the list", repr(value))
+		for i, item := range l {
+			if same, err := r.equal(item, value); err != nil || same {
+				return i, err
+			}
 		}
-		return i, nil
+		return nil, fmt.Errorf("%s is not in the list", repr(value))
 	},
-	"count": func(l []any, a args) (any, error) {
+	"count": func(r *rendering, l []any, a args) (any, error) {
 		value, err := a.one()
 		n := 0
 		for _, item := range l {
-			if equal(item, value) {
+			same, err := r.equal(item, value)
+			if err != nil {
+				return nil, err
+			}
+			if same {
 				n++
 			}
 		}

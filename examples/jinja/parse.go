@@ -11,10 +11,23 @@ type parser struct {
 	tokens []token
 	at     int
 	depth  int
+	height int // of the expression read last: the nodes on its longest path
 }
 
-// Deeper nesting than templates have would otherwise end the process by its stack.
-const maxDepth = 200
+// Deeper nesting than templates have would otherwise end the process by its stack: when it is parsed, maxDepth, and when it is evaluated,
+// maxHeight, which a chain such as a.b.c or 1 + 2 + 3 reaches without nesting.
+const (
+	maxDepth  = 200
+	maxHeight = 2000
+)
+
+// over notes that the expression read last is a node above another one of this height.
+func (p *parser) over(height int) error {
+	if p.height = max(p.height, height) + 1; p.height > maxHeight {
+		return fmt.Errorf("line %d: %w: an expression is a chain of more than %d parts", p.peek().line, ErrLimit, maxHeight)
+	}
+	return nil
+}
 
 func (p *parser) peek() token { return p.tokens[p.at] }
 
@@ -72,17 +85,19 @@ func (p *parser) expression() (expression, error) {
 	if err != nil || !p.accept(name, "if") {
 		return value, err
 	}
+	height := p.height
 	condition, err := p.or()
 	if err != nil {
 		return nil, err
 	}
+	height = max(height, p.height)
 	var other expression = literal{Undefined{}}
 	if p.accept(name, "else") {
 		if other, err = p.expression(); err != nil {
 			return nil, err
 		}
 	}
-	return conditional{condition, value, other}, nil
+	return conditional{condition, value, other}, p.over(height)
 }
 
 func (p *parser) or() (expression, error)  { return p.logic("or", p.and) }
@@ -92,8 +107,9 @@ func (p *parser) logic(word string, operand func() (expression, error)) (express
 	left, err := operand()
 	for err == nil && p.accept(name, word) {
 		var right expression
+		height := p.height
 		if right, err = operand(); err == nil {
-			left = logical{word, left, right}
+			left, err = logical{word, left, right}, p.over(height)
 		}
 	}
 	return left, err
@@ -108,6 +124,9 @@ func (p *parser) not() (expression, error) {
 	}
 	defer func() { p.depth-- }()
 	operand, err := p.not()
+	if err == nil {
+		err = p.over(0)
+	}
 	return negation{operand}, err
 }
 
@@ -117,7 +136,7 @@ func (p *parser) compare() (expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain := comparison{first: first}
+	chain, height := comparison{first: first}, 0
 	for {
 		var op string
 		switch {
@@ -132,8 +151,9 @@ func (p *parser) compare() (expression, error) {
 		case len(chain.rest) == 0:
 			return first, nil
 		default:
-			return chain, nil
+			return chain, p.over(height)
 		}
+		height = max(height, p.height)
 		operand, err := p.binary(0)
 		if err != nil {
 			return nil, err
@@ -151,10 +171,10 @@ func (p *parser) binary(level int) (expression, error) {
 	}
 	left, err := p.binary(level + 1)
 	for err == nil && p.is(operator, binaries[level]...) {
-		op := p.take()
+		op, height := p.take(), p.height
 		var right expression
 		if right, err = p.binary(level + 1); err == nil {
-			left = arithmetic{op.text, op.line, left, right}
+			left, err = arithmetic{op.text, op.line, left, right}, p.over(height)
 		}
 	}
 	return left, err
@@ -169,7 +189,7 @@ func (p *parser) unary(filters bool) (value expression, err error) {
 	if line := p.peek().line; p.is(operator, "-", "+") {
 		op := p.take().text
 		if value, err = p.unary(false); err == nil {
-			value = arithmetic{op, line, literal{0}, value}
+			value, err = arithmetic{op, line, literal{0}, value}, p.over(0)
 		}
 	} else if value, err = p.primary(); err == nil {
 		value, err = p.postfix(value)
@@ -190,6 +210,7 @@ func (p *parser) unary(filters bool) (value expression, err error) {
 }
 
 func (p *parser) primary() (expression, error) {
+	p.height = 1
 	switch t := p.take(); t.kind {
 	case number:
 		return literal{t.value}, nil
@@ -227,6 +248,7 @@ func (p *parser) primary() (expression, error) {
 
 // list reads expressions between commas up to a closing mark; a comma may be the last.
 func (p *parser) list(closing string) (items []expression, err error) {
+	height := 0
 	for !p.accept(operator, closing) {
 		if len(items) > 0 {
 			if err := p.expect(operator, ","); err != nil {
@@ -240,9 +262,10 @@ func (p *parser) list(closing string) (items []expression, err error) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, item)
+		items, height = append(items, item), max(height, p.height)
 	}
-	return items, nil
+	p.height = 0
+	return items, p.over(height)
 }
 
 // parenthesis reads a value in parentheses, or a tuple, which is a list here.
@@ -257,12 +280,17 @@ func (p *parser) parenthesis() (expression, error) {
 	if err := p.expect(operator, ","); err != nil {
 		return nil, err
 	}
+	height := p.height
 	rest, err := p.list(")")
+	if err == nil {
+		err = p.over(height)
+	}
 	return append(list{first}, rest...), err
 }
 
 func (p *parser) dictionary() (expression, error) {
 	var d dictionary
+	height := 0
 	for !p.accept(operator, "}") {
 		if len(d.keys) > 0 {
 			if err := p.expect(operator, ","); err != nil {
@@ -279,24 +307,27 @@ func (p *parser) dictionary() (expression, error) {
 		if err != nil {
 			return nil, err
 		}
+		height = max(height, p.height)
 		value, err := p.expression()
 		if err != nil {
 			return nil, err
 		}
+		height = max(height, p.height)
 		d.keys, d.values = append(d.keys, key), append(d.values, value)
 	}
-	return d, nil
+	p.height = 0
+	return d, p.over(height)
 }
 
 // postfix reads attributes, indices, slices and calls.
 func (p *parser) postfix(value expression) (expression, error) {
 	for {
-		t := p.peek()
+		t, height := p.peek(), p.height
 		switch {
 		case p.accept(operator, "."):
 			if p.is(number) { // a.0
 				value = index{value, literal{p.take().value}, t.line}
-				continue
+				break
 			}
 			field, err := p.identifier()
 			if err != nil {
@@ -318,13 +349,16 @@ func (p *parser) postfix(value expression) (expression, error) {
 		default:
 			return value, nil
 		}
+		if err := p.over(height); err != nil {
+			return nil, err
+		}
 	}
 }
 
 // subscript reads what stands in brackets: an index or up to three parts of a slice.
 func (p *parser) subscript(value expression, line int) (expression, error) {
 	var parts [3]expression
-	colons := 0
+	colons, height := 0, 0
 	for !p.accept(operator, "]") {
 		if colons < 2 && p.accept(operator, ":") {
 			colons++
@@ -337,7 +371,9 @@ func (p *parser) subscript(value expression, line int) (expression, error) {
 		if parts[colons], err = p.expression(); err != nil {
 			return nil, err
 		}
+		height = max(height, p.height)
 	}
+	p.height = height
 	if colons > 0 {
 		return slice{value, parts, line}, nil
 	}
@@ -349,6 +385,8 @@ func (p *parser) subscript(value expression, line int) (expression, error) {
 
 // arguments reads those of a call, after its opening parenthesis.
 func (p *parser) arguments() (a arguments, err error) {
+	height := 0
+	defer func() { p.height = height }()
 	for !p.accept(operator, ")") {
 		if len(a.values)+len(a.named) > 0 {
 			if err := p.expect(operator, ","); err != nil {
@@ -365,6 +403,7 @@ func (p *parser) arguments() (a arguments, err error) {
 			if err != nil {
 				return a, err
 			}
+			height = max(height, p.height)
 			a.named = append(a.named, namedArgument{key, value})
 			continue
 		}
@@ -372,6 +411,7 @@ func (p *parser) arguments() (a arguments, err error) {
 		if err != nil {
 			return a, err
 		}
+		height = max(height, p.height)
 		a.values = append(a.values, value)
 	}
 	return a, nil
@@ -387,9 +427,12 @@ func (p *parser) filter(value expression) (expression, error) {
 	if !ok {
 		return nil, fmt.Errorf("line %d: there is no filter %q", line, id)
 	}
-	out := filtered{name: id, filter: f, value: value, line: line}
+	out, height := filtered{name: id, filter: f, value: value, line: line}, p.height
 	if p.accept(operator, "(") {
 		out.args, err = p.arguments()
+	}
+	if err == nil {
+		err = p.over(height)
 	}
 	return out, err
 }
@@ -406,7 +449,7 @@ func (p *parser) test(value expression) (expression, error) {
 	if !ok {
 		return nil, fmt.Errorf("line %d: there is no test %q", line, id)
 	}
-	out := tested{name: id, test: f, value: value, line: line}
+	out, height := tested{name: id, test: f, value: value, line: line}, p.height
 	switch {
 	case p.accept(operator, "("):
 		out.args, err = p.arguments()
@@ -416,6 +459,9 @@ func (p *parser) test(value expression) (expression, error) {
 			argument, err = p.postfix(argument)
 		}
 		out.args.values = []expression{argument}
+	}
+	if err == nil {
+		err = p.over(height + 1)
 	}
 	if inverted {
 		return negation{out}, err

@@ -31,7 +31,7 @@ func selected(attribute, keep bool) function {
 		for _, item := range items {
 			value := item
 			if attribute {
-				if value, err = path(item, field); err != nil {
+				if value, err = s.path(item, field); err != nil {
 					return nil, err
 				}
 			}
@@ -52,12 +52,13 @@ func testOf(rest []any) (func(*scope, any) (bool, error), error) {
 	if len(rest) == 0 {
 		return func(_ *scope, v any) (bool, error) { return truth(v), nil }, nil
 	}
-	f, ok := tests[str(rest[0])]
+	name, _ := rest[0].(string)
+	f, ok := tests[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no test %q", str(rest[0]))
+		return nil, fmt.Errorf("there is no test %s", repr(rest[0]))
 	}
 	return func(s *scope, v any) (bool, error) {
-		value, err := f(s, args{values: append([]any{v}, rest[1:]...)})
+		value, err := s.builtin(s, f, args{values: append([]any{v}, rest[1:]...)})
 		return truth(value), err
 	}, nil
 }
@@ -75,17 +76,18 @@ func mapped(s *scope, a args) (any, error) {
 	if value, ok := a.named["default"]; ok {
 		otherwise = []any{value}
 	}
-	each := func(item any) (any, error) { return path(item, a.named["attribute"], otherwise...) }
+	each := func(item any) (any, error) { return s.path(item, a.named["attribute"], otherwise...) }
 	if _, ok := a.named["attribute"]; !ok {
 		if len(a.values) < 2 {
 			return nil, fmt.Errorf("needs a filter or an attribute")
 		}
-		f, ok := filters[str(a.values[1])]
+		name, _ := a.values[1].(string)
+		f, ok := filters[name]
 		if !ok {
-			return nil, fmt.Errorf("there is no filter %q", str(a.values[1]))
+			return nil, fmt.Errorf("there is no filter %s", repr(a.values[1]))
 		}
 		each = func(item any) (any, error) {
-			return f(s, args{values: append([]any{item}, a.values[2:]...), named: a.named})
+			return s.builtin(s, f, args{values: append([]any{item}, a.values[2:]...), named: a.named})
 		}
 	}
 	out := make([]any, len(items))
@@ -97,7 +99,7 @@ func mapped(s *scope, a args) (any, error) {
 	return out, s.steps(len(items))
 }
 
-func sorted(_ *scope, a args) (any, error) {
+func sorted(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "reverse?", "case_sensitive?", "attribute?")
 	if err != nil {
 		return nil, err
@@ -106,16 +108,16 @@ func sorted(_ *scope, a args) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sortItems(items, truth(or(v[2], false)), truth(or(v[1], false)), func(item any) (any, error) {
+	return s.sortItems(items, truth(or(v[2], false)), truth(or(v[1], false)), func(item any) (any, error) {
 		if field := or(v[3], nil); field != nil {
-			return path(item, field)
+			return s.path(item, field)
 		}
 		return item, nil
 	})
 }
 
 // sortItems orders by a key; letters rank without case unless that is asked for.
-func sortItems(items []any, cased, descending bool, key func(any) (any, error)) (any, error) {
+func (r *rendering) sortItems(items []any, cased, descending bool, key func(any) (any, error)) (any, error) {
 	type keyed struct{ key, item any }
 	all := make([]keyed, len(items))
 	for i, item := range items {
@@ -130,10 +132,11 @@ func sortItems(items []any, cased, descending bool, key func(any) (any, error)) 
 	}
 	var failed error
 	slices.SortStableFunc(all, func(x, y keyed) int {
-		c, err := order(x.key, y.key)
-		if err != nil {
-			failed = err
+		if failed != nil {
+			return 0
 		}
+		c, err := r.order(x.key, y.key)
+		failed = err
 		if descending {
 			return -c
 		}
@@ -147,7 +150,7 @@ func sortItems(items []any, cased, descending bool, key func(any) (any, error)) 
 }
 
 func extreme(sign int) function {
-	return func(_ *scope, a args) (any, error) {
+	return func(s *scope, a args) (any, error) {
 		v, err := a.bind("value", "case_sensitive?", "attribute?")
 		if err != nil {
 			return nil, err
@@ -156,9 +159,9 @@ func extreme(sign int) function {
 		if err != nil || len(items) == 0 {
 			return Undefined{}, err
 		}
-		all, err := sortItems(items, truth(or(v[1], false)), sign > 0, func(item any) (any, error) {
+		all, err := s.sortItems(items, truth(or(v[1], false)), sign > 0, func(item any) (any, error) {
 			if field := or(v[2], nil); field != nil {
-				return path(item, field)
+				return s.path(item, field)
 			}
 			return item, nil
 		})
@@ -182,18 +185,19 @@ func unique(s *scope, a args) (any, error) {
 	for _, item := range items {
 		key := item
 		if field := or(v[2], nil); field != nil {
-			if key, err = path(item, field); err != nil {
+			if key, err = s.path(item, field); err != nil {
 				return nil, err
 			}
 		}
 		if text, ok := key.(string); ok && !truth(or(v[1], false)) {
 			key = strings.ToLower(text)
 		}
-		if slices.ContainsFunc(seen, func(other any) bool { return equal(other, key) }) {
-			continue
-		}
-		if err := s.steps(len(seen)); err != nil {
+		old, err := s.contains(seen, key)
+		if err != nil {
 			return nil, err
+		}
+		if old {
+			continue
 		}
 		seen, out = append(seen, key), append(out, item)
 	}

@@ -68,6 +68,9 @@ type (
 )
 
 func (b sequence) exec(s *scope) (flow, error) {
+	if err := s.steps(len(b)); err != nil {
+		return on, err
+	}
 	for _, part := range b {
 		if f, err := part.exec(s); f != on || err != nil {
 			return f, err
@@ -85,7 +88,11 @@ func (p printed) exec(s *scope) (flow, error) {
 	if err != nil {
 		return on, err
 	}
-	return on, s.print(str(value))
+	text, err := s.str(value)
+	if err != nil {
+		return on, err
+	}
+	return on, s.print(text)
 }
 
 func (b branches) exec(s *scope) (flow, error) {
@@ -117,7 +124,7 @@ func (l *loop) exec(s *scope) (flow, error) {
 // over runs the body for each item that satisfies the condition; "else" runs if there was none.
 func (l *loop) over(s *scope, value any, depth int) error {
 	if depth > maxCalls {
-		return ErrLimit
+		return tooManyCalls
 	}
 	items, err := iterate(value)
 	if err != nil {
@@ -139,6 +146,10 @@ func (l *loop) over(s *scope, value any, depth int) error {
 			if err != nil {
 				return nil, err
 			}
+			if s.calls++; s.calls > maxCalls { // loops may call one another
+				return nil, tooManyCalls
+			}
+			defer func() { s.calls-- }()
 			return s.capture(statementFunc(func(s *scope) error { return l.over(s, value, depth+1) }))
 		}
 	}
@@ -237,6 +248,8 @@ func (a assignBlock) exec(s *scope) (flow, error) {
 	return on, nil
 }
 
+var tooManyCalls = fmt.Errorf("%w: more than %d calls inside one another", ErrLimit, maxCalls)
+
 // pending names the value that a filter of a block works on. No template can write it.
 const pending = "\x00"
 
@@ -249,7 +262,7 @@ func (m *macro) exec(s *scope) (flow, error) {
 func (m *macro) function(defined *scope) function {
 	return func(s *scope, a args) (any, error) {
 		if s.calls++; s.calls > maxCalls {
-			return nil, ErrLimit
+			return nil, tooManyCalls
 		}
 		defer func() { s.calls-- }()
 		body := defined.inner()
@@ -300,7 +313,11 @@ func (c *callBlock) exec(s *scope) (flow, error) {
 	if err != nil {
 		return on, at(c.call.line, err)
 	}
-	return on, s.print(str(value))
+	text, err := s.str(value)
+	if err != nil {
+		return on, err
+	}
+	return on, s.print(text)
 }
 
 func (f filterBlock) exec(s *scope) (flow, error) {

@@ -21,6 +21,9 @@ type Template struct {
 
 // Parse reads a template. Errors name the line.
 func Parse(source string) (*Template, error) {
+	if len(source) > maxSource {
+		return nil, fmt.Errorf("jinja: %w: the template has %d bytes, and at most %d are read", ErrLimit, len(source), maxSource)
+	}
 	if !utf8.ValidString(source) {
 		return nil, fmt.Errorf("jinja: the template is not UTF-8")
 	}
@@ -42,8 +45,9 @@ func Parse(source string) (*Template, error) {
 // Span is a part of a rendering, from one byte up to another.
 type Span struct{ From, To int }
 
-// ErrLimit reports a rendering that took more steps, nested calls or output than any conversation needs.
-var ErrLimit = errors.New("the template does not end")
+// ErrLimit reports a template that is larger than any model's, or a rendering that took more steps, nested calls or memory than
+// any conversation needs.
+var ErrLimit = errors.New("the template does not end within its limits")
 
 // Raised is the error of a template that calls raise_exception.
 type Raised struct{ Message string }
@@ -86,10 +90,14 @@ type rendering struct {
 	now   func() time.Time
 }
 
+// The limits of a rendering. A step is about a node of the template that is evaluated, an item of a list that is looked at, or 16 bytes
+// of text that are read or made, so that a rendering ends within a second or so, and within some 100 MiB.
 const (
-	maxSteps = 4_000_000
-	maxCalls = 200
-	maxText  = 1 << 24 // bytes of one text, and of all that is printed
+	maxSteps  = 4_000_000
+	maxCalls  = 200
+	maxText   = 1 << 24      // bytes of one text, and of all that is printed
+	maxItems  = maxText / 16 // of one list
+	maxSource = 1 << 20      // bytes of a template
 )
 
 // scope holds the variables of a template, a loop's body or a macro. An assignment stays in its scope.
@@ -113,26 +121,67 @@ func (s *scope) lookup(name string) any {
 }
 
 // steps counts work, so that a template ends.
-func (s *scope) steps(n int) error {
-	if s.taken += n + 1; s.taken > maxSteps {
-		return ErrLimit
+func (r *rendering) steps(n int) error {
+	if r.taken += n + 1; r.taken > maxSteps {
+		return fmt.Errorf("%w: more than %d steps", ErrLimit, maxSteps)
 	}
 	return nil
 }
 
 // made checks the size of a new value, and counts it as work.
-func (s *scope) made(value any) error {
+func (r *rendering) made(value any) error {
 	n := size(value)
 	if n > maxText {
-		return ErrLimit
+		return tooLarge
 	}
-	return s.steps(n / 16)
+	return r.steps(n / 16)
+}
+
+// tooLarge reports a text or a list that is larger than one may be.
+var tooLarge = fmt.Errorf("%w: a value of more than %d bytes", ErrLimit, maxText)
+
+// read counts the work of looking at values.
+func (r *rendering) read(values ...any) error {
+	n := 0
+	for _, v := range values {
+		n += size(v) / 16
+	}
+	return r.steps(n)
+}
+
+// str is Python's str: what an output prints. It counts the work for what is no text already.
+func (r *rendering) str(value any) (string, error) {
+	switch v := value.(type) {
+	case Undefined:
+		return "", nil
+	case string:
+		return v, nil
+	}
+	text := repr(value)
+	return text, r.made(text)
+}
+
+// builtin calls a filter, a test or a method, and counts the work of reading its arguments and of its result.
+func (r *rendering) builtin(s *scope, f function, a args) (any, error) {
+	if err := r.read(a.values...); err != nil {
+		return nil, err
+	}
+	for _, v := range a.named {
+		if err := r.read(v); err != nil {
+			return nil, err
+		}
+	}
+	out, err := f(s, a)
+	if err != nil {
+		return nil, err
+	}
+	return out, r.made(out)
 }
 
 // print adds to the output.
 func (s *scope) print(text string) error {
 	if s.out.Len()+len(text) > maxText {
-		return ErrLimit
+		return tooLarge
 	}
 	s.out.WriteString(text)
 	return s.steps(len(text) / 16)

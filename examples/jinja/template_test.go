@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -115,24 +116,100 @@ func TestRaise(t *testing.T) {
 // TestEndless: templates of strangers that would run for ever, or fill the memory, end with an error.
 func TestEndless(t *testing.T) {
 	for name, source := range map[string]string{
-		"nested loops":  "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-		"recursion":     "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-		"doubling":      "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}",
-		"doubling by ~": "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
-		"lists":         "{% set n = namespace(l=[1]) %}{% for i in range(99) %}{% set n.l = n.l + n.l %}{% endfor %}",
-		"replace":       "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s.replace('a', 'aaaaaaaa') %}{% endfor %}",
-		"product":       "{{ 'xx' * 900000000 }}",
-		"much of one":   "{% set s = 'x' * 9000000 %}{% for i in range(99999) %}{{ s }}{% endfor %}",
-		"list of texts": "{% set s = 'x' * 9000000 %}{{ [s] * 99999 }}",
-		"JSON of texts": "{% set s = 'x' * 9000000 %}{{ ([s] * 99999) | tojson }}",
-		"join":          "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = [n.s, n.s] | join %}{% endfor %}",
+		"nested loops":             "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+		"recursion":                "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+		"doubling":                 "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}",
+		"doubling by ~":            "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+		"lists":                    "{% set n = namespace(l=[1]) %}{% for i in range(99) %}{% set n.l = n.l + n.l %}{% endfor %}",
+		"replace":                  "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s.replace('a', 'aaaaaaaa') %}{% endfor %}",
+		"product":                  "{{ 'xx' * 900000000 }}",
+		"much of one":              "{% set s = 'x' * 9000000 %}{% for i in range(99999) %}{{ s }}{% endfor %}",
+		"list of texts":            "{% set s = 'x' * 9000000 %}{{ [s] * 99999 }}",
+		"JSON of texts":            "{% set s = 'x' * 9000000 %}{{ ([s] * 99999) | tojson }}",
+		"equality of shared lists": "{% set n = namespace(a=[0], b=[0]) %}{% for i in range(60) %}{% set n.a=[n.a,n.a] %}{% set n.b=[n.b,n.b] %}{% endfor %}{{ n.a == n.b }}",
+		"order of shared lists":    "{% set n = namespace(a=[0], b=[0]) %}{% for i in range(60) %}{% set n.a=[n.a,n.a] %}{% set n.b=[n.b,n.b] %}{% endfor %}{{ n.a < n.b }}",
+		"search in shared lists":   "{% set n = namespace(a=[0], b=[0]) %}{% for i in range(60) %}{% set n.a=[n.a,n.a] %}{% set n.b=[n.b,n.b] %}{% endfor %}{{ n.a in [n.b] }}{{ [n.a, n.b] | unique }}",
+		"print of shared lists":    "{% set n = namespace(a=[0]) %}{% for i in range(60) %}{% set n.a=[n.a,n.a] %}{% endfor %}{% for i in range(99999) %}{% if n.a is lower %}{% endif %}{% endfor %}",
+		"first character":          "{% set s = 'x' * 16000000 %}{% for i in range(99999) %}{% if s[-1] == 'y' %}{% endif %}{% endfor %}",
+		"length of a text":         "{% set s = 'x' * 16000000 %}{% for i in range(99999) %}{% if s | length == 3 %}{% endif %}{% endfor %}",
+		"search in a text":         "{% set s = 'x' * 16000000 %}{% for i in range(99999) %}{% if 'y' in s %}{% endif %}{% endfor %}",
+		"method of a text":         "{% set s = 'x' * 16000000 %}{% for i in range(99999) %}{% if s.startswith('y') or s.find('y') > 0 %}{% endif %}{% endfor %}",
+		"characters of a text":     "{{ ('x' * 16000000) | list | length }}",
+		"loop over a text":         "{% for c in 'x' * 16000000 %}{% endfor %}",
+		"parts of a text":          "{{ ('x' * 16000000).split('x') | length }}",
+		"words of a text":          "{{ ('x ' * 8000000).split() | length }}",
+		"lines of a text":          "{{ ('\\n' * 16000000) | indent(1000, true, true) | length }}",
+		"filters of shared texts":  "{% set s = 'x' * 16000000 %}{{ ([s] * 99999) | map('upper') | list | length }}",
+		"tests of shared texts":    "{% set s = 'x' * 16000000 %}{{ ([s] * 99999) | select('lower') | list | length }}",
+		"sum of lists":             "{{ ([[1] * 1000] * 99999) | sum(start=[]) | length }}",
+		"assignments":              "{% for a in range(99999) %}" + strings.Repeat("{% set x = 1 %}", 500) + "{% endfor %}",
+		"conditions":               "{% for a in range(99999) %}{{ " + strings.Repeat("a and ", 1500) + "a }}{% endfor %}",
+		"wide indent of JSON":      "{{ " + strings.Repeat("[", 90) + strings.Repeat("]", 90) + " | tojson(indent='x' * 16000000) }}",
+		"strip of many":            "{% set s = 'x' * 16000000 %}{% set t = 'y' * 10000000 ~ 'x' %}{{ s.strip(t) }}",
+		"join":                     "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = [n.s, n.s] | join %}{% endfor %}",
 	} {
 		t.Run(name, func(t *testing.T) {
+			before := cpuTime(t)
 			template, err := jinja.Parse(source)
 			require.NoError(t, err)
 			_, err = template.Render(nil)
 			require.ErrorIs(t, err, jinja.ErrLimit)
+			took := cpuTime(t) - before
+			t.Logf("%v of a processor", took)
+			require.Less(t, took, 2*time.Second)
 		})
+	}
+}
+
+// cpuTime is how long this process has computed, which does not depend on what else the machine does.
+func cpuTime(t *testing.T) time.Duration {
+	var u syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestLargeTemplates: neither a large template nor long chains in it end the process.
+func TestLargeTemplates(t *testing.T) {
+	for name, source := range map[string]string{
+		"bytes":       strings.Repeat("x", 1<<20+1),
+		"indices":     "{{ x" + strings.Repeat("[0]", 300_000) + " }}",
+		"attributes":  "{{ x" + strings.Repeat(".a", 300_000) + " }}",
+		"calls":       "{{ x" + strings.Repeat("()", 300_000) + " }}",
+		"filters":     "{{ x" + strings.Repeat("|d", 300_000) + " }}",
+		"tests":       "{{ x" + strings.Repeat(" is odd", 100_000) + " }}",
+		"sums":        "{{ x" + strings.Repeat("+x", 300_000) + " }}",
+		"words":       "{{ x" + strings.Repeat(" or x", 200_000) + " }}",
+		"nested ones": "{{ " + strings.Repeat("(", 60) + "x" + strings.Repeat(strings.Repeat("+x", 100)+")", 60) + " }}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := jinja.Parse(source)
+			require.ErrorIs(t, err, jinja.ErrLimit)
+		})
+	}
+	_, err := jinja.Parse("{{ x" + strings.Repeat("+x", 1000) + " }}{{ [" + strings.Repeat("x,", 100_000) + "] }}")
+	require.NoError(t, err)
+}
+
+// TestIntegers: results beyond 64 bits are refused, where Python's integers go on.
+func TestIntegers(t *testing.T) {
+	for _, source := range []string{
+		"{{ 9223372036854775807 + 1 }}", "{{ -9223372036854775807 - 2 }}", "{{ 9223372036854775807 * 2 }}", "{{ 2 ** 63 }}", "{{ 10 ** 400000000 }}",
+		"{{ 1e300 | int }}", "{{ '1e300' | int }}", "{{ (-9223372036854775807 - 1) | abs }}", "{{ (-9223372036854775807 - 1) // -1 }}", "{{ -(-9223372036854775807 - 1) }}",
+	} {
+		template, err := jinja.Parse(source)
+		require.NoError(t, err, source)
+		_, err = template.Render(nil)
+		require.ErrorContains(t, err, "64 bits", source)
+	}
+	for source, want := range map[string]string{
+		"{{ 2 ** 62 }} {{ (-2) ** 63 }} {{ 1 ** 400000000 }} {{ (-1) ** 400000001 }} {{ 0 ** 99 }}":                                                                    "4611686018427387904 -9223372036854775808 1 -1 0",
+		"{{ 7 // -1 }} {{ 7 % -1 }} {{ -7 | abs }} {{ 'a b' | wordcount }} {{ 'äbc'[1:] }} {{ 'äbc'[-1] }} {{ 'äbc' | last }} {{ 'äbc'[::-1] }} {{ 'äbc' | reverse }}": "-7 0 7 2 bc c c cbä cbä",
+	} {
+		template, err := jinja.Parse(source)
+		require.NoError(t, err, source)
+		text, err := template.Render(nil)
+		require.NoError(t, err, source)
+		require.Equal(t, want, text)
 	}
 }
 

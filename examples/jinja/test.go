@@ -17,8 +17,8 @@ func init() {
 		"false":       holds(func(v any) bool { return v == false }),
 		"float":       is[float64],
 		"integer":     is[int],
-		"iterable":    holds(func(v any) bool { _, err := iterate(v); return err == nil }),
-		"lower":       holds(func(v any) bool { s := str(v); return s == strings.ToLower(s) && s != strings.ToUpper(s) }),
+		"iterable":    holds(func(v any) bool { _, err := length(v); return err == nil }),
+		"lower":       ofText(func(s string) any { return s == strings.ToLower(s) && s != strings.ToUpper(s) }),
 		"mapping":     is[*Dict],
 		"none":        holds(func(v any) bool { return v == nil }),
 		"number":      holds(func(v any) bool { _, _, _, ok := numeric(v); return ok }),
@@ -28,7 +28,7 @@ func init() {
 		"string":      is[string],
 		"true":        holds(func(v any) bool { return v == true }),
 		"undefined":   is[Undefined],
-		"upper":       holds(func(v any) bool { s := str(v); return s == strings.ToUpper(s) && s != strings.ToLower(s) }),
+		"upper":       ofText(func(s string) any { return s == strings.ToUpper(s) && s != strings.ToLower(s) }),
 	}
 	for op, names := range map[string][]string{
 		"==": {"eq", "equalto"}, "!=": {"ne"}, "<": {"lt", "lessthan"}, "<=": {"le"}, ">": {"gt", "greaterthan"}, ">=": {"ge"}, "in": {"in"},
@@ -40,7 +40,7 @@ func init() {
 }
 
 func holds(f func(any) bool) function {
-	return unary(func(v any) (any, error) { return f(v), nil })
+	return unary(func(_ *rendering, v any) (any, error) { return f(v), nil })
 }
 
 func is[T any](s *scope, a args) (any, error) {
@@ -48,26 +48,26 @@ func is[T any](s *scope, a args) (any, error) {
 }
 
 func compared(op string) function {
-	return func(_ *scope, a args) (any, error) {
+	return func(s *scope, a args) (any, error) {
 		v, err := a.bind("value", "other")
 		if err != nil {
 			return nil, err
 		}
-		return compare(op, v[0], v[1])
+		return s.compare(op, v[0], v[1])
 	}
 }
 
-func divisible(_ *scope, a args) (any, error) {
+func divisible(s *scope, a args) (any, error) {
 	v, err := a.bind("value", "num")
 	if err != nil {
 		return nil, err
 	}
-	rest, err := calculate("%", v[0], v[1])
+	rest, err := s.calculate("%", v[0], v[1])
 	return err == nil && !truth(rest), err
 }
 
 func parity(want int) function {
-	return unary(func(v any) (any, error) {
+	return unary(func(_ *rendering, v any) (any, error) {
 		i, err := asInt(v)
 		return i&1 == want, err
 	})

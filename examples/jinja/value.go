@@ -95,19 +95,10 @@ func size(value any) int {
 		return len(v)
 	case []any:
 		return 16 * len(v)
+	case *Dict:
+		return 32 * len(v.keys)
 	}
 	return 1
-}
-
-// str is Python's str: what an output prints.
-func str(value any) string {
-	switch v := value.(type) {
-	case Undefined:
-		return ""
-	case string:
-		return v
-	}
-	return repr(value)
 }
 
 // repr is Python's repr: how a value prints inside of a list. It stops when it is longer than a value may be,
@@ -223,6 +214,9 @@ func iterate(value any) ([]any, error) {
 	case *Dict:
 		return texts(v.keys), nil
 	case string:
+		if len(v) > maxItems && utf8.RuneCountInString(v) > maxItems {
+			return nil, tooLarge
+		}
 		var out []any
 		for _, r := range v {
 			out = append(out, string(r))
