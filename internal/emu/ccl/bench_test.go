@@ -10,6 +10,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // BenchmarkAllReduce measures float32 sums over two ranks that are queued back to back.
@@ -49,7 +50,7 @@ func BenchmarkSum(b *testing.B) {
 			}
 			b.SetBytes(int64(size))
 			for b.Loop() {
-				require.NoError(b, kernel.Map(kernel.Add, dtype.Float32, view(2), []kernel.Input{kernel.Of(view(0)), kernel.Of(view(1))}, kernel.Whole(1)))
+				require.NoError(b, elementwise.Map(elementwise.Add, dtype.Float32, view(2), []elementwise.Input{elementwise.Of(view(0)), elementwise.Of(view(1))}, elementwise.Whole(1)))
 			}
 		})
 	}

@@ -3,7 +3,7 @@ package ccl
 import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // element describes an HcclDataType.
@@ -36,7 +36,7 @@ var elements = [...]element{
 
 var opNames = [...]string{"sum", "prod", "max", "min"}
 
-var opKernels = [...]kernel.Op{kernel.Add, kernel.Mul, kernel.Max, kernel.Min}
+var opKernels = [...]elementwise.Op{elementwise.Add, elementwise.Mul, elementwise.Max, elementwise.Min}
 
 // elementOf looks up an HcclDataType.
 func elementOf(t int32) (e element, known bool) {

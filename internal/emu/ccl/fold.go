@@ -6,19 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // fold reduces the elements of the ranks, piece by piece, in rank order. Half-precision
 // elements of more than two ranks are reduced in float32 and rounded once.
 type fold struct {
 	of    reduction
-	pair  kernel.Pair
+	pair  elementwise.Pair
 	dtype dtype.Type
 	ranks int
 	keep  []byte // 2*piece bytes outside Go's heap, for the intermediate result
 	at    int
-	sum   kernel.Row
+	sum   elementwise.Row
 }
 
 // reduction is the element type and the operator of a fold.
@@ -26,7 +26,7 @@ type reduction struct{ dtype, op int32 }
 
 func newFold(of reduction, ranks int, keep []byte) (fold, error) {
 	d := elements[of.dtype].dtype
-	pair, err := kernel.NewPair(opKernels[of.op], d)
+	pair, err := elementwise.NewPair(opKernels[of.op], d)
 	return fold{of: of, pair: pair, dtype: d, ranks: ranks, keep: keep}, err
 }
 
@@ -59,8 +59,8 @@ func (f *fold) add(dst, b []byte) {
 	f.sum = out
 }
 
-func row(b []byte, d dtype.Type) kernel.Row {
-	return kernel.Row{Data: unsafe.Pointer(unsafe.SliceData(b)), DType: d}
+func row(b []byte, d dtype.Type) elementwise.Row {
+	return elementwise.Row{Data: unsafe.Pointer(unsafe.SliceData(b)), DType: d}
 }
 
 // scratch allocates n bytes outside Go's heap, as kernels require. The caller frees them with

@@ -1,19 +1,29 @@
-// Package kernel holds the compute kernels of the emulator: C for the arithmetic, Go for
-// checking and for splitting work among threads.
+// Package kernel has what all kernels of the emulator share: views of host memory, the spaces over which they iterate, and
+// the choice of the CPU variant. The kernels are in packages of one trade each below:
 //
-// Every C kernel is written once and compiled per CPU variant (portable, AVX2+FMA,
-// AVX-512; NEON is the portable build of arm64): variant_*.c set the target and include
-// body.h, which collects the kernels into one table. The variants avx512bf16 and amx have matrix
-// products and attention of their own, with the dot products of AVX-512 BF16 and VNNI and with the tiles of AMX,
-// and else the kernels of AVX-512. On arm64 neondot has products of 8-bit integers with SDOT and UDOT, neonbf16
-// has them with SMMLA and UMMLA, those of bfloat16 with BFMMLA and attention with BFDOT; else both have the portable
-// kernels.
-// The best variant the CPU's feature bits allow is chosen at start; CANN_EMU_CPU overrides it.
+//	thread       the pool of threads, and scratch memory
+//	elementwise  maps of any number of inputs, copies, conversions
+//	rowwise      reductions, scans, softmax, norms, gates, rotary embedding, losses, optimisers; chains of kernels
+//	indexing     gather, scatter, selection, sorting, embeddings, weighted sums of rows
+//	gemm         matrix products, quantised products, triangular systems
+//	attention    flash attention, forward, backward and over caches
+//	convolution  windows, pooling, resampling
+//	recurrent    LSTM, GRU, the gated delta rule
+//	fourier      Fourier transforms of rows
+//	block        register blocks in C, which gemm and attention share
+//	kerneltest   what tests of kernels need
 //
-// Kernels take views of host memory. They know neither devices nor operators, accumulate
-// in fp32 (fp64 for float64, int64 for integers), and give the same result for every
-// number of threads.
+// and ctc, embeddingbag, entropy, fractal, gating, interpolate, kda, matrix, minifloat, order, random, rounding, segsum, which
+// are in Go alone but for fractal.
 //
-// What needs only this package's interface has a package of its own below: bag, chance, ctc, entropy, fractal,
-// gating, interpolate, kda, matrix, rounding, segsum, tiny, and order, which works on slices and is used here.
+// Arithmetic is C, which Go calls after it has checked the operands and divided the work among threads. C is written once,
+// in headers with vector types of the width that a variant sets. variant_*.c of a package sets the target and includes
+// body.h, which collects the functions in a table (table.h). All packages have the variants portable (SSE2 on amd64, NEON on
+// arm64) and avx2; gemm and attention also have avx512, and for 16-bit and 8-bit numbers avx512bf16 and amx. The best variant
+// that the CPU's feature bits allow is chosen at start; CANN_EMU_CPU overrides it.
+//
+// The headers of this package are for all packages with C, which find them with -I${SRCDIR}/.. in their c.go.
+//
+// Kernels know neither devices nor operators, accumulate in float32 (float64 for float64, int64 for integers), and give the
+// same result for every number of threads.
 package kernel

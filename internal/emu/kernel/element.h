@@ -112,7 +112,6 @@ static inline uint64_t truncated_u64(double x)
 #define TO_U64 (uint64_t)
 #include "element_class.h"
 
-#ifndef MAIN_TYPES
 #define T uint64_t
 #define S u64
 #define DTYPE DTYPE_UINT64
@@ -120,6 +119,5 @@ static inline uint64_t truncated_u64(double x)
 #define TO_INT WRAP
 #define TO_U64 (uint64_t)
 #include "element_class.h"
-#endif
 
 #endif

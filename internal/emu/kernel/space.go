@@ -21,14 +21,14 @@ const MaxRank = C.MAX_RANK
 // missing dimensions and those of size 1 are repeated. It fails if other sizes differ.
 func (v View) Broadcast(shape []int64) (View, error) {
 	out := View{Data: v.Data, DType: v.DType, Shape: shape, Strides: make([]int64, len(shape))}
-	if err := v.spread(out.Strides, shape); err != nil {
+	if err := v.Spread(out.Strides, shape); err != nil {
 		return View{}, err
 	}
 	return out, nil
 }
 
 // spread sets strides, which are zero, to those of v broadcast to the given shape.
-func (v View) spread(strides, shape []int64) error {
+func (v View) Spread(strides, shape []int64) error {
 	lead := len(shape) - len(v.Shape)
 	if lead < 0 {
 		return fmt.Errorf("kernel: shape %v cannot be broadcast to %v", v.Shape, shape)
@@ -64,7 +64,7 @@ func (v View) extent() (lo, hi uintptr) {
 
 // overlaps reports whether a and b may share memory without being the same elements in the same
 // order. Writing to one could then change elements of the other that were not read yet.
-func overlaps(a, b View) bool {
+func Overlaps(a, b View) bool {
 	if a.Data == b.Data && a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && slices.Equal(a.Strides, b.Strides) {
 		return false
 	}
@@ -74,25 +74,25 @@ func overlaps(a, b View) bool {
 }
 
 // temporary allocates a contiguous view in C memory. The caller frees it with release.
-func temporary(d dtype.Type, shape []int64) (v View, release func()) {
-	v = allocated(d, shape, contiguous(shape))
+func NewTemporary(d dtype.Type, shape []int64) (v View, release func()) {
+	v = Allocated(d, shape, ContiguousStrides(shape))
 	p := v.Data
-	return v, func() { free(p) }
+	return v, func() { Free(p) }
 }
 
 // allocated returns a view of new C memory with these strides, those of a contiguous view. The caller frees its data.
-func allocated(d dtype.Type, shape, strides []int64) View {
+func Allocated(d dtype.Type, shape, strides []int64) View {
 	v := View{DType: d, Shape: shape, Strides: strides}
 	v.Data = C.malloc(C.size_t(max(v.Len()*int64(d.Size()), 1)))
 	return v
 }
 
-func free(p unsafe.Pointer) { C.free(p) }
+func Free(p unsafe.Pointer) { C.free(p) }
 
-func contiguous(shape []int64) []int64 { return setContiguous(make([]int64, len(shape)), shape) }
+func ContiguousStrides(shape []int64) []int64 { return SetContiguous(make([]int64, len(shape)), shape) }
 
 // setContiguous sets s to the strides of a contiguous view and returns it.
-func setContiguous(s, shape []int64) []int64 {
+func SetContiguous(s, shape []int64) []int64 {
 	n := int64(1)
 	for i := len(shape) - 1; i >= 0; i-- {
 		s[i] = n
@@ -104,19 +104,19 @@ func setContiguous(s, shape []int64) []int64 {
 // space is the iteration space of operands with a common shape. Up to MaxRank dimensions and four
 // operands need no other memory, since its rows are in one array: a slice of slices would move to the
 // heap.
-type space struct {
+type Space struct {
 	rank, room int
 	few        [(1 + 4) * MaxRank]int64
 	many       []int64 // instead of few
 }
 
 // shape returns the sizes of the dimensions.
-func (s *space) shape() []int64 { return s.row(0) }
+func (s *Space) Shape() []int64 { return s.row(0) }
 
 // strides returns the strides of an operand.
-func (s *space) strides(operand int) []int64 { return s.row(1 + operand) }
+func (s *Space) Strides(operand int) []int64 { return s.row(1 + operand) }
 
-func (s *space) row(k int) []int64 {
+func (s *Space) row(k int) []int64 {
 	all := s.many
 	if all == nil {
 		all = s.few[:]
@@ -127,7 +127,7 @@ func (s *space) row(k int) []int64 {
 // plan computes the space. Dimensions are ordered by the first operand's strides, largest first, and
 // dimensions that are contiguous in every operand are merged, so that the innermost one is as long as
 // possible. The space has at least one dimension.
-func (s *space) plan(shape []int64, strides ...[]int64) {
+func (s *Space) Plan(shape []int64, strides ...[]int64) {
 	if s.room = max(len(shape), 1); (1+len(strides))*s.room > len(s.few) {
 		s.many = make([]int64, (1+len(strides))*s.room)
 	}
@@ -136,16 +136,16 @@ func (s *space) plan(shape []int64, strides ...[]int64) {
 		last := s.rank - 1
 		joins := last >= 0
 		for k, of := range strides {
-			joins = joins && s.strides(k)[last] == of[i]*shape[i]
+			joins = joins && s.Strides(k)[last] == of[i]*shape[i]
 		}
 		if joins {
-			s.shape()[last] *= shape[i]
+			s.Shape()[last] *= shape[i]
 		} else {
 			s.rank, last = s.rank+1, s.rank
-			s.shape()[last] = shape[i]
+			s.Shape()[last] = shape[i]
 		}
 		for k, of := range strides {
-			s.strides(k)[last] = of[i]
+			s.Strides(k)[last] = of[i]
 		}
 	}
 	if s.rank == 0 {
@@ -160,7 +160,7 @@ func (s *space) plan(shape []int64, strides ...[]int64) {
 func ordered(order []int, shape []int64, strides [][]int64) []int {
 	before := func(i, j int) bool {
 		for _, s := range strides {
-			if a, b := abs(s[i]), abs(s[j]); a != b {
+			if a, b := Abs(s[i]), Abs(s[j]); a != b {
 				return a > b
 			}
 		}
@@ -178,62 +178,100 @@ func ordered(order []int, shape []int64, strides [][]int64) []int {
 	return order
 }
 
-func abs(x int64) int64 { return max(x, -x) }
+// Abs returns the magnitude of a stride.
+func Abs(x int64) int64 { return max(x, -x) }
 
-// cSpace converts a planned shape to its C form.
-func cSpace(shape []int64) (s C.struct_space) {
-	s.rank = C.int32_t(len(shape))
-	for i, d := range shape {
-		s.shape[i] = C.int64_t(d)
-	}
+// CSpace is C's struct space: the shape of a planned space.
+type CSpace struct {
+	Rank  int32
+	Shape [MaxRank]int64
+}
+
+// COperand is C's struct operand: memory with strides over a space, or a number.
+type COperand struct {
+	Data   unsafe.Pointer
+	DType  int32
+	Stride [MaxRank]int64
+	F      float64
+	I      int64
+}
+
+// NewCSpace returns the C form of a planned shape.
+func NewCSpace(shape []int64) (s CSpace) {
+	s.Rank = int32(len(shape))
+	copy(s.Shape[:], shape)
 	return s
 }
 
-// operand returns the C form of memory with strides over a planned space.
-func operand(data unsafe.Pointer, d dtype.Type, strides []int64) (o C.struct_operand) {
-	o.data, o.dtype = (*C.char)(data), C.int32_t(d)
-	for i, x := range strides {
-		o.stride[i] = C.int64_t(x)
-	}
+// NewCOperand returns the C form of memory with strides over a planned space.
+func NewCOperand(data unsafe.Pointer, d dtype.Type, strides []int64) (o COperand) {
+	o.Data, o.DType = data, int32(d)
+	copy(o.Stride[:], strides)
 	return o
 }
 
-// over returns v, broadcast to a shape, as an operand over all dimensions of the shape in their order.
-func over(v View, shape []int64) (o C.struct_operand, err error) {
+// Over returns v, broadcast to a shape, as an operand over all dimensions of the shape in their order.
+func Over(v View, shape []int64) (o COperand, err error) {
 	var strides [MaxRank]int64
-	if err = v.spread(strides[:len(shape)], shape); err == nil && v.Data != nil {
-		o = operand(v.Data, v.DType, strides[:len(shape)])
+	if err = v.Spread(strides[:len(shape)], shape); err == nil && v.Data != nil {
+		o = NewCOperand(v.Data, v.DType, strides[:len(shape)])
 	}
 	return o, err
 }
 
-// elementwise returns the space of the first view's elements, to which the others broadcast, with as few
+// Elementwise returns the space of the first view's elements, to which the others broadcast, with as few
 // dimensions as the strides allow, and sets an operand for each view.
-func elementwise(views []View, operands ...*C.struct_operand) (C.struct_space, error) {
+func Elementwise(views []View, operands ...*COperand) (CSpace, error) {
 	shape, strides := views[0].Shape, make([][]int64, len(views))
 	for i, x := range views {
 		x, err := x.Broadcast(shape)
 		if err != nil || len(shape) > MaxRank {
-			return C.struct_space{}, fmt.Errorf("kernel: %v does not go with %v, of at most %d dimensions", views[i].Shape, shape, MaxRank)
+			return CSpace{}, fmt.Errorf("kernel: %v does not go with %v, of at most %d dimensions", views[i].Shape, shape, MaxRank)
 		}
 		strides[i] = x.Strides
 	}
-	var s space
-	s.plan(shape, strides...)
+	var s Space
+	s.Plan(shape, strides...)
 	for i, x := range views {
-		*operands[i] = operand(x.Data, x.DType, s.strides(i))
+		*operands[i] = NewCOperand(x.Data, x.DType, s.Strides(i))
 	}
-	return cSpace(s.shape()), nil
+	return NewCSpace(s.Shape()), nil
 }
 
+// The arithmetic classes, in which kernels compute: float32, float64, int64 and uint64.
+const (
+	ClassF32 int32 = C.CLASS_F32
+	ClassF64 int32 = C.CLASS_F64
+	ClassI64 int32 = C.CLASS_I64
+	ClassU64 int32 = C.CLASS_U64
+)
+
 // classes are the arithmetic classes of the element types that kernels compute with.
-var classes = map[dtype.Type]C.int32_t{
-	dtype.Float32: C.CLASS_F32, dtype.Float16: C.CLASS_F32, dtype.BFloat16: C.CLASS_F32, dtype.Float64: C.CLASS_F64,
-	dtype.Int8: C.CLASS_I64, dtype.Int16: C.CLASS_I64, dtype.Int32: C.CLASS_I64, dtype.Int64: C.CLASS_I64,
-	dtype.Uint8: C.CLASS_I64, dtype.Uint16: C.CLASS_I64, dtype.Uint32: C.CLASS_I64, dtype.Uint64: C.CLASS_U64,
-	dtype.Bool: C.CLASS_I64,
+var Classes = map[dtype.Type]int32{
+	dtype.Float32: ClassF32, dtype.Float16: ClassF32, dtype.BFloat16: ClassF32, dtype.Float64: ClassF64,
+	dtype.Int8: ClassI64, dtype.Int16: ClassI64, dtype.Int32: ClassI64, dtype.Int64: ClassI64,
+	dtype.Uint8: ClassI64, dtype.Uint16: ClassI64, dtype.Uint32: ClassI64, dtype.Uint64: ClassU64,
+	dtype.Bool: ClassI64,
+}
+
+// accumulators are the types in which the classes combine scattered elements.
+var Accumulators = map[int32]dtype.Type{
+	ClassF32: dtype.Float32, ClassF64: dtype.Float64, ClassI64: dtype.Int64, ClassU64: dtype.Uint64,
 }
 
 // Computes reports whether kernels compute with elements of type d. Elements of other types can
 // only be moved.
-func Computes(d dtype.Type) bool { _, ok := classes[d]; return ok }
+func Computes(d dtype.Type) bool { _, ok := Classes[d]; return ok }
+
+// Temporary allocates a contiguous float32 view of the given shape for intermediate results.
+// The caller frees it with the returned function.
+func Temporary(shape ...int64) (View, func()) { return NewTemporary(dtype.Float32, shape) }
+
+// TemporaryOf is like Temporary for elements of type d.
+func TemporaryOf(d dtype.Type, shape ...int64) (View, func()) { return NewTemporary(d, shape) }
+
+// TemporaryInt8 is like Temporary for int8.
+func TemporaryInt8(shape ...int64) (View, func()) { return NewTemporary(dtype.Int8, shape) }
+
+// TemporaryInt64 is like Temporary for int64.
+func TemporaryInt64(shape ...int64) (View, func()) { return NewTemporary(dtype.Int64, shape) }

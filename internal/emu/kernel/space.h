@@ -3,8 +3,12 @@
 #ifndef SPACE_H
 #define SPACE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "dtype.h"
-#include "kernel.h"
+
+enum { MAX_RANK = 8 };
 
 struct space {
 	int32_t rank; /* at least 1 */

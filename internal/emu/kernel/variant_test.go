@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -35,16 +34,4 @@ func TestVariants(t *testing.T) {
 	}
 	require.Equal(t, want, used)
 	require.Error(t, kernel.Select("sse9"))
-}
-
-func TestParseThreads(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "1": 1, "16": 16, "4096": 4096} {
-		n, err := kernel.ParseThreads(text)
-		assert.NoError(t, err, text)
-		assert.Equal(t, want, n)
-	}
-	for _, text := range []string{"0", "-2", "two", "4097", "1.5", " 3", "99999999999999999999"} {
-		_, err := kernel.ParseThreads(text)
-		assert.ErrorContains(t, err, "CANN_EMU_THREADS", text)
-	}
 }

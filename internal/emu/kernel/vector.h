@@ -3,11 +3,13 @@
 #ifndef VECTOR_H
 #define VECTOR_H
 
+#include <stdint.h>
+
 #define VECTOR_FLOATS (VECTOR_BYTES / 4)
 
 /* gcc inlines a function into one with other options only if it has the attribute. */
 #define INLINE static inline __attribute__((always_inline))
-#define NOT_INLINE __attribute__((noinline))
+#define NOT_INLINE __attribute__((noinline, unused)) /* no package uses all of what the headers share */
 
 typedef float vf32 __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t vi32 __attribute__((vector_size(VECTOR_BYTES)));
@@ -17,15 +19,5 @@ typedef float vf32u __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_al
 INLINE vf32 vload(const float *p) { return *(const vf32u *)p; }
 INLINE void vstore(float *p, vf32 v) { *(vf32u *)p = v; }
 INLINE vf32 vset(float x) { return x - (vf32){0}; }
-
-#if defined(__aarch64__)
-/* x in the first lane; the others are not set, which takes no instruction. */
-INLINE vu32 vfirst(uint32_t x)
-{
-	vu32 v;
-	__asm__("" : "=w"(v) : "0"(x));
-	return v;
-}
-#endif
 
 #endif

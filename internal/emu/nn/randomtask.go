@@ -10,7 +10,9 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/random"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
@@ -200,7 +202,7 @@ func (x *randomTask) draw(memory op.Memory) error {
 		return fmt.Errorf("stddev is %v; it must not be negative", hi)
 	}
 	if int64(x.distribution) == abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS {
-		return p.Normal(out, kernel.Const(kernel.Real(lo)), kernel.Const(kernel.Real(hi)))
+		return p.Normal(out, elementwise.Const(elementwise.Real(lo)), elementwise.Const(elementwise.Real(hi)))
 	}
 	return truncatedNormal(p, out, lo, hi)
 }
@@ -250,11 +252,11 @@ func truncatedNormal(p random.Philox, out kernel.View, mean, deviation float64) 
 	defer release()
 	edge := math.Erf(truncatedAt / math.Sqrt2) // the quantile of the edges is ±edge
 	to := unsafe.Slice((*float32)(z.Data), out.Len())
-	kernel.Parallel(out.Len(), 1<<12, func(lo, hi int64) {
+	thread.Parallel(out.Len(), 1<<12, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {
 			u := math.Ldexp(float64(p.Bits(i)>>11)+0.5, -53)
 			to[i] = float32(mean + deviation*math.Sqrt2*math.Erfinv(edge*(2*u-1)))
 		}
 	})
-	return kernel.Copy(out, z)
+	return elementwise.Copy(out, z)
 }

@@ -4,16 +4,17 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // copyReductions maps the reductions of the copy engine (SDMA) to kernels.
-var copyReductions = map[int64]kernel.Op{
-	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM: kernel.Add,
-	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX: kernel.Max,
-	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN: kernel.Min,
+var copyReductions = map[int64]elementwise.Op{
+	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM: elementwise.Add,
+	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX: elementwise.Max,
+	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN: elementwise.Min,
 }
 
 var copyReducible = map[dtype.Type]bool{
@@ -73,7 +74,7 @@ func (l *Library) aclrtReduceAsync(t *rt.Thread, dst, src uintptr, count uint64,
 			if err != nil {
 				return err
 			}
-			return kernel.Map(fn, d, out, []kernel.Input{kernel.Of(out), kernel.Of(in)}, kernel.Whole(1))
+			return elementwise.Map(fn, d, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(in)}, elementwise.Whole(1))
 		},
 	})
 }

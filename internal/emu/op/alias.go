@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // Exchanges notes that operators of the table, the named ones or all, exchange data with other ranks
@@ -139,5 +140,5 @@ func (t *Tensor) setApart() (release func(), err error) {
 	memory := kernel.View{Data: unsafe.Add(t.Data, -before), DType: dtype.Uint8, Shape: n, Strides: []int64{1}}
 	apart, release := kernel.TemporaryOf(dtype.Uint8, n...)
 	t.Data = unsafe.Add(apart.Data, before)
-	return release, kernel.Copy(apart, memory)
+	return release, elementwise.Copy(apart, memory)
 }

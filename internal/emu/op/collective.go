@@ -6,7 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
@@ -170,7 +170,7 @@ func (c *Call) Contiguous(t *Tensor) *Tensor {
 		return t
 	}
 	dense := c.Scratch(t.DType, t.Shape...)
-	c.Compute(func(*Exec) error { return kernel.Copy(dense.View(), t.View()) })
+	c.Compute(func(*Exec) error { return elementwise.Copy(dense.View(), t.View()) })
 	return dense
 }
 

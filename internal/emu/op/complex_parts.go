@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // PartTypes maps the complex element types to the types of their real and imaginary parts.
@@ -42,7 +43,7 @@ func (t *Tensor) Numbers(shape []int64) ([]complex128, error) {
 	part, release := kernel.TemporaryOf(dtype.Float64, shape...)
 	defer release()
 	reals := unsafe.Slice((*float64)(part.Data), len(values))
-	if err := kernel.Map(kernel.Identity, dtype.Float64, part, []kernel.Input{kernel.Of(re)}); err != nil {
+	if err := elementwise.Map(elementwise.Identity, dtype.Float64, part, []elementwise.Input{elementwise.Of(re)}); err != nil {
 		return nil, err
 	}
 	for i, v := range reals {
@@ -51,7 +52,7 @@ func (t *Tensor) Numbers(shape []int64) ([]complex128, error) {
 	if im.Data == nil {
 		return values, nil
 	}
-	err := kernel.Map(kernel.Identity, dtype.Float64, part, []kernel.Input{kernel.Of(im)})
+	err := elementwise.Map(elementwise.Identity, dtype.Float64, part, []elementwise.Input{elementwise.Of(im)})
 	for i, v := range reals {
 		values[i] += complex(0, v)
 	}
@@ -73,7 +74,7 @@ func (t *Tensor) SetNumbers(values []complex128) error {
 
 // SetParts writes the real parts of numbers to re and the imaginary parts to im, which may have no data.
 func SetParts(re, im kernel.View, values []complex128) error {
-	err := kernel.SetBy(re, func(y []float64) {
+	err := elementwise.SetBy(re, func(y []float64) {
 		for i, x := range values {
 			y[i] = real(x)
 		}
@@ -81,7 +82,7 @@ func SetParts(re, im kernel.View, values []complex128) error {
 	if err != nil || im.Data == nil {
 		return err
 	}
-	return kernel.SetBy(im, func(y []float64) {
+	return elementwise.SetBy(im, func(y []float64) {
 		for i, x := range values {
 			y[i] = imag(x)
 		}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 )
 
 // ScaledBack dequantizes the integer product x [S, H]: out is x times the scales of the columns and
@@ -19,18 +21,18 @@ func ScaledBack(out, x kernel.View, columns, rows, bias *Tensor) error {
 	}
 	t, release := kernel.Temporary(x.Shape...)
 	defer release()
-	if err := kernel.Dequantize(t, x, columns.View(), before, false); err != nil {
+	if err := gemm.Dequantize(t, x, columns.View(), before, false); err != nil {
 		return err
 	}
 	if rows != nil {
-		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(rows.As([]int64{x.Shape[0], 1}, []int64{rows.Strides[0], 0}))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, t, []elementwise.Input{elementwise.Of(t), elementwise.Of(rows.As([]int64{x.Shape[0], 1}, []int64{rows.Strides[0], 0}))}); err != nil {
 			return err
 		}
 	}
 	if after.Data != nil {
-		return kernel.Map(kernel.Add, dtype.Float32, out, []kernel.Input{kernel.Of(t), kernel.Of(after)}, kernel.Real(1))
+		return elementwise.Map(elementwise.Add, dtype.Float32, out, []elementwise.Input{elementwise.Of(t), elementwise.Of(after)}, elementwise.Real(1))
 	}
-	return kernel.Copy(out, t)
+	return elementwise.Copy(out, t)
 }
 
 // PackScale packs a scale and an optional offset into 64 bits. The low half holds the upper 19 bits

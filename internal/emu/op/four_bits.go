@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 )
 
 // FourBits checks packed, of int4 or of int32 elements that hold eight int4 elements each. numbers is
@@ -43,5 +44,5 @@ func WithInt8(out *Tensor, numbers []int64, compute func(into kernel.View) error
 	if err := compute(bytes); err != nil {
 		return err
 	}
-	return kernel.PackInt4(out.Data, bytes)
+	return gemm.PackInt4(out.Data, bytes)
 }

@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/random"
 )
 
@@ -22,11 +23,11 @@ func (c *Call) Generator() func() (random.Philox, error) {
 		}
 	}
 	return func() (random.Philox, error) {
-		s, err := kernel.Indices(whole(seed))
+		s, err := elementwise.Indices(whole(seed))
 		if err != nil {
 			return random.Philox{}, err
 		}
-		o, err := kernel.Indices(whole(base))
+		o, err := elementwise.Indices(whole(base))
 		if err != nil {
 			return random.Philox{}, err
 		}

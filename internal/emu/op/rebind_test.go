@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
@@ -65,7 +66,7 @@ func TestMembersHandleOverlap(t *testing.T) {
 		c.HandlesOverlapOfMembers(x, out)
 		return func(*Exec) error {
 			for i := range x {
-				if err := kernel.Map(kernel.Add, dtype.Float32, out[i].View(), []kernel.Input{kernel.Of(x[i].View()), kernel.Of(x[i].View())}, kernel.Real(1)); err != nil {
+				if err := elementwise.Map(elementwise.Add, dtype.Float32, out[i].View(), []elementwise.Input{elementwise.Of(x[i].View()), elementwise.Of(x[i].View())}, elementwise.Real(1)); err != nil {
 					return err
 				}
 			}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 )
 
 // RowsOf copies the rows at places of a matrix into temporary memory of the same element type. The
@@ -13,19 +15,19 @@ func RowsOf(x kernel.View, places []int64) (rows kernel.View, release func(), er
 	n, width := int64(len(places)), x.Shape[1]
 	bytes, release := kernel.TemporaryInt8(n * width * int64(x.DType.Size()))
 	rows = kernel.View{Data: bytes.Data, DType: x.DType, Shape: []int64{n, width}, Strides: []int64{width, 1}}
-	return rows, release, kernel.Rows(rows, x, places)
+	return rows, release, indexing.Rows(rows, x, places)
 }
 
 // CopyRows sets row i of out to row places[i] of x, or to zero if places[i] is negative.
 func CopyRows(out, x kernel.View, places []int64) error {
-	c := kernel.Combination{X: x, Choices: 1, Index: places}
+	c := indexing.Combination{X: x, Choices: 1, Index: places}
 	return c.Into(out)
 }
 
 // RowEnds reads the end of each group of rows. The ends must be in ascending order and at most
 // rows.
 func RowEnds(groups *Tensor, rows int64) ([]int64, error) {
-	ends, err := kernel.Indices(groups.View())
+	ends, err := elementwise.Indices(groups.View())
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +46,7 @@ func GroupEnds(groups *Tensor, rows int64, counts bool) ([]int64, error) {
 	if !counts {
 		return RowEnds(groups, rows)
 	}
-	ends, err := kernel.Indices(groups.View())
+	ends, err := elementwise.Indices(groups.View())
 	if err != nil {
 		return nil, err
 	}

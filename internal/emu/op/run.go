@@ -1,6 +1,9 @@
 package op
 
-import "github.com/goascend/cann/internal/emu/kernel"
+import (
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+)
 
 // Nothing is a Run that does nothing.
 func Nothing(*Exec) error { return nil }
@@ -22,7 +25,7 @@ func Zero(t *Tensor) error {
 	if t.Len() == 0 {
 		return nil
 	}
-	return kernel.Zero(t.View())
+	return elementwise.Zero(t.View())
 }
 
 // ZeroAll sets outputs to zero and skips nil ones.
@@ -43,5 +46,5 @@ func (c *Call) CopyRun(dst, src func() kernel.View) (Run, error) {
 		return nil, err
 	}
 	c.HandlesOverlap()
-	return func(*Exec) error { return kernel.Copy(dst(), src()) }, nil
+	return func(*Exec) error { return elementwise.Copy(dst(), src()) }, nil
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/half"
 )
 
@@ -89,4 +89,4 @@ func (s *Scalar) whole() (n int64, ok bool) {
 func (s *Scalar) IsFloat() bool { return s.DType.IsFloat() }
 
 // Number returns the scalar as both float64 and int64, the form that kernels take.
-func (s *Scalar) Number() kernel.Number { return kernel.Number{F: s.Float64(), I: s.Int64()} }
+func (s *Scalar) Number() elementwise.Number { return elementwise.Number{F: s.Float64(), I: s.Int64()} }

@@ -3,7 +3,7 @@ package op
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/convolution"
 )
 
 // Spatial reads a list with one number for each of n spatial dimensions. Each must be at least
@@ -34,7 +34,7 @@ func (c *Call) EachAxis(name string, values []int64, n int, least int64) []int64
 }
 
 // Resample returns the Run that resamples the last n dimensions of self to the sizes of out.
-func (c *Call) Resample(out, self *Tensor, n int, taps func() []kernel.Taps) (Run, error) {
+func (c *Call) Resample(out, self *Tensor, n int, taps func() []convolution.Taps) (Run, error) {
 	c.Plain(self, out)
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -44,12 +44,12 @@ func (c *Call) Resample(out, self *Tensor, n int, taps func() []kernel.Taps) (Ru
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Resample(out.View(), self.View(), self.Rank()-n, t...)
+		return convolution.Resample(out.View(), self.View(), self.Rank()-n, t...)
 	}, nil
 }
 
 // ResampleGrad returns the Run that computes the gradient of Resample.
-func (c *Call) ResampleGrad(out, grad *Tensor, n int, taps func() []kernel.Taps) (Run, error) {
+func (c *Call) ResampleGrad(out, grad *Tensor, n int, taps func() []convolution.Taps) (Run, error) {
 	c.Plain(out, grad)
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *Call) ResampleGrad(out, grad *Tensor, n int, taps func() []kernel.Taps)
 		if grad.Len() == 0 {
 			return Zero(out)
 		}
-		return kernel.ResampleGrad(out.View(), grad.View(), out.Rank()-n, t...)
+		return convolution.ResampleGrad(out.View(), grad.View(), out.Rank()-n, t...)
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/tools/compare"
 )
@@ -95,11 +96,11 @@ func (w weight) product(b *testing.B, rows int64, data unsafe.Pointer) func(i in
 	if w.group == 0 {
 		return func(i int64) {
 			v.Data = piece(i)
-			require.NoError(b, kernel.Gemm(kernel.Product{Out: out, A: a, B: v, Alpha: 1}))
+			require.NoError(b, gemm.Gemm(gemm.Product{Out: out, A: a, B: v, Alpha: 1}))
 		}
 	}
 	group := min(w.group, k)
-	q := kernel.QuantWeight{Weight: v, Group: group, Scale: newView(b, x, kerneltest.Contiguous, []int64{k / group, n}, []float64{0.5, 0.25})}
+	q := gemm.QuantWeight{Weight: v, Group: group, Scale: newView(b, x, kerneltest.Contiguous, []int64{k / group, n}, []float64{0.5, 0.25})}
 	if w.d == dtype.Int4 {
 		q.Weight.DType = dtype.Int8
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
@@ -34,14 +35,14 @@ func (c attention) random(b *testing.B, shape ...int64) kernel.View {
 	return newView(b, c.d, kerneltest.Contiguous, shape, values)
 }
 
-func (c attention) item(b *testing.B) kernel.Attention {
+func (c attention) item(b *testing.B) attentionkernel.Attention {
 	stats := func() kernel.View {
-		return newView(b, dtype.Float32, kerneltest.Contiguous, []int64{c.heads, c.rows, kernel.AttentionStatCopies}, nil)
+		return newView(b, dtype.Float32, kerneltest.Contiguous, []int64{c.heads, c.rows, attentionkernel.AttentionStatCopies}, nil)
 	}
-	a := kernel.Attention{
+	a := attentionkernel.Attention{
 		Query: c.random(b, c.heads, c.rows, c.dims), Key: c.random(b, c.keys, c.columns, c.dims), Value: c.random(b, c.keys, c.columns, c.dims),
 		Out: c.random(b, c.heads, c.rows, c.dims), Max: stats(), Sum: stats(),
-		Scale: float32(1 / math.Sqrt(float64(c.dims))), First: -kernel.Unlimited, Last: kernel.Unlimited,
+		Scale: float32(1 / math.Sqrt(float64(c.dims))), First: -attentionkernel.Unlimited, Last: attentionkernel.Unlimited,
 	}
 	if c.causal {
 		a.Last = 0
@@ -74,24 +75,24 @@ func (c attention) report(b *testing.B, products float64) {
 }
 
 func (c attention) forward(b *testing.B) {
-	items := []kernel.Attention{c.item(b)}
+	items := []attentionkernel.Attention{c.item(b)}
 	for b.Loop() {
-		require.NoError(b, kernel.FlashAttention(items))
+		require.NoError(b, attentionkernel.FlashAttention(items))
 	}
 	c.report(b, 2)
 }
 
 func (c attention) backward(b *testing.B) {
 	a := c.item(b)
-	items := []kernel.Attention{a}
-	require.NoError(b, kernel.FlashAttention(items))
+	items := []attentionkernel.Attention{a}
+	require.NoError(b, attentionkernel.FlashAttention(items))
 	like := func(v kernel.View) kernel.View { return c.random(b, v.Shape...) }
-	grads := []kernel.AttentionGrad{{OutGrad: like(a.Out), QueryGrad: like(a.Query), KeyGrad: like(a.Key), ValueGrad: like(a.Value)}}
-	n, err := kernel.FlashAttentionGradWorkspace(items)
+	grads := []attentionkernel.AttentionGrad{{OutGrad: like(a.Out), QueryGrad: like(a.Query), KeyGrad: like(a.Key), ValueGrad: like(a.Value)}}
+	n, err := attentionkernel.FlashAttentionGradWorkspace(items)
 	require.NoError(b, err)
 	w := newView(b, dtype.Uint8, kerneltest.Contiguous, []int64{n}, nil)
 	for b.Loop() {
-		require.NoError(b, kernel.FlashAttentionGrad(items, grads, w.Data))
+		require.NoError(b, attentionkernel.FlashAttentionGrad(items, grads, w.Data))
 	}
 	c.report(b, 5)
 }
@@ -103,10 +104,10 @@ func BenchmarkCachedAttention(b *testing.B) {
 		for _, tokens := range []int64{512, 32768} {
 			c := attention{d, 8, 2, 1, tokens, 128, false}
 			b.Run(c.String(), func(b *testing.B) {
-				items := []kernel.Attention{c.item(b)}
+				items := []attentionkernel.Attention{c.item(b)}
 				b.SetBytes((items[0].Key.Len() + items[0].Value.Len()) * int64(d.Size()))
 				for b.Loop() {
-					require.NoError(b, kernel.FlashAttention(items))
+					require.NoError(b, attentionkernel.FlashAttention(items))
 				}
 			})
 		}

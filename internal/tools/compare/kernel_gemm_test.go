@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
@@ -35,7 +36,7 @@ func BenchmarkGEMM(b *testing.B) {
 					if d == dtype.Int8 {
 						out = dtype.Int32
 					}
-					p := kernel.Product{
+					p := gemm.Product{
 						Out:   newView(b, out, kerneltest.Contiguous, []int64{c.m, c.n}, nil),
 						A:     newView(b, d, kerneltest.Contiguous, []int64{c.m, c.k}, []float64{1, 2, 3}),
 						B:     newView(b, d, layout, []int64{c.k, c.n}, []float64{1, -1, 2}),
@@ -43,7 +44,7 @@ func BenchmarkGEMM(b *testing.B) {
 					}
 					b.ReportAllocs()
 					for b.Loop() {
-						if err := kernel.Gemm(p); err != nil {
+						if err := gemm.Gemm(p); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -4,8 +4,9 @@ import (
 	"testing"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	elementwisekernel "github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 )
 
 // benchmarkBytes reports the memory throughput of f, which reads and writes 4096 x 1024 elements.
@@ -27,24 +28,26 @@ func BenchmarkMap(b *testing.B) {
 		turned := newView(b, d, kerneltest.Transposed, shape, []float64{1, 2})
 		row := newView(b, d, kerneltest.Contiguous, []int64{1024}, nil)
 		n := d.Size()
-		b.Run("copy/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return kernel.Copy(z, x) }) })
-		b.Run("transpose/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return kernel.Copy(z, turned) }) })
+		b.Run("copy/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return elementwisekernel.Copy(z, x) }) })
+		b.Run("transpose/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return elementwisekernel.Copy(z, turned) }) })
 		b.Run("add/"+d.String(), func(b *testing.B) {
 			benchmarkBytes(b, 3*n, func() error {
-				return kernel.Map(kernel.Add, d, z, []kernel.Input{kernel.Of(x), kernel.Of(y)}, kernel.Real(1))
+				return elementwisekernel.Map(elementwisekernel.Add, d, z, []elementwisekernel.Input{elementwisekernel.Of(x), elementwisekernel.Of(y)}, elementwisekernel.Real(1))
 			})
 		})
-		for name, op := range map[string]kernel.Op{"exp": kernel.Exp, "silu": kernel.Swish, "gelu": kernel.Gelu, "tanh": kernel.Tanh, "log": kernel.Log, "sin": kernel.Sin} {
+		for name, op := range map[string]elementwisekernel.Op{"exp": elementwisekernel.Exp, "silu": elementwisekernel.Swish, "gelu": elementwisekernel.Gelu, "tanh": elementwisekernel.Tanh, "log": elementwisekernel.Log, "sin": elementwisekernel.Sin} {
 			b.Run(name+"/"+d.String(), func(b *testing.B) {
-				benchmarkBytes(b, 2*n, func() error { return kernel.Map(op, d, z, []kernel.Input{kernel.Of(x)}, kernel.Real(1)) })
+				benchmarkBytes(b, 2*n, func() error {
+					return elementwisekernel.Map(op, d, z, []elementwisekernel.Input{elementwisekernel.Of(x)}, elementwisekernel.Real(1))
+				})
 			})
 		}
 		b.Run("sum rows/"+d.String(), func(b *testing.B) {
 			out := newView(b, d, kerneltest.Contiguous, []int64{4096}, nil)
-			benchmarkBytes(b, n, func() error { return kernel.Reduce(kernel.ReduceSum, out, x, []int{1}, 0) })
+			benchmarkBytes(b, n, func() error { return rowwise.Reduce(rowwise.ReduceSum, out, x, []int{1}, 0) })
 		})
 		b.Run("sum columns/"+d.String(), func(b *testing.B) {
-			benchmarkBytes(b, n, func() error { return kernel.Reduce(kernel.ReduceSum, row, x, []int{0}, 0) })
+			benchmarkBytes(b, n, func() error { return rowwise.Reduce(rowwise.ReduceSum, row, x, []int{0}, 0) })
 		})
 	}
 }

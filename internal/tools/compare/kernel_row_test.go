@@ -7,6 +7,7 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 )
 
 // BenchmarkRows measures the operators of a training step other than matrix products, on
@@ -24,28 +25,28 @@ func BenchmarkRows(b *testing.B) {
 		run := func(name string, bytes int, f func() error) {
 			b.Run(name+"/"+d.String(), func(b *testing.B) { benchmarkBytes(b, bytes, f) })
 		}
-		run("rms norm", 2*n, func() error { return kernel.RMSNorm(y, rstd, x, gamma, 1e-6) })
-		run("rms norm grad", 3*n, func() error { return kernel.RMSNormGrad(y, dgamma, dy, x, rstd, gamma) })
-		run("layer norm", 2*n, func() error { return kernel.LayerNorm(y, mean, rstd, x, 1, gamma, gamma, 1e-6) })
-		run("layer norm grad", 3*n, func() error { return kernel.LayerNormGrad(y, dgamma, dbeta, dy, x, 1, mean, rstd, gamma) })
-		run("softmax", 2*n, func() error { return kernel.Softmax(y, x, 1) })
-		run("softmax grad", 3*n, func() error { return kernel.SoftmaxGrad(y, dy, x, 1) })
-		run("swiglu", 2*n, func() error { return kernel.SwishGate.Forward(half, kernel.View{}, x, 1) })
-		run("swiglu grad", 3*n, func() error { return kernel.SwishGate.Backward(y, half, x, 1) })
+		run("rms norm", 2*n, func() error { return rowwise.RMSNorm(y, rstd, x, gamma, 1e-6) })
+		run("rms norm grad", 3*n, func() error { return rowwise.RMSNormGrad(y, dgamma, dy, x, rstd, gamma) })
+		run("layer norm", 2*n, func() error { return rowwise.LayerNorm(y, mean, rstd, x, 1, gamma, gamma, 1e-6) })
+		run("layer norm grad", 3*n, func() error { return rowwise.LayerNormGrad(y, dgamma, dbeta, dy, x, 1, mean, rstd, gamma) })
+		run("softmax", 2*n, func() error { return rowwise.Softmax(y, x, 1) })
+		run("softmax grad", 3*n, func() error { return rowwise.SoftmaxGrad(y, dy, x, 1) })
+		run("swiglu", 2*n, func() error { return rowwise.SwishGate.Forward(half, kernel.View{}, x, 1) })
+		run("swiglu grad", 3*n, func() error { return rowwise.SwishGate.Backward(y, half, x, 1) })
 		heads := func(v kernel.View) kernel.View {
 			v.Shape, v.Strides = []int64{4, 1024, 16, 64}, []int64{1 << 20, 1 << 10, 64, 1}
 			return v
 		}
 		angle := make(d, 1, 1024, 1, 64)
-		run("rotary", 2*n, func() error { return kernel.Rotary(heads(y), heads(x), angle, angle, kernel.RotaryHalf) })
-		e := &kernel.CrossEntropy{Targets: make64(rows), Ignore: -100, Averaging: kernel.MeanAveraging}
+		run("rotary", 2*n, func() error { return rowwise.Rotary(heads(y), heads(x), angle, angle, rowwise.RotaryHalf) })
+		e := &rowwise.CrossEntropy{Targets: make64(rows), Ignore: -100, Averaging: rowwise.MeanAveraging}
 		loss := make(dtype.Float32, 1)
 		run("cross-entropy", 2*n, func() error { return e.Forward(loss, y, x) })
 		run("cross-entropy grad", 2*n, func() error { return e.Backward(y, loss, x) })
 		m, v := make(dtype.Float32, rows, width), make(dtype.Float32, rows, width)
 		w := make(dtype.Float32, rows, width)
 		kerneltest.Each(v, func(p unsafe.Pointer) { kerneltest.Set(dtype.Float32, p, .5) })
-		o := kernel.AdamW{LR: 1e-3, Beta1: .9, Beta2: .99, WeightDecay: .1, Eps: 1e-8}.Updates(3)
+		o := rowwise.AdamW{LR: 1e-3, Beta1: .9, Beta2: .99, WeightDecay: .1, Eps: 1e-8}.Updates(3)
 		run("adamw", 24+n, func() error { return o.Update(w, m, v, kernel.View{}, x) })
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
 // Library is another implementation of matrix products.
@@ -39,7 +40,7 @@ func (l Library) Multiply(out, a, b kernel.View, bf16 bool) bool {
 // else: no product that reads as much can be faster than this, up to the noise of the machine.
 func Read(data unsafe.Pointer, n int64) {
 	const block = 1 << 16
-	kernel.Parallel(n/block, 1, func(lo, hi int64) {
+	thread.Parallel(n/block, 1, func(lo, hi int64) {
 		C.library_read(unsafe.Add(data, lo*block), C.int64_t((hi-lo)*block))
 	})
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 	"github.com/goascend/cann/internal/tools/compare"
 )
 
@@ -65,10 +67,10 @@ func multiply(b *testing.B, p product, d dtype.Type) {
 	x, y := p.operands(b, d)
 	out := newView(b, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
 	runs := map[string]func() bool{"ours": func() bool {
-		return kernel.Gemm(kernel.Product{Out: out, A: x, B: y, Alpha: 1}) == nil
+		return gemm.Gemm(gemm.Product{Out: out, A: x, B: y, Alpha: 1}) == nil
 	}}
 	for name, l := range libraries {
-		if !l.Load(kernel.Threads()) {
+		if !l.Load(thread.Threads()) {
 			b.Logf("%s is not installed", name)
 			continue
 		}
@@ -76,7 +78,7 @@ func multiply(b *testing.B, p product, d dtype.Type) {
 	}
 	// The threads of a library wait actively after its turn, on the cores of the next one.
 	rest := time.Duration(0)
-	if kernel.Threads() > 1 {
+	if thread.Threads() > 1 {
 		rest = 30 * time.Millisecond
 	}
 	flops := 2 * float64(p.m) * float64(p.n) * float64(p.k)
@@ -129,7 +131,7 @@ func TestLibraries(t *testing.T) {
 					a, b := p.operands(t, d)
 					ours := newView(t, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
 					theirs := newView(t, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
-					require.NoError(t, kernel.Gemm(kernel.Product{Out: ours, A: a, B: b, Alpha: 1}))
+					require.NoError(t, gemm.Gemm(gemm.Product{Out: ours, A: a, B: b, Alpha: 1}))
 					if !l.Multiply(theirs, a, b, d == dtype.BFloat16) {
 						t.Logf("no products of %v", d)
 						continue

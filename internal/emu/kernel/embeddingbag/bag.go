@@ -6,6 +6,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
 // Mode says how the rows of a bag are reduced to one row.
@@ -83,20 +86,20 @@ func (b Bags) Into(out, table kernel.View) (largest []int64, err error) {
 	largest = make([]int64, len(y))
 	picked, release := kernel.TemporaryOf(table.DType, int64(len(b.Index)), width)
 	defer release()
-	if err := kernel.Pick(picked, table, 0, b.Index); err != nil {
+	if err := indexing.Pick(picked, table, 0, b.Index); err != nil {
 		return nil, err
 	}
-	x, release, err := kernel.Borrow[float32](picked)
+	x, release, err := elementwise.Borrow[float32](picked)
 	defer release()
 	if err != nil {
 		return nil, err
 	}
-	kernel.Parallel(int64(len(b.First)), 1+(1<<12)/(1+int64(len(x))/int64(1+len(b.First))), func(first, end int64) {
+	thread.Parallel(int64(len(b.First)), 1+(1<<12)/(1+int64(len(x))/int64(1+len(b.First))), func(first, end int64) {
 		for i := first; i < end; i++ {
 			b.reduce(int(i), y[i*width:][:width], largest[i*width:][:width], x)
 		}
 	})
-	return largest, kernel.SetFloats(out, y)
+	return largest, elementwise.SetFloats(out, y)
 }
 
 // combine computes sums and means in float32, unless some bags are much larger than most.
@@ -109,7 +112,7 @@ func (b Bags) combine(out, table kernel.View) (done bool, err error) {
 	if count*most > 4*int64(len(b.Index))+1<<10 {
 		return false, nil
 	}
-	c := kernel.Combination{X: table, Choices: most, Index: slices.Repeat([]int64{-1}, int(count*most))}
+	c := indexing.Combination{X: table, Choices: most, Index: slices.Repeat([]int64{-1}, int(count*most))}
 	if b.Scale != nil {
 		c.Scale = make([]float32, len(c.Index))
 	}
@@ -137,13 +140,13 @@ func (b Bags) combine(out, table kernel.View) (done bool, err error) {
 	defer release()
 	by, release := kernel.Temporary(count, 1)
 	defer release()
-	if err := kernel.SetFloats(by, divisors); err != nil {
+	if err := elementwise.SetFloats(by, divisors); err != nil {
 		return true, err
 	}
 	if err := c.Into(sums); err != nil {
 		return true, err
 	}
-	return true, kernel.Map(kernel.Div, dtype.Float32, out, []kernel.Input{kernel.Of(sums), kernel.Of(by)})
+	return true, elementwise.Map(elementwise.Div, dtype.Float32, out, []elementwise.Input{elementwise.Of(sums), elementwise.Of(by)})
 }
 
 // reduce sets row to the reduction of bag i, and from to the indices of largest elements. x has the rows of all indices.

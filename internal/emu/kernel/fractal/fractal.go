@@ -13,10 +13,12 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
 // Rows is the number of rows of a tile.
-const Rows = kernel.NZRows
+const Rows = gemm.NZRows
 
 // Layout describes a matrix in FRACTAL_NZ storage: cut into strips of C0 columns, each strip
 // stored row by row, rows padded with zeros to a multiple of 16 and columns to one of C0.
@@ -98,7 +100,7 @@ func fillTiles(x *nzMove) {
 // tilesInParallel divides the rows of tiles among threads, with at least 64 KiB per thread.
 func (x *nzMove) tilesInParallel(f func(lo, hi C.int64_t)) {
 	grain := 1 + (64<<10)/max(1, int64(Rows*x.cols*x.size))
-	kernel.Parallel((int64(x.rows)+Rows-1)/Rows, grain, func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
+	thread.Parallel((int64(x.rows)+Rows-1)/Rows, grain, func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
 }
 
 // PastCaches is the storage size in bytes from which writes bypass the caches.

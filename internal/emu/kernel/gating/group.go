@@ -6,7 +6,11 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
 // Groups chooses the experts of tokens in two steps: first the best groups of experts, then
@@ -31,37 +35,37 @@ func (g Groups) Choose() error {
 	defer release()
 	var err error
 	if g.Sigmoid {
-		err = kernel.Map(kernel.Sigmoid, dtype.Float32, all, []kernel.Input{kernel.Of(g.Scores)})
+		err = elementwise.Map(elementwise.Sigmoid, dtype.Float32, all, []elementwise.Input{elementwise.Of(g.Scores)})
 	} else {
-		err = kernel.Softmax(all, g.Scores, 1)
+		err = rowwise.Softmax(all, g.Scores, 1)
 	}
 	if err == nil && g.All.Data != nil {
-		err = kernel.Copy(g.All, all)
+		err = elementwise.Copy(g.All, all)
 	}
 	if err != nil {
 		return err
 	}
-	scores, err := kernel.Floats(all)
+	scores, err := elementwise.Floats(all)
 	if err != nil {
 		return err
 	}
 	bias := make([]float32, n)
 	if g.Bias.Data != nil {
-		if bias, err = kernel.Floats(g.Bias); err != nil {
+		if bias, err = elementwise.Floats(g.Bias); err != nil {
 			return err
 		}
 	}
 	weights := make([]float64, rows*k)
 	experts := make([]int64, rows*k)
-	kernel.Parallel(rows, 16, func(lo, hi int64) {
+	thread.Parallel(rows, 16, func(lo, hi int64) {
 		for r := lo; r < hi; r++ {
 			g.row(scores[r*n:][:n], bias, weights[r*k:][:k], experts[r*k:][:k])
 		}
 	})
-	if err := kernel.SetInts(g.Experts, experts); err != nil {
+	if err := indexing.SetInts(g.Experts, experts); err != nil {
 		return err
 	}
-	return kernel.SetFloats(g.Weights, weights)
+	return elementwise.SetFloats(g.Weights, weights)
 }
 
 // row chooses the experts of one token.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // sinkhornRounds is the maximum number of iterations. A hundred suffice for reasonable costs.
@@ -15,7 +16,7 @@ const sinkhornRounds = 1 << 20
 // columns (Sinkhorn's algorithm). It fails if the scales do not converge.
 func Sinkhorn(out, cost kernel.View, tolerance float64) error {
 	const tiny = 1e-8
-	p, err := kernel.Doubles(cost)
+	p, err := elementwise.Doubles(cost)
 	if err != nil || len(p) == 0 {
 		return err
 	}
@@ -57,5 +58,5 @@ func Sinkhorn(out, cost kernel.View, tolerance float64) error {
 			p[i*cols+j] *= r * c
 		}
 	}
-	return kernel.SetFloats(out, p)
+	return elementwise.SetFloats(out, p)
 }

@@ -1,6 +1,11 @@
 package gating
 
-import "github.com/goascend/cann/internal/emu/kernel"
+import (
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
+)
 
 // TopK chooses the experts of tokens by the k largest of every row of scores.
 type TopK struct {
@@ -22,39 +27,39 @@ func (g TopK) Choose(weights, experts, rowIndex, softmax kernel.View) error {
 	defer release()
 	scores := g.Scores
 	if !g.TopKFirst {
-		if err := kernel.Softmax(all, scores, axis); err != nil {
+		if err := rowwise.Softmax(all, scores, axis); err != nil {
 			return err
 		}
 		scores = all
 		if softmax.Data != nil {
-			if err := kernel.Copy(softmax, all); err != nil {
+			if err := elementwise.Copy(softmax, all); err != nil {
 				return err
 			}
 		}
 	}
 	places, releasePlaces := kernel.TemporaryInt64(experts.Shape...)
 	defer releasePlaces()
-	if err := kernel.Order(places, scores, axis, true); err != nil {
+	if err := indexing.Order(places, scores, axis, true); err != nil {
 		return err
 	}
 	best, releaseBest := kernel.TemporaryOf(scores.DType, experts.Shape...)
 	defer releaseBest()
-	if err := kernel.Gather(best, scores, axis, places); err != nil {
+	if err := indexing.Gather(best, scores, axis, places); err != nil {
 		return err
 	}
 	if g.TopKFirst {
-		if err := kernel.Softmax(weights, best, axis); err != nil {
+		if err := rowwise.Softmax(weights, best, axis); err != nil {
 			return err
 		}
-	} else if err := kernel.Copy(weights, best); err != nil {
+	} else if err := elementwise.Copy(weights, best); err != nil {
 		return err
 	}
-	chosen, err := kernel.Indices(places)
+	chosen, err := elementwise.Indices(places)
 	if err != nil {
 		return err
 	}
 	if g.Finished.Data != nil {
-		finished, err := kernel.Indices(g.Finished)
+		finished, err := elementwise.Indices(g.Finished)
 		if err != nil {
 			return err
 		}
@@ -64,11 +69,11 @@ func (g TopK) Choose(weights, experts, rowIndex, softmax kernel.View) error {
 			}
 		}
 	}
-	if err := kernel.SetInts(experts, chosen); err != nil || rowIndex.Data == nil {
+	if err := indexing.SetInts(experts, chosen); err != nil || rowIndex.Data == nil {
 		return err
 	}
 	for i := range chosen {
 		chosen[i] = int64(i)%k*rows + int64(i)/k
 	}
-	return kernel.SetInts(rowIndex, chosen)
+	return indexing.SetInts(rowIndex, chosen)
 }

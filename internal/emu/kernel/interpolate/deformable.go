@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
 // Deformable samples value maps of several sizes (levels) at given locations and sums
@@ -72,20 +74,20 @@ func (d Deformable) channels(v []float64, rows, batch, row, head int64) []float6
 // channels], place [batch, queries, heads, levels, points, 2] and weight [batch, queries, heads,
 // levels, points].
 func (d Deformable) Forward(out, value, place, weight kernel.View) error {
-	v, err := kernel.Doubles(value)
+	v, err := elementwise.Doubles(value)
 	if err != nil {
 		return err
 	}
-	at, err := kernel.Doubles(place)
+	at, err := elementwise.Doubles(place)
 	if err != nil {
 		return err
 	}
-	w, err := kernel.Doubles(weight)
+	w, err := elementwise.Doubles(weight)
 	if err != nil {
 		return err
 	}
 	sums := make([]float64, out.Len())
-	kernel.Parallel(d.Batch*d.Heads, 1, func(lo, hi int64) {
+	thread.Parallel(d.Batch*d.Heads, 1, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
 			batch, head := k/d.Heads, k%d.Heads
 			d.each(batch, head, at, func(at, query int64, taps []deformTap) {
@@ -98,7 +100,7 @@ func (d Deformable) Forward(out, value, place, weight kernel.View) error {
 			})
 		}
 	})
-	return kernel.SetFloats(out, sums)
+	return elementwise.SetFloats(out, sums)
 }
 
 // Backward computes the gradients of value, place and weight.
@@ -106,13 +108,13 @@ func (d Deformable) Backward(dvalue, dplace, dweight, dout, value, place, weight
 	var read [4][]float64
 	for i, x := range []kernel.View{dout, value, place, weight} {
 		var err error
-		if read[i], err = kernel.Doubles(x); err != nil {
+		if read[i], err = elementwise.Doubles(x); err != nil {
 			return err
 		}
 	}
 	dy, v, at, w := read[0], read[1], read[2], read[3]
 	dv, da, dw := make([]float64, len(v)), make([]float64, len(at)), make([]float64, len(w))
-	kernel.Parallel(d.Batch*d.Heads, 1, func(lo, hi int64) {
+	thread.Parallel(d.Batch*d.Heads, 1, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
 			batch, head := k/d.Heads, k%d.Heads
 			d.each(batch, head, at, func(at, query int64, taps []deformTap) {
@@ -131,7 +133,7 @@ func (d Deformable) Backward(dvalue, dplace, dweight, dout, value, place, weight
 		}
 	})
 	for i, x := range []kernel.View{dvalue, dplace, dweight} {
-		if err := kernel.SetFloats(x, [][]float64{dv, da, dw}[i]); err != nil {
+		if err := elementwise.SetFloats(x, [][]float64{dv, da, dw}[i]); err != nil {
 			return err
 		}
 	}

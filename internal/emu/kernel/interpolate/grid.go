@@ -11,6 +11,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
 // Mode is the interpolation between the elements of an image.
@@ -151,7 +153,7 @@ func newImages(image, grid kernel.View) (g images, err error) {
 		g.plane *= int(n)
 	}
 	g.points = int(kernel.View{Shape: grid.Shape[1 : axes+1]}.Len())
-	g.grid, err = kernel.Doubles(grid)
+	g.grid, err = elementwise.Doubles(grid)
 	return g, err
 }
 
@@ -169,7 +171,7 @@ func (g *images) reads(s Grid, n int, wanted bool) (list []read, slopes []float6
 	if wanted {
 		slopes = make([]float64, len(list)*axes)
 	}
-	kernel.Parallel(int64(g.points), 64, func(lo, hi int64) {
+	thread.Parallel(int64(g.points), 64, func(lo, hi int64) {
 		taps, at := make([][]tap, axes), make([]int, axes)
 		for p := int(lo); p < int(hi); p++ {
 			for i, size := range g.sizes {
@@ -231,16 +233,16 @@ func (s Grid) Forward(out, image, grid kernel.View) error {
 }
 
 func sample[T float32 | float64](s Grid, g *images, out, image kernel.View) error {
-	x, release, err := kernel.Borrow[T](image)
+	x, release, err := elementwise.Borrow[T](image)
 	defer release()
 	if err != nil {
 		return err
 	}
-	return kernel.SetBy(out, func(y []T) {
+	return elementwise.SetBy(out, func(y []T) {
 		for n := range g.batch {
 			list, _ := g.reads(s, n, false)
 			each := C.int64_t(len(list) / g.points)
-			kernel.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
+			thread.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
 				for row := n*g.channels + int(lo); row < n*g.channels+int(hi); row++ {
 					plane, to := unsafe.Pointer(&x[row*g.plane]), unsafe.Pointer(&y[row*g.points])
 					if unsafe.Sizeof(x[0]) == 4 {
@@ -268,12 +270,12 @@ func gradients[T float32 | float64](s Grid, dimage, dgrid, dout, image, grid ker
 	if err != nil {
 		return err
 	}
-	x, release, err := kernel.Borrow[T](image)
+	x, release, err := elementwise.Borrow[T](image)
 	defer release()
 	if err != nil {
 		return err
 	}
-	dy, release, err := kernel.Borrow[T](dout)
+	dy, release, err := elementwise.Borrow[T](dout)
 	defer release()
 	if err != nil {
 		return err
@@ -286,7 +288,7 @@ func gradients[T float32 | float64](s Grid, dimage, dgrid, dout, image, grid ker
 		}
 		list, slopes := g.reads(s, n, true)
 		each := len(list) / g.points
-		kernel.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
+		thread.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
 			for row := n*g.channels + int(lo); row < n*g.channels+int(hi); row++ {
 				to, grad := (*C.double)(&dx[row*g.plane]), unsafe.Pointer(&dy[row*g.points])
 				if short {
@@ -296,7 +298,7 @@ func gradients[T float32 | float64](s Grid, dimage, dgrid, dout, image, grid ker
 				}
 			}
 		})
-		kernel.Parallel(int64(g.points), 1+1<<12/int64(g.channels*each), func(lo, hi int64) {
+		thread.Parallel(int64(g.points), 1+1<<12/int64(g.channels*each), func(lo, hi int64) {
 			first, points := int(lo)*each, C.int64_t(hi-lo)
 			dots := make([]float64, int(hi-lo)*each) // of the elements and the gradients of all channels
 			for row := n * g.channels; row < (n+1)*g.channels; row++ {
@@ -315,12 +317,12 @@ func gradients[T float32 | float64](s Grid, dimage, dgrid, dout, image, grid ker
 		})
 	}
 	if dimage.Data != nil {
-		if err := kernel.SetFloats(dimage, dx); err != nil {
+		if err := elementwise.SetFloats(dimage, dx); err != nil {
 			return err
 		}
 	}
 	if dgrid.Data != nil {
-		return kernel.SetFloats(dgrid, dg)
+		return elementwise.SetFloats(dgrid, dg)
 	}
 	return nil
 }

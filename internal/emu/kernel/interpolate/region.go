@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // Region pools boxes of images to a fixed size (RoiAlign). Each result is the average, or the largest,
@@ -102,7 +103,7 @@ func image(box []float64, images []int64) (int, error) {
 // Forward sets out [boxes, channels, h, w] to what the boxes pool from images [n, channels, height, width].
 // A box holds the number of its image, x1, y1, x2 and y2.
 func (r Region) Forward(out, images kernel.View, boxes []float64) error {
-	in, err := kernel.Doubles(images)
+	in, err := elementwise.Doubles(images)
 	if err != nil {
 		return err
 	}
@@ -134,12 +135,12 @@ func (r Region) Forward(out, images kernel.View, boxes []float64) error {
 			})
 		}
 	}
-	return kernel.SetFloats(out, y)
+	return elementwise.SetFloats(out, y)
 }
 
 // Backward sets dimages to the gradient of the average, from dout, the gradient of its results.
 func (r Region) Backward(dimages, dout kernel.View, boxes []float64) error {
-	dy, err := kernel.Doubles(dout)
+	dy, err := elementwise.Doubles(dout)
 	if err != nil {
 		return err
 	}
@@ -166,5 +167,5 @@ func (r Region) Backward(dimages, dout kernel.View, boxes []float64) error {
 			})
 		}
 	}
-	return kernel.SetFloats(dimages, dx)
+	return elementwise.SetFloats(dimages, dx)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
@@ -330,5 +331,5 @@ func (m Dense) spread(a Dense, first int) error {
 		return kernel.View{Data: unsafe.Pointer(&x.Data[0]), DType: dtype.Float64, Shape: []int64{int64(x.Rows), int64(x.Cols)}, Strides: []int64{int64(x.Cols), 1}}
 	}
 	out := view(a)
-	return kernel.Gemm(kernel.Product{Out: out, A: view(m), B: view(top), Add: &out, Alpha: 1, Beta: 1})
+	return gemm.Gemm(gemm.Product{Out: out, A: view(m), B: view(top), Add: &out, Alpha: 1, Beta: 1})
 }

@@ -3,6 +3,8 @@ package minifloat
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 )
 
 // Largest returns the largest finite number of a type of the package.
@@ -13,10 +15,10 @@ func Largest(d dtype.Type) float64 {
 
 // Quantize sets out, of a type of the package, to what q makes of x. HiFloat8 is rounded away from zero between two
 // numbers, and the other types to even.
-func Quantize(q kernel.Quantizer, out, x kernel.View) error {
+func Quantize(q gemm.Quantizer, out, x kernel.View) error {
 	t, release := kernel.Temporary(x.Shape...)
 	defer release()
-	q.Round = kernel.Identity
+	q.Round = elementwise.Identity
 	if err := q.Quantize(t, x); err != nil {
 		return err
 	}

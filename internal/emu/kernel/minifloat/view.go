@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // Read returns the elements of a view in row-major order. Two elements of four bits share a byte, the
@@ -11,7 +12,7 @@ import (
 func Read(v kernel.View) ([]float64, error) {
 	f := formats[v.DType]
 	if f == nil {
-		return kernel.Doubles(v)
+		return elementwise.Doubles(v)
 	}
 	out := make([]float64, 0, v.Len())
 	bits := int64(v.DType.Bits())
@@ -30,7 +31,7 @@ func Read(v kernel.View) ([]float64, error) {
 func Write(v kernel.View, x []float64, r Rounding) error {
 	f := formats[v.DType]
 	if f == nil {
-		return kernel.SetFloats(v, x)
+		return elementwise.SetFloats(v, x)
 	}
 	bits, i := int64(v.DType.Bits()), 0
 	each(v.Shape, v.Strides, 0, func(at int64) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
 // KeepBits sets the first n bits of a contiguous view of bytes, least significant bit first, to
@@ -12,7 +14,7 @@ import (
 func (p Philox) KeepBits(out kernel.View, n int64, drop float64) {
 	to := bytes(out)
 	clear(to)
-	kernel.Parallel((n+7)/8, grain/8, func(lo, hi int64) {
+	thread.Parallel((n+7)/8, grain/8, func(lo, hi int64) {
 		p.each(lo*8, min(hi*8, n), func(i int64, x uint64) {
 			if unit(x, 53) >= drop {
 				to[i/8] |= 1 << (i % 8)
@@ -27,7 +29,7 @@ func Dropout(out, x, keep kernel.View, scale float64) error {
 	mask, release := kernel.TemporaryOf(dtype.Uint8, x.Shape...)
 	defer release()
 	from, to := bytes(keep), bytes(mask)
-	kernel.Parallel(int64(len(to)), grain, func(lo, hi int64) {
+	thread.Parallel(int64(len(to)), grain, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {
 			to[i] = from[i/8] >> (i % 8) & 1
 		}
@@ -38,10 +40,10 @@ func Dropout(out, x, keep kernel.View, scale float64) error {
 	}
 	scaled, releaseScaled := kernel.TemporaryOf(compute, x.Shape...)
 	defer releaseScaled()
-	if err := kernel.Map(kernel.Mul, compute, scaled, []kernel.Input{kernel.Of(x), kernel.Const(kernel.Real(scale))}); err != nil {
+	if err := elementwise.Map(elementwise.Mul, compute, scaled, []elementwise.Input{elementwise.Of(x), elementwise.Const(elementwise.Real(scale))}); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Where, compute, out, []kernel.Input{kernel.Of(mask), kernel.Of(scaled), kernel.Const(kernel.Real(0))})
+	return elementwise.Map(elementwise.Where, compute, out, []elementwise.Input{elementwise.Of(mask), elementwise.Of(scaled), elementwise.Const(elementwise.Real(0))})
 }
 
 // bytes returns the memory of a contiguous view of one-byte elements as a slice.

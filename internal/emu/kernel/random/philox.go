@@ -9,7 +9,10 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
 // Philox is the counter-based random generator Philox4x32-10 of Salmon, Moraes, Dror and Shaw
@@ -88,10 +91,10 @@ func (p Philox) reals(out kernel.View, f func(i int64, x uint64) float64) error 
 	v, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
 	defer release()
 	to := unsafe.Slice((*float64)(v.Data), v.Len())
-	kernel.Parallel(v.Len(), grain, func(lo, hi int64) {
+	thread.Parallel(v.Len(), grain, func(lo, hi int64) {
 		p.each(lo, hi, func(i int64, x uint64) { to[i] = f(i, x) })
 	})
-	return kernel.Copy(out, v)
+	return elementwise.Copy(out, v)
 }
 
 // Uniform sets the elements of out to uniformly distributed numbers in [lo, hi).
@@ -107,17 +110,17 @@ func (p Philox) gauss(z, angle kernel.View, first int64, d dtype.Type) error {
 	p.each(first, first+z.Len(), func(i int64, x uint64) {
 		radii[i-first], turns[i-first] = (float64(uint32(x))+1)*0x1p-32, 2*math.Pi*(float64(x>>32)*0x1p-32)
 	})
-	set := func(out kernel.View, d dtype.Type, op kernel.Op, in ...kernel.Input) error {
-		return kernel.Map(op, d, out, append(in, kernel.Of(out)))
+	set := func(out kernel.View, d dtype.Type, op elementwise.Op, in ...elementwise.Input) error {
+		return elementwise.Map(op, d, out, append(in, elementwise.Of(out)))
 	}
 	f64 := dtype.Float64
-	return cmp.Or(set(z, f64, kernel.Log), set(z, f64, kernel.Mul, kernel.Const(kernel.Real(-2))), set(z, f64, kernel.Sqrt),
-		set(angle, d, kernel.Cos), set(z, f64, kernel.Mul, kernel.Of(angle)))
+	return cmp.Or(set(z, f64, elementwise.Log), set(z, f64, elementwise.Mul, elementwise.Const(elementwise.Real(-2))), set(z, f64, elementwise.Sqrt),
+		set(angle, d, elementwise.Cos), set(z, f64, elementwise.Mul, elementwise.Of(angle)))
 }
 
 // Normal sets the elements of out to normally distributed numbers. mean and deviation are
 // constants, or views that broadcast to out.
-func (p Philox) Normal(out kernel.View, mean, deviation kernel.Input) error {
+func (p Philox) Normal(out kernel.View, mean, deviation elementwise.Input) error {
 	n := out.Len()
 	z, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
 	defer release()
@@ -127,7 +130,7 @@ func (p Philox) Normal(out kernel.View, mean, deviation kernel.Input) error {
 	}
 	flat.Shape, flat.Strides = []int64{n}, []int64{1}
 	errs := make([]error, (n+grain-1)/grain)
-	kernel.Parallel(int64(len(errs)), 1, func(lo, hi int64) {
+	thread.Parallel(int64(len(errs)), 1, func(lo, hi int64) {
 		angle, release := kernel.TemporaryOf(dtype.Float64, grain)
 		defer release()
 		for i := lo; i < hi; i++ {
@@ -138,10 +141,10 @@ func (p Philox) Normal(out kernel.View, mean, deviation kernel.Input) error {
 	if err := cmp.Or(errs...); err != nil || n == 0 {
 		return err
 	}
-	if err := kernel.Map(kernel.Mul, dtype.Float64, z, []kernel.Input{kernel.Of(z), deviation}); err != nil {
+	if err := elementwise.Map(elementwise.Mul, dtype.Float64, z, []elementwise.Input{elementwise.Of(z), deviation}); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Add, dtype.Float64, out, []kernel.Input{kernel.Of(z), mean}, kernel.Real(1))
+	return elementwise.Map(elementwise.Add, dtype.Float64, out, []elementwise.Input{elementwise.Of(z), mean}, elementwise.Real(1))
 }
 
 // Integers sets the elements of out to integers from lo to lo+n-1. n = 0 means 2^64.
@@ -152,7 +155,7 @@ func (p Philox) Integers(out kernel.View, lo int64, n uint64) error {
 	v, release := kernel.TemporaryOf(dtype.Int64, out.Shape...)
 	defer release()
 	to := unsafe.Slice((*int64)(v.Data), v.Len())
-	kernel.Parallel(v.Len(), grain, func(first, end int64) {
+	thread.Parallel(v.Len(), grain, func(first, end int64) {
 		p.each(first, end, func(i int64, x uint64) {
 			if n != 0 {
 				x, _ = bits.Mul64(x, n)
@@ -160,18 +163,18 @@ func (p Philox) Integers(out kernel.View, lo int64, n uint64) error {
 			to[i] = lo + int64(x)
 		})
 	})
-	return kernel.Copy(out, v)
+	return elementwise.Copy(out, v)
 }
 
 // Bernoulli sets each element of out to 1 with the given probability and else to 0. The
 // probability is a constant or a view that broadcasts to out.
-func (p Philox) Bernoulli(out kernel.View, probability kernel.Input) error {
+func (p Philox) Bernoulli(out kernel.View, probability elementwise.Input) error {
 	if out.Len() == 0 {
 		return nil
 	}
 	v, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
 	defer release()
-	if err := kernel.Map(kernel.Identity, dtype.Float64, v, []kernel.Input{probability}); err != nil {
+	if err := elementwise.Map(elementwise.Identity, dtype.Float64, v, []elementwise.Input{probability}); err != nil {
 		return err
 	}
 	chance := unsafe.Slice((*float64)(v.Data), v.Len())
@@ -196,7 +199,7 @@ func (p Philox) Permutation(out kernel.View) error {
 		order[i] = order[at]
 		order[at] = i
 	})
-	return kernel.SetInts(out, order)
+	return indexing.SetInts(out, order)
 }
 
 // Multinomial draws indices from each row of weights with probabilities proportional to the
@@ -205,13 +208,13 @@ func (p Philox) Permutation(out kernel.View) error {
 func (p Philox) Multinomial(out, weights kernel.View, replace bool) error {
 	values, release := kernel.TemporaryOf(dtype.Float64, weights.Shape...)
 	defer release()
-	if err := kernel.Copy(values, weights); err != nil {
+	if err := elementwise.Copy(values, weights); err != nil {
 		return err
 	}
 	n, k := weights.Shape[len(weights.Shape)-1], out.Shape[len(out.Shape)-1]
 	drawn, errs := make([]int64, out.Len()), make([]error, weights.Len()/n)
 	all := unsafe.Slice((*float64)(values.Data), values.Len())
-	kernel.Parallel(int64(len(errs)), 1+grain/(4*n), func(lo, hi int64) {
+	thread.Parallel(int64(len(errs)), 1+grain/(4*n), func(lo, hi int64) {
 		for row := lo; row < hi; row++ {
 			errs[row] = p.draw(drawn[row*k:][:k], all[row*n:][:n], row, replace)
 		}
@@ -219,7 +222,7 @@ func (p Philox) Multinomial(out, weights kernel.View, replace bool) error {
 	if err := cmp.Or(errs...); err != nil {
 		return err
 	}
-	return kernel.SetInts(out, drawn)
+	return indexing.SetInts(out, drawn)
 }
 
 // draw is Multinomial for one row.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // roundings holds the rounding functions by the device's mode number. The last one returns the
@@ -32,12 +33,12 @@ func Off(out, x kernel.View, mode int64) error {
 	if mode < 0 || mode >= int64(len(roundings)) {
 		return fmt.Errorf("kernel: rounding %d is unknown; use 0 to %d", mode, len(roundings)-1)
 	}
-	values, err := kernel.Doubles(x)
+	values, err := elementwise.Doubles(x)
 	if err != nil {
 		return err
 	}
 	for i, v := range values {
 		values[i] = roundings[mode](v)
 	}
-	return kernel.SetFloats(out, values)
+	return elementwise.SetFloats(out, values)
 }

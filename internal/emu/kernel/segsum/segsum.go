@@ -4,12 +4,13 @@ import (
 	"math"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
 // Exp sets element [i, j] of out [lead…, n, n] to exp(x[j+1] + … + x[i]) of x [lead…, n], and
 // to 0 above the diagonal.
 func Exp(out, x kernel.View) error {
-	values, err := kernel.Doubles(x)
+	values, err := elementwise.Doubles(x)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
@@ -26,16 +27,16 @@ func Exp(out, x kernel.View) error {
 			}
 		}
 	}
-	return kernel.SetFloats(out, y)
+	return elementwise.SetFloats(out, y)
 }
 
 // ExpGrad computes the gradient of x from dy, the gradient of the result, and the result y.
 func ExpGrad(dx, dy, y kernel.View) error {
-	grad, err := kernel.Doubles(dy)
+	grad, err := elementwise.Doubles(dy)
 	if err != nil || dx.Len() == 0 {
 		return err
 	}
-	result, err := kernel.Doubles(y)
+	result, err := elementwise.Doubles(y)
 	if err != nil {
 		return err
 	}
@@ -50,5 +51,5 @@ func ExpGrad(dx, dy, y kernel.View) error {
 			}
 		}
 	}
-	return kernel.SetFloats(dx, d)
+	return elementwise.SetFloats(dx, d)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -131,7 +132,9 @@ func exchange(ranks []collective) error {
 			}
 			// block copies n elements that rank q sends.
 			block := func(into, of, n uint64) {
-				copies = append(copies, func() error { return kernel.Copy(at(to.recv, into, n, to.dtype), at(from.send, of, n, from.dtype)) })
+				copies = append(copies, func() error {
+					return elementwise.Copy(at(to.recv, into, n, to.dtype), at(from.send, of, n, from.dtype))
+				})
 			}
 			switch n := to.count; to.function {
 			case "HcclBarrier":
@@ -155,10 +158,10 @@ func exchange(ranks []collective) error {
 		}
 		sum, release := kernel.Temporary(int64(to.count))
 		defer release()
-		if err := kernel.Fold(kernel.Add, sum, sources); err != nil {
+		if err := elementwise.Fold(elementwise.Add, sum, sources); err != nil {
 			return err
 		}
-		copies = append(copies, func() error { return kernel.Copy(at(to.recv, 0, to.count, to.dtype), sum) })
+		copies = append(copies, func() error { return elementwise.Copy(at(to.recv, 0, to.count, to.dtype), sum) })
 	}
 	for _, copy := range copies {
 		if err := copy(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -35,7 +35,7 @@ func copying(c *op.Call, change func(self, out *op.Tensor) error) (op.Run, error
 		if err := change(self, out); err != nil {
 			return err
 		}
-		return kernel.Copy(out.View(), self.View())
+		return elementwise.Copy(out.View(), self.View())
 	}, c.Err()
 }
 
@@ -63,7 +63,7 @@ func TestSurvey(t *testing.T) {
 		checked(c)
 		return copying(c, func(self, out *op.Tensor) error {
 			if self.DType == dtype.Float16 {
-				return kernel.Zero(self.View())
+				return elementwise.Zero(self.View())
 			}
 			return nil
 		})
@@ -75,7 +75,7 @@ func TestSurvey(t *testing.T) {
 	unread := surveyOf(t, func(c *op.Call) (op.Run, error) {
 		out := c.Tensor("out")
 		checked(c)
-		return func(*op.Exec) error { return kernel.Fill(out.View(), kernel.Whole(1)) }, c.Err()
+		return func(*op.Exec) error { return elementwise.Fill(out.View(), elementwise.Whole(1)) }, c.Err()
 	})
 	assert.Equal(t, "out float32 float16 int8", unread.String(), "the types of a tensor that is not read mean nothing")
 }

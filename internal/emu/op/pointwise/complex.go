@@ -7,49 +7,51 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // complexes are the functions of complex numbers, computed in complex128. x are the operands, p the
 // parameters.
-var complexes = map[kernel.Op]func(x, p []complex128) complex128{
-	kernel.Abs:        func(x, _ []complex128) complex128 { return complex(cmplx.Abs(x[0]), 0) },
-	kernel.Neg:        func(x, _ []complex128) complex128 { return -x[0] },
-	kernel.Square:     func(x, _ []complex128) complex128 { return x[0] * x[0] },
-	kernel.Sqrt:       func(x, _ []complex128) complex128 { return cmplx.Sqrt(x[0]) },
-	kernel.Rsqrt:      func(x, _ []complex128) complex128 { return 1 / cmplx.Sqrt(x[0]) },
-	kernel.Reciprocal: func(x, _ []complex128) complex128 { return 1 / x[0] },
-	kernel.Exp:        func(x, _ []complex128) complex128 { return cmplx.Exp(x[0]) },
-	kernel.Log:        func(x, _ []complex128) complex128 { return cmplx.Log(x[0]) },
-	kernel.Sin:        func(x, _ []complex128) complex128 { return cmplx.Sin(x[0]) },
-	kernel.Cos:        func(x, _ []complex128) complex128 { return cmplx.Cos(x[0]) },
-	kernel.Sinh:       func(x, _ []complex128) complex128 { return cmplx.Sinh(x[0]) },
-	kernel.Cosh:       func(x, _ []complex128) complex128 { return cmplx.Cosh(x[0]) },
-	kernel.Tan:        func(x, _ []complex128) complex128 { return cmplx.Tan(x[0]) },
-	kernel.Asinh:      func(x, _ []complex128) complex128 { return cmplx.Asinh(x[0]) },
-	kernel.Acosh:      func(x, _ []complex128) complex128 { return cmplx.Acosh(x[0]) },
-	kernel.Atanh:      func(x, _ []complex128) complex128 { return cmplx.Atanh(x[0]) },
-	kernel.Sigmoid:    func(x, _ []complex128) complex128 { return 1 / (1 + cmplx.Exp(-x[0])) },
-	kernel.Add:        func(x, p []complex128) complex128 { return x[0] + p[0]*x[1] },
-	kernel.ReverseSub: func(x, p []complex128) complex128 { return x[1] - p[0]*x[0] },
-	kernel.Mul:        func(x, _ []complex128) complex128 { return x[0] * x[1] },
-	kernel.Div:        func(x, _ []complex128) complex128 { return x[0] / x[1] },
-	kernel.Log2:       func(x, _ []complex128) complex128 { return cmplx.Log(x[0]) / math.Ln2 },
-	kernel.Log10:      func(x, _ []complex128) complex128 { return cmplx.Log10(x[0]) },
-	kernel.Equal:      func(x, _ []complex128) complex128 { return truth(x[0] == x[1]) },
-	kernel.NotEqual:   func(x, _ []complex128) complex128 { return truth(x[0] != x[1]) },
-	kernel.LogicalAnd: func(x, _ []complex128) complex128 { return truth(x[0] != 0 && x[1] != 0) },
-	kernel.LogicalNot: func(x, _ []complex128) complex128 { return truth(x[0] == 0) },
-	kernel.LogicalOr:  func(x, _ []complex128) complex128 { return truth(x[0] != 0 || x[1] != 0) },
-	kernel.LogicalXor: func(x, _ []complex128) complex128 { return truth((x[0] != 0) != (x[1] != 0)) },
-	kernel.Where: func(x, _ []complex128) complex128 {
+var complexes = map[elementwise.Op]func(x, p []complex128) complex128{
+	elementwise.Abs:        func(x, _ []complex128) complex128 { return complex(cmplx.Abs(x[0]), 0) },
+	elementwise.Neg:        func(x, _ []complex128) complex128 { return -x[0] },
+	elementwise.Square:     func(x, _ []complex128) complex128 { return x[0] * x[0] },
+	elementwise.Sqrt:       func(x, _ []complex128) complex128 { return cmplx.Sqrt(x[0]) },
+	elementwise.Rsqrt:      func(x, _ []complex128) complex128 { return 1 / cmplx.Sqrt(x[0]) },
+	elementwise.Reciprocal: func(x, _ []complex128) complex128 { return 1 / x[0] },
+	elementwise.Exp:        func(x, _ []complex128) complex128 { return cmplx.Exp(x[0]) },
+	elementwise.Log:        func(x, _ []complex128) complex128 { return cmplx.Log(x[0]) },
+	elementwise.Sin:        func(x, _ []complex128) complex128 { return cmplx.Sin(x[0]) },
+	elementwise.Cos:        func(x, _ []complex128) complex128 { return cmplx.Cos(x[0]) },
+	elementwise.Sinh:       func(x, _ []complex128) complex128 { return cmplx.Sinh(x[0]) },
+	elementwise.Cosh:       func(x, _ []complex128) complex128 { return cmplx.Cosh(x[0]) },
+	elementwise.Tan:        func(x, _ []complex128) complex128 { return cmplx.Tan(x[0]) },
+	elementwise.Asinh:      func(x, _ []complex128) complex128 { return cmplx.Asinh(x[0]) },
+	elementwise.Acosh:      func(x, _ []complex128) complex128 { return cmplx.Acosh(x[0]) },
+	elementwise.Atanh:      func(x, _ []complex128) complex128 { return cmplx.Atanh(x[0]) },
+	elementwise.Sigmoid:    func(x, _ []complex128) complex128 { return 1 / (1 + cmplx.Exp(-x[0])) },
+	elementwise.Add:        func(x, p []complex128) complex128 { return x[0] + p[0]*x[1] },
+	elementwise.ReverseSub: func(x, p []complex128) complex128 { return x[1] - p[0]*x[0] },
+	elementwise.Mul:        func(x, _ []complex128) complex128 { return x[0] * x[1] },
+	elementwise.Div:        func(x, _ []complex128) complex128 { return x[0] / x[1] },
+	elementwise.Log2:       func(x, _ []complex128) complex128 { return cmplx.Log(x[0]) / math.Ln2 },
+	elementwise.Log10:      func(x, _ []complex128) complex128 { return cmplx.Log10(x[0]) },
+	elementwise.Equal:      func(x, _ []complex128) complex128 { return truth(x[0] == x[1]) },
+	elementwise.NotEqual:   func(x, _ []complex128) complex128 { return truth(x[0] != x[1]) },
+	elementwise.LogicalAnd: func(x, _ []complex128) complex128 { return truth(x[0] != 0 && x[1] != 0) },
+	elementwise.LogicalNot: func(x, _ []complex128) complex128 { return truth(x[0] == 0) },
+	elementwise.LogicalOr:  func(x, _ []complex128) complex128 { return truth(x[0] != 0 || x[1] != 0) },
+	elementwise.LogicalXor: func(x, _ []complex128) complex128 { return truth((x[0] != 0) != (x[1] != 0)) },
+	elementwise.Where: func(x, _ []complex128) complex128 {
 		if x[0] != 0 {
 			return x[1]
 		}
 		return x[2]
 	},
-	kernel.Pow:         func(x, _ []complex128) complex128 { return cmplx.Pow(x[0], x[1]) },
-	kernel.SigmoidGrad: func(x, _ []complex128) complex128 { return x[0] * cmplx.Conj(x[1]*(1-x[1])) },
+	elementwise.Pow:         func(x, _ []complex128) complex128 { return cmplx.Pow(x[0], x[1]) },
+	elementwise.SigmoidGrad: func(x, _ []complex128) complex128 { return x[0] * cmplx.Conj(x[1]*(1-x[1])) },
 }
 
 func truth(b bool) complex128 {
@@ -63,7 +65,7 @@ func truth(b bool) complex128 {
 func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands []Operand) (op.Run, error) {
 	result := compute
 	switch {
-	case e.Op == kernel.Abs:
+	case e.Op == elementwise.Abs:
 		result = op.PartTypes[compute]
 	case e.Types == Comparing:
 		result = dtype.Bool
@@ -86,7 +88,7 @@ func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands
 	var params []complex128
 	for _, n := range e.Params { // the parameters of these functions are scalars
 		p := c.Scalar(n).Complex()
-		if e.Scale != (kernel.Number{}) {
+		if e.Scale != (elementwise.Number{}) {
 			p *= complex(e.Scale.F, 0)
 		}
 		params = append(params, p)
@@ -107,7 +109,7 @@ func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands
 			}
 		}
 		values := make([]complex128, out.Len())
-		kernel.Parallel(out.Len(), 1<<12, func(lo, hi int64) {
+		thread.Parallel(out.Len(), 1<<12, func(lo, hi int64) {
 			args := make([]complex128, len(x))
 			for i := lo; i < hi; i++ {
 				for k := range x {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -28,16 +29,16 @@ const (
 // Params and the output. Without Out, the output is the last tensor, or the first one for Inplace
 // operators. Operands are broadcast and promoted, and the result is cast to the type of the output.
 type Form struct {
-	Op       kernel.Op
+	Op       elementwise.Op
 	Types    Typing
-	Whole    bool          // the operator copies integers unchanged
-	Complex  bool          // a complex output gets a real result
-	Cut      bool          // with Floating: an integer output gets the integer part of the result, a bool whether it is not 0
-	Bools    kernel.Op     // the kernel for bool, if it is not Op
-	Operands []string      // parameter names, in the kernel's order
-	Params   []string      // names of scalars that are parameters of the kernel
-	Fixed    []float64     // values of further parameters
-	Scale    kernel.Number // multiplies the first parameter, if not zero: -1 turns Add into Sub
+	Whole    bool               // the operator copies integers unchanged
+	Complex  bool               // a complex output gets a real result
+	Cut      bool               // with Floating: an integer output gets the integer part of the result, a bool whether it is not 0
+	Bools    elementwise.Op     // the kernel for bool, if it is not Op
+	Operands []string           // parameter names, in the kernel's order
+	Params   []string           // names of scalars that are parameters of the kernel
+	Fixed    []float64          // values of further parameters
+	Scale    elementwise.Number // multiplies the first parameter, if not zero: -1 turns Add into Sub
 	Out      string
 }
 
@@ -74,11 +75,11 @@ type Operand struct {
 }
 
 // Input returns the operand in the form that the kernel takes. It is valid inside Run only.
-func (o Operand) Input() kernel.Input {
+func (o Operand) Input() elementwise.Input {
 	if o.Tensor != nil {
-		return kernel.Of(o.Tensor.Stored())
+		return elementwise.Of(o.Tensor.Stored())
 	}
-	return kernel.Const(o.Scalar.Number())
+	return elementwise.Const(o.Scalar.Number())
 }
 
 // Argument reads a required tensor or scalar argument.
@@ -98,12 +99,12 @@ func (e Form) Prepare(c *op.Call) (op.Run, error) {
 		operands[i] = Argument(c, n)
 	}
 	params := e.numbers(c)
-	return e.Run(c, out, operands, func() []kernel.Number { return params })
+	return e.Run(c, out, operands, func() []elementwise.Number { return params })
 }
 
 // numbers returns the parameters of the kernel. A null scalar counts as 0.
-func (e Form) numbers(c *op.Call) []kernel.Number {
-	var params []kernel.Number
+func (e Form) numbers(c *op.Call) []elementwise.Number {
+	var params []elementwise.Number
 	for _, n := range e.Params {
 		switch c.Class(n) {
 		case op.ScalarClass:
@@ -113,17 +114,17 @@ func (e Form) numbers(c *op.Call) []kernel.Number {
 			if c.Bool(n) {
 				v = 1
 			}
-			params = append(params, kernel.Real(v))
+			params = append(params, elementwise.Real(v))
 		case op.IntClass:
-			params = append(params, kernel.Whole(c.Int(n)))
+			params = append(params, elementwise.Whole(c.Int(n)))
 		default:
-			params = append(params, kernel.Real(c.Float(n)))
+			params = append(params, elementwise.Real(c.Float(n)))
 		}
 	}
 	for _, f := range e.Fixed {
-		params = append(params, kernel.Real(f))
+		params = append(params, elementwise.Real(f))
 	}
-	if e.Scale != (kernel.Number{}) {
+	if e.Scale != (elementwise.Number{}) {
 		params[0].F *= e.Scale.F
 		params[0].I *= e.Scale.I
 	}
@@ -131,7 +132,7 @@ func (e Form) numbers(c *op.Call) []kernel.Number {
 }
 
 // Run checks the operands and returns the computation. It calls params when the computation runs.
-func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() []kernel.Number) (op.Run, error) {
+func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() []elementwise.Number) (op.Run, error) {
 	values := operands
 	if e.Types == Selecting || e.Types == Assigning {
 		values = operands[1:]
@@ -151,7 +152,7 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	case compute == dtype.Bool && e.Bools != 0:
 		fn = e.Bools
 	case op.Category(compute) < 2 && e.Whole:
-		fn = kernel.Identity
+		fn = elementwise.Identity
 	}
 	result := compute
 	if e.Types == Comparing || e.Types == Truth {
@@ -181,19 +182,19 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	}
 	c.HandlesOverlap()
 	return func(*op.Exec) error {
-		var few [3]kernel.Input
+		var few [3]elementwise.Input
 		in := few[:0]
 		for _, o := range operands {
 			in = append(in, o.Input())
 		}
 		if !out.DType.IsComplex() {
-			return kernel.Map(fn, compute, out.Stored(), in, params()...)
+			return elementwise.Map(fn, compute, out.Stored(), in, params()...)
 		}
 		re, im := out.Parts() // a real result has no imaginary part
-		if err := kernel.Map(fn, compute, re, in, params()...); err != nil {
+		if err := elementwise.Map(fn, compute, re, in, params()...); err != nil {
 			return err
 		}
-		return kernel.Fill(im, kernel.Whole(0))
+		return elementwise.Fill(im, elementwise.Whole(0))
 	}, nil
 }
 
@@ -223,8 +224,8 @@ func promoted(operands []Operand) dtype.Type {
 }
 
 // Computes refuses element types that the kernel does not support.
-func Computes(c *op.Call, fn kernel.Op, compute dtype.Type, out *op.Tensor, operands []Operand) {
-	if !kernel.Defined(fn, compute) {
+func Computes(c *op.Call, fn elementwise.Op, compute dtype.Type, out *op.Tensor, operands []Operand) {
+	if !elementwise.Defined(fn, compute) {
 		c.Invalid("operands %v cannot be computed in %v; cast them first", operandsText(operands), compute)
 	}
 	supported := func(t *op.Tensor) {
@@ -300,5 +301,5 @@ func (e Form) Table(names ...string) op.Table {
 
 var (
 	Unit     = []float64{1}
-	MinusOne = kernel.Number{F: -1, I: -1}
+	MinusOne = elementwise.Number{F: -1, I: -1}
 )

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -16,7 +18,7 @@ var gatedUnits = op.Table{
 }
 
 // gate returns the gated unit of a call and the axis that it halves.
-func gate(c *op.Call, x *op.Tensor) (g kernel.Gate, axis int) {
+func gate(c *op.Call, x *op.Tensor) (g rowwise.Gate, axis int) {
 	dim := int64(-1)
 	if c.Has("dim") {
 		dim = c.Int("dim")
@@ -24,15 +26,15 @@ func gate(c *op.Call, x *op.Tensor) (g kernel.Gate, axis int) {
 	axis = c.Axis(x, dim)
 	switch c.Op.Name {
 	case "SwiGlu", "SwiGluGrad":
-		return kernel.SwishGate, axis
+		return rowwise.SwishGate, axis
 	case "Glu", "GluBackward":
-		return kernel.SigmoidGate, axis
+		return rowwise.SigmoidGate, axis
 	case "GeluMul":
 		switch form := c.Text("approximateOptional"); form {
 		case "", "none":
-			g = kernel.ErfGate
+			g = rowwise.ErfGate
 		case "tanh":
-			g = kernel.TanhGate
+			g = rowwise.TanhGate
 		default:
 			c.Invalid("approximateOptional is %q; use \"none\" or \"tanh\"", form)
 		}
@@ -41,9 +43,9 @@ func gate(c *op.Call, x *op.Tensor) (g kernel.Gate, axis int) {
 	}
 	switch form := c.Int("approximate"); form {
 	case 0:
-		g = kernel.ErfGate
+		g = rowwise.ErfGate
 	case 1:
-		g = kernel.TanhGate
+		g = rowwise.TanhGate
 	default:
 		c.Invalid("approximate is %d; use 0 (erf) or 1 (tanh)", form)
 	}
@@ -82,10 +84,10 @@ func gluDouble(out, x kernel.View, axis int) error {
 	half := x.Shape[axis] / 2
 	t, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
 	defer release()
-	if err := kernel.Map(kernel.Sigmoid, dtype.Float64, t, []kernel.Input{kernel.Of(x.Narrow(axis, half, half))}); err != nil {
+	if err := elementwise.Map(elementwise.Sigmoid, dtype.Float64, t, []elementwise.Input{elementwise.Of(x.Narrow(axis, half, half))}); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Mul, dtype.Float64, out, []kernel.Input{kernel.Of(x.Narrow(axis, 0, half)), kernel.Of(t)})
+	return elementwise.Map(elementwise.Mul, dtype.Float64, out, []elementwise.Input{elementwise.Of(x.Narrow(axis, 0, half)), elementwise.Of(t)})
 }
 
 // gluGradDouble is the gradient of gluDouble: that of the gate is dy·a·σ·(1−σ).
@@ -95,14 +97,14 @@ func gluGradDouble(dx, dy, x kernel.View, axis int) error {
 	defer releaseGate()
 	slope, releaseSlope := kernel.TemporaryOf(dtype.Float64, dy.Shape...)
 	defer releaseSlope()
-	set := func(out kernel.View, fn kernel.Op, in ...kernel.Input) error {
-		return kernel.Map(fn, dtype.Float64, out, in)
+	set := func(out kernel.View, fn elementwise.Op, in ...elementwise.Input) error {
+		return elementwise.Map(fn, dtype.Float64, out, in)
 	}
 	return errors.Join(
-		set(gate, kernel.Sigmoid, kernel.Of(x.Narrow(axis, half, half))),
-		set(slope, kernel.SigmoidGrad, kernel.Of(dy), kernel.Of(gate)),
-		set(dx.Narrow(axis, half, half), kernel.Mul, kernel.Of(slope), kernel.Of(x.Narrow(axis, 0, half))),
-		set(dx.Narrow(axis, 0, half), kernel.Mul, kernel.Of(dy), kernel.Of(gate)),
+		set(gate, elementwise.Sigmoid, elementwise.Of(x.Narrow(axis, half, half))),
+		set(slope, elementwise.SigmoidGrad, elementwise.Of(dy), elementwise.Of(gate)),
+		set(dx.Narrow(axis, half, half), elementwise.Mul, elementwise.Of(slope), elementwise.Of(x.Narrow(axis, 0, half))),
+		set(dx.Narrow(axis, 0, half), elementwise.Mul, elementwise.Of(dy), elementwise.Of(gate)),
 	)
 }
 
@@ -165,12 +167,12 @@ func fatRelu(c *op.Call) (op.Run, error) {
 		a, b := x.View().Part(last, 0, n, 1), x.View().Part(last, n, n, 1)
 		t, release := kernel.Temporary(out.Shape...)
 		defer release()
-		if err := kernel.Map(kernel.Less, dtype.Float32, t, []kernel.Input{kernel.Of(a), kernel.Of(threshold.As([]int64{}, []int64{}))}); err != nil {
+		if err := elementwise.Map(elementwise.Less, dtype.Float32, t, []elementwise.Input{elementwise.Of(a), elementwise.Of(threshold.As([]int64{}, []int64{}))}); err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.Where, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Const(kernel.Whole(0)), kernel.Of(a)}); err != nil {
+		if err := elementwise.Map(elementwise.Where, dtype.Float32, t, []elementwise.Input{elementwise.Of(t), elementwise.Const(elementwise.Whole(0)), elementwise.Of(a)}); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Mul, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t), kernel.Of(b)})
+		return elementwise.Map(elementwise.Mul, dtype.Float32, out.View(), []elementwise.Input{elementwise.Of(t), elementwise.Of(b)})
 	}, nil
 }

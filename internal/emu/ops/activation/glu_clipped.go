@@ -7,6 +7,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -20,7 +22,7 @@ var boundedGates = op.Table{
 // clipped is one call. It computes only the leading rows that groupIndexOptional counts.
 type clipped struct {
 	*op.Call
-	gate         kernel.ClippedGate
+	gate         rowwise.ClippedGate
 	x, half      *op.Tensor // half is the result or its gradient
 	counts       *op.Tensor // number of rows of each group; nil for all rows
 	weight       *op.Tensor // one for each row; may be nil
@@ -31,12 +33,12 @@ type clipped struct {
 func clippedCall(c *op.Call, x, half *op.Tensor) *clipped {
 	g := &clipped{Call: c, x: x, half: half, counts: c.Optional("groupIndexOptional"), weight: c.OptionalOf("weightOptional")}
 	if c.Has("alpha") {
-		g.gate = kernel.ClippedGate{Alpha: c.Float("alpha"), Limit: c.Float("limit"), Bias: c.Float("bias"), Interleaved: c.Bool("interleaved")}
+		g.gate = rowwise.ClippedGate{Alpha: c.Float("alpha"), Limit: c.Float("limit"), Bias: c.Float("bias"), Interleaved: c.Bool("interleaved")}
 		if g.gate.Limit <= 0 || math.IsNaN(g.gate.Limit) {
 			c.Invalid("limit is %g; it must be above 0", g.gate.Limit)
 		}
 	} else {
-		g.gate = kernel.ClippedGate{Alpha: 1, Limit: c.Float("clampLimit")}
+		g.gate = rowwise.ClippedGate{Alpha: 1, Limit: c.Float("clampLimit")}
 		if g.gate.Limit <= 0 {
 			g.gate.Limit = math.Inf(1)
 		}
@@ -92,7 +94,7 @@ func (g *clipped) used() (int64, error) {
 	if g.counts == nil {
 		return g.rows, nil
 	}
-	counts, err := kernel.Indices(g.counts.View())
+	counts, err := elementwise.Indices(g.counts.View())
 	if err != nil {
 		return 0, err
 	}
@@ -169,7 +171,7 @@ func clippedGateGrad(c *op.Call) (op.Run, error) {
 			return err
 		}
 		if n < g.rows {
-			if err := kernel.Zero(dx.View()); err != nil {
+			if err := elementwise.Zero(dx.View()); err != nil {
 				return err
 			}
 		}
@@ -183,20 +185,20 @@ func clippedGateGrad(c *op.Call) (op.Run, error) {
 		}
 		product, release := kernel.Temporary(y.Shape...)
 		defer release()
-		if err := kernel.Map(kernel.Mul, dtype.Float32, product, []kernel.Input{kernel.Of(dy.View()), kernel.Of(y.View())}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, product, []elementwise.Input{elementwise.Of(dy.View()), elementwise.Of(y.View())}); err != nil {
 			return err
 		}
 		sums := dweight.View()
 		if dweight.Rank() == y.Rank() {
 			sums = sums.Select(y.Rank()-1, 0)
 		}
-		return kernel.Reduce(kernel.ReduceSum, sums, product, []int{y.Rank() - 1}, 0)
+		return rowwise.Reduce(rowwise.ReduceSum, sums, product, []int{y.Rank() - 1}, 0)
 	}, nil
 }
 
 // situCall reads the arguments that SituGlu and its gradient share.
-func situCall(c *op.Call, x, half *op.Tensor) (g kernel.TanhBoundGate, axis int) {
-	g = kernel.TanhBoundGate{Beta: c.Float("beta"), Linear: c.Float("linearBeta"), Left: c.Bool("activateLeft")}
+func situCall(c *op.Call, x, half *op.Tensor) (g rowwise.TanhBoundGate, axis int) {
+	g = rowwise.TanhBoundGate{Beta: c.Float("beta"), Linear: c.Float("linearBeta"), Left: c.Bool("activateLeft")}
 	axis = c.Axis(x, c.Int("dim"))
 	c.Plain(x, half)
 	c.DType(x, op.FloatTypes...)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -54,13 +56,13 @@ func scaleBias(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(x.Shape...)
 		defer release()
-		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(x.View()), kernel.Of(wide(scale))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, t, []elementwise.Input{elementwise.Of(x.View()), elementwise.Of(wide(scale))}); err != nil {
 			return err
 		}
 		if bias == nil {
-			return kernel.Copy(y.View(), t)
+			return elementwise.Copy(y.View(), t)
 		}
-		return kernel.Map(kernel.Add, dtype.Float32, y.View(), []kernel.Input{kernel.Of(t), kernel.Of(wide(bias))}, kernel.Real(1))
+		return elementwise.Map(elementwise.Add, dtype.Float32, y.View(), []elementwise.Input{elementwise.Of(t), elementwise.Of(wide(bias))}, elementwise.Real(1))
 	}, nil
 }
 
@@ -92,13 +94,13 @@ func modulate(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(self.Shape...)
 		defer release()
-		if err := kernel.Copy(t, self.View()); err != nil {
+		if err := elementwise.Copy(t, self.View()); err != nil {
 			return err
 		}
-		if err := kernel.Adapt(t, factor(), term()); err != nil {
+		if err := rowwise.Adapt(t, factor(), term()); err != nil {
 			return err
 		}
-		return kernel.Copy(out.View(), t)
+		return elementwise.Copy(out.View(), t)
 	}, nil
 }
 
@@ -137,21 +139,21 @@ func modulateGrad(c *op.Call) (op.Run, error) {
 		if dscale != nil {
 			t, release := kernel.Temporary(x.Shape...)
 			defer release()
-			if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(dy.View()), kernel.Of(x.View())}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, t, []elementwise.Input{elementwise.Of(dy.View()), elementwise.Of(x.View())}); err != nil {
 				return err
 			}
-			if err := kernel.Reduce(kernel.ReduceSum, dscale.View(), t, []int{1}, 0); err != nil {
+			if err := rowwise.Reduce(rowwise.ReduceSum, dscale.View(), t, []int{1}, 0); err != nil {
 				return err
 			}
 		}
 		if dshift != nil {
-			if err := kernel.Reduce(kernel.ReduceSum, dshift.View(), dy.View(), []int{1}, 0); err != nil {
+			if err := rowwise.Reduce(rowwise.ReduceSum, dshift.View(), dy.View(), []int{1}, 0); err != nil {
 				return err
 			}
 		}
 		if factor == nil {
-			return kernel.Copy(dx.View(), dy.View())
+			return elementwise.Copy(dx.View(), dy.View())
 		}
-		return kernel.Map(kernel.Mul, dtype.Float32, dx.View(), []kernel.Input{kernel.Of(dy.View()), kernel.Of(factor())})
+		return elementwise.Map(elementwise.Mul, dtype.Float32, dx.View(), []elementwise.Input{elementwise.Of(dy.View()), elementwise.Of(factor())})
 	}, nil
 }

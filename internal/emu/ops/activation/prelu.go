@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -44,7 +46,7 @@ func slope(c *op.Call, weight, self *op.Tensor) (view func(t *op.Tensor) (kernel
 			return t.As(shape, strides), keep, nil
 		}
 		vector, release := kernel.TemporaryOf(t.DType, t.Shape...)
-		err := kernel.Copy(vector, t.View())
+		err := elementwise.Copy(vector, t.View())
 		strides[1] = 1
 		vector.Shape, vector.Strides = shape, strides
 		return vector, release, err
@@ -70,7 +72,7 @@ func prelu(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Prelu, dtype.Float32, out.View(), []kernel.Input{kernel.Of(self.View()), kernel.Of(factors)})
+		return elementwise.Map(elementwise.Prelu, dtype.Float32, out.View(), []elementwise.Input{elementwise.Of(self.View()), elementwise.Of(factors)})
 	}, nil
 }
 
@@ -100,8 +102,8 @@ func preluGrad(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(self.Shape...)
 		defer release()
-		in := []kernel.Input{kernel.Of(dy.View()), kernel.Of(self.View())}
-		if err := kernel.Map(kernel.PreluWeightGrad, dtype.Float32, t, in); err != nil {
+		in := []elementwise.Input{elementwise.Of(dy.View()), elementwise.Of(self.View())}
+		if err := elementwise.Map(elementwise.PreluWeightGrad, dtype.Float32, t, in); err != nil {
 			return err
 		}
 		factors, unuse, err := view(weight)
@@ -109,13 +111,13 @@ func preluGrad(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.PreluGrad, dtype.Float32, dx.View(), append(in, kernel.Of(factors))); err != nil {
+		if err := elementwise.Map(elementwise.PreluGrad, dtype.Float32, dx.View(), append(in, elementwise.Of(factors))); err != nil {
 			return err
 		}
 		sum := dweight.View()
 		if weight.Len() == 1 {
 			sum = dweight.As([]int64{}, []int64{})
 		}
-		return kernel.Reduce(kernel.ReduceSum, sum, t, axes, 0)
+		return rowwise.Reduce(rowwise.ReduceSum, sum, t, axes, 0)
 	}, nil
 }

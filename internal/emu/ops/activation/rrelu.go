@@ -2,6 +2,7 @@ package activation
 
 import (
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -39,9 +40,9 @@ func rrelu(c *op.Call) (op.Run, error) {
 		if self.Len() == 0 {
 			return nil
 		}
-		x := []kernel.Input{kernel.Of(self.View())}
+		x := []elementwise.Input{elementwise.Of(self.View())}
 		if !training {
-			return kernel.Map(kernel.LeakyRelu, self.DType, out.View(), x, kernel.Real((lo+hi)/2))
+			return elementwise.Map(elementwise.LeakyRelu, self.DType, out.View(), x, elementwise.Real((lo+hi)/2))
 		}
 		p, err := generator()
 		if err != nil {
@@ -56,13 +57,13 @@ func rrelu(c *op.Call) (op.Run, error) {
 		}
 		positive, release := kernel.TemporaryInt8(self.Shape...)
 		defer release()
-		if err := kernel.Map(kernel.Greater, self.DType, positive, append(x, kernel.Const(kernel.Real(0)))); err != nil {
+		if err := elementwise.Map(elementwise.Greater, self.DType, positive, append(x, elementwise.Const(elementwise.Real(0)))); err != nil {
 			return err
 		}
-		choose := []kernel.Input{kernel.Of(positive), kernel.Const(kernel.Real(1)), kernel.Of(slope)}
-		if err := kernel.Map(kernel.Where, self.DType, slope, choose); err != nil {
+		choose := []elementwise.Input{elementwise.Of(positive), elementwise.Const(elementwise.Real(1)), elementwise.Of(slope)}
+		if err := elementwise.Map(elementwise.Where, self.DType, slope, choose); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Mul, self.DType, out.View(), append(x, kernel.Of(slope)))
+		return elementwise.Map(elementwise.Mul, self.DType, out.View(), append(x, elementwise.Of(slope)))
 	}, nil
 }

@@ -2,12 +2,13 @@ package activation
 
 import (
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 var softmaxes = op.Table{
-	"Softmax": softmax(kernel.Softmax), "LogSoftmax": softmax(kernel.LogSoftmax),
-	"SoftmaxBackward": softmaxBackward(kernel.SoftmaxGrad), "LogSoftmaxBackward": softmaxBackward(kernel.LogSoftmaxGrad),
+	"Softmax": softmax(rowwise.Softmax), "LogSoftmax": softmax(rowwise.LogSoftmax),
+	"SoftmaxBackward": softmaxBackward(rowwise.SoftmaxGrad), "LogSoftmaxBackward": softmaxBackward(rowwise.LogSoftmaxGrad),
 }
 
 func softmax(compute func(out, x kernel.View, axis int) error) op.Prepare {

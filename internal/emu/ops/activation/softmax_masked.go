@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -47,13 +49,13 @@ func scaledMaskedSoftmax(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(x.Shape...)
 		defer release()
-		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(x.View()), kernel.Const(kernel.Real(scale))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, t, []elementwise.Input{elementwise.Of(x.View()), elementwise.Const(elementwise.Real(scale))}); err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.Where, dtype.Float32, t, []kernel.Input{kernel.Of(mask.View()), kernel.Const(kernel.Real(maskedScore)), kernel.Of(t)}); err != nil {
+		if err := elementwise.Map(elementwise.Where, dtype.Float32, t, []elementwise.Input{elementwise.Of(mask.View()), elementwise.Const(elementwise.Real(maskedScore)), elementwise.Of(t)}); err != nil {
 			return err
 		}
-		return kernel.Softmax(y.View(), t, 3)
+		return rowwise.Softmax(y.View(), t, 3)
 	}, nil
 }
 
@@ -70,13 +72,13 @@ func scaledMaskedSoftmaxGrad(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(y.Shape...)
 		defer release()
-		if err := kernel.SoftmaxGrad(t, dy.View(), y.View(), 3); err != nil {
+		if err := rowwise.SoftmaxGrad(t, dy.View(), y.View(), 3); err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Const(kernel.Real(scale))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, t, []elementwise.Input{elementwise.Of(t), elementwise.Const(elementwise.Real(scale))}); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Where, dtype.Float32, dx.View(), []kernel.Input{kernel.Of(mask.View()), kernel.Const(kernel.Whole(0)), kernel.Of(t)})
+		return elementwise.Map(elementwise.Where, dtype.Float32, dx.View(), []elementwise.Input{elementwise.Of(mask.View()), elementwise.Const(elementwise.Whole(0)), elementwise.Of(t)})
 	}, nil
 }
 
@@ -124,7 +126,7 @@ func biasedSoftmax(c *op.Call) (op.Run, error) {
 		shape := []int64{op.Count(x.Shape[:x.Rank()-3]) / windows, windows, heads, rows, cols}
 		t, release := kernel.Temporary(shape...)
 		defer release()
-		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(x.As(shape, op.ContiguousStrides(shape))), kernel.Const(kernel.Real(scale))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, t, []elementwise.Input{elementwise.Of(x.As(shape, op.ContiguousStrides(shape))), elementwise.Const(elementwise.Real(scale))}); err != nil {
 			return err
 		}
 		terms := map[*op.Tensor][]int64{bias: {heads, rows, cols}, mask: {windows, 1, rows, cols}}
@@ -133,19 +135,19 @@ func biasedSoftmax(c *op.Call) (op.Run, error) {
 				continue
 			}
 			whole, releaseTerm := kernel.Temporary(term.Shape...)
-			err := kernel.Copy(whole, term.View())
+			err := elementwise.Copy(whole, term.View())
 			whole.Shape, whole.Strides = terms[term], op.ContiguousStrides(terms[term])
 			if err == nil {
-				err = kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(whole)}, kernel.Real(1))
+				err = elementwise.Map(elementwise.Add, dtype.Float32, t, []elementwise.Input{elementwise.Of(t), elementwise.Of(whole)}, elementwise.Real(1))
 			}
 			releaseTerm()
 			if err != nil {
 				return err
 			}
 		}
-		if err := kernel.Softmax(t, t, 4); err != nil {
+		if err := rowwise.Softmax(t, t, 4); err != nil {
 			return err
 		}
-		return kernel.Copy(out.View(), kernel.View{Data: t.Data, DType: t.DType, Shape: x.Shape, Strides: op.ContiguousStrides(x.Shape)})
+		return elementwise.Copy(out.View(), kernel.View{Data: t.Data, DType: t.DType, Shape: x.Shape, Strides: op.ContiguousStrides(x.Shape)})
 	}, nil
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -63,7 +63,7 @@ func (b *attentionBias) checkForm(s *attentionShape, m *attentionMask) error {
 	rows := t.Dim(2)
 	if t.Dim(1) != s.heads || t.Dim(3) != s.cols || rows != s.rows && rows != 1 && !b.folded(s) {
 		return tilingErrorf("get unsupported pse shape: %v; legal: [%d or 1,%d,%d,%d], with %d or 1 rows, or %d when Sq is larger",
-			t, s.batch, s.heads, s.rows, s.cols, s.rows, kernel.AttentionFold)
+			t, s.batch, s.heads, s.rows, s.cols, s.rows, attentionkernel.AttentionFold)
 	}
 	if b.folded(s) {
 		if s.rows != s.cols {
@@ -82,7 +82,7 @@ func (b *attentionBias) folded(s *attentionShape) bool {
 	if s.layout.packed() {
 		return b.tensor.Rank() == 4
 	}
-	return b.tensor.Dim(2) == kernel.AttentionFold && s.rows > kernel.AttentionFold
+	return b.tensor.Dim(2) == attentionkernel.AttentionFold && s.rows > attentionkernel.AttentionFold
 }
 
 // causal reports whether no row sees a later column, for sequences of equal length.
@@ -136,12 +136,12 @@ func (b *attentionBias) checkPacked(s *attentionShape, m *attentionMask) error {
 			return nil
 		}
 	case 4:
-		if (t.Dim(0) != 1 && t.Dim(0) != s.batch) || t.Dim(1) != s.heads || t.Dim(2) != kernel.AttentionFold || t.Dim(3) != s.cols {
+		if (t.Dim(0) != 1 && t.Dim(0) != s.batch) || t.Dim(1) != s.heads || t.Dim(2) != attentionkernel.AttentionFold || t.Dim(3) != s.cols {
 			break
 		}
 		for i, it := range s.items {
 			if it.rows != it.cols {
-				return tilingErrorf("pse with %d rows needs same S1 S2, but sequence %d has Sq=%d, Skv=%d", kernel.AttentionFold, i, it.rows, it.cols)
+				return tilingErrorf("pse with %d rows needs same S1 S2, but sequence %d has Sq=%d, Skv=%d", attentionkernel.AttentionFold, i, it.rows, it.cols)
 			}
 		}
 		if !m.causal(s) {
@@ -150,7 +150,7 @@ func (b *attentionBias) checkPacked(s *attentionShape, m *attentionMask) error {
 		return nil
 	}
 	return tilingErrorf("get unsupported pse shape: %v; legal for TND: [%d] (a row of each head per sequence), [%d] (all cells), [1 or %d,%d,%d,%d]",
-		t, s.heads*s.colsTotal, s.heads*s.cells(len(s.items)), s.batch, s.heads, kernel.AttentionFold, s.cols)
+		t, s.heads*s.colsTotal, s.heads*s.cells(len(s.items)), s.batch, s.heads, attentionkernel.AttentionFold, s.cols)
 }
 
 // cells returns the number of scores of one head in the first n items.
@@ -163,13 +163,13 @@ func (s *attentionShape) cells(n int) int64 {
 }
 
 // set sets the bias of item i of the kernel.
-func (b *attentionBias) set(a *kernel.Attention, s *attentionShape, i int, first bool, mode int64) {
+func (b *attentionBias) set(a *attentionkernel.Attention, s *attentionShape, i int, first bool, mode int64) {
 	t := b.tensor
 	if t == nil {
 		return
 	}
 	item := s.items[i]
-	a.BiasKind = [...]kernel.BiasKind{kernel.BiasAfterScale, kernel.BiasBeforeScale, kernel.BiasDistance, kernel.BiasRootDistance}[b.kind]
+	a.BiasKind = [...]attentionkernel.BiasKind{attentionkernel.BiasAfterScale, attentionkernel.BiasBeforeScale, attentionkernel.BiasDistance, attentionkernel.BiasRootDistance}[b.kind]
 	if b.slopes() {
 		offset := int64(0)
 		if t.Rank() == 2 {
@@ -204,10 +204,10 @@ func (b *attentionBias) set(a *kernel.Attention, s *attentionShape, i int, first
 		if s.layout.packed() {
 			longest = s.cols
 		}
-		if a.BiasFold = max(longest-kernel.AttentionFold, 0); a.BiasFold > 0 {
-			shape = []int64{s.heads, kernel.AttentionFold, longest}
+		if a.BiasFold = max(longest-attentionkernel.AttentionFold, 0); a.BiasFold > 0 {
+			shape = []int64{s.heads, attentionkernel.AttentionFold, longest}
 		} else {
-			offset += (kernel.AttentionFold - longest) * row
+			offset += (attentionkernel.AttentionFold - longest) * row
 		}
 	}
 	a.Bias = part(t, offset, shape, []int64{t.Strides[1], row, t.Strides[3]})

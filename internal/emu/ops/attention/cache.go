@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -58,7 +58,7 @@ func scatterPages(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		at, err := kernel.Indices(slots.View())
+		at, err := elementwise.Indices(slots.View())
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func scatterPages(c *op.Call) (op.Run, error) {
 				return fmt.Errorf("slot %d of token %d is not within %d blocks of %d", slot, i, keys.Shape[0], size)
 			}
 			for _, p := range pairs {
-				if err := kernel.Copy(p[1].View().Select(0, slot/size).Select(0, slot%size), p[0].View().Select(0, int64(i))); err != nil {
+				if err := elementwise.Copy(p[1].View().Select(0, slot/size).Select(0, slot%size), p[0].View().Select(0, int64(i))); err != nil {
 					return err
 				}
 			}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -85,11 +87,11 @@ func nsaCompress(c *op.Call) (op.Run, error) {
 		t, release := kernel.Temporary(append([]int64{b.size}, b.input.Shape[1:]...)...)
 		defer release()
 		for i, at := range b.first {
-			in := []kernel.Input{kernel.Of(b.input.View().Narrow(0, at, b.size)), kernel.Of(column(b.weight.View()))}
-			if err := kernel.Map(kernel.Mul, dtype.Float32, t, in); err != nil {
+			in := []elementwise.Input{elementwise.Of(b.input.View().Narrow(0, at, b.size)), elementwise.Of(column(b.weight.View()))}
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, t, in); err != nil {
 				return err
 			}
-			if err := kernel.Reduce(kernel.ReduceSum, out.View().Select(0, int64(i)), t, []int{0}, 0); err != nil {
+			if err := rowwise.Reduce(rowwise.ReduceSum, out.View().Select(0, int64(i)), t, []int{0}, 0); err != nil {
 				return err
 			}
 		}
@@ -117,30 +119,30 @@ func nsaCompressGrad(c *op.Call) (op.Run, error) {
 		sum, releaseSum := kernel.Temporary(b.weight.Shape...)
 		defer releaseSum()
 		for _, v := range []kernel.View{tokens, weights} {
-			if err := kernel.Zero(v); err != nil {
+			if err := elementwise.Zero(v); err != nil {
 				return err
 			}
 		}
 		for i, at := range b.first {
-			grad := kernel.Of(dout.View().Select(0, int64(i)))
+			grad := elementwise.Of(dout.View().Select(0, int64(i)))
 			into := tokens.Narrow(0, at, b.size)
-			if err := kernel.Map(kernel.Addcmul, dtype.Float32, into, []kernel.Input{kernel.Of(into), grad, kernel.Of(column(b.weight.View()))}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Addcmul, dtype.Float32, into, []elementwise.Input{elementwise.Of(into), grad, elementwise.Of(column(b.weight.View()))}, elementwise.Real(1)); err != nil {
 				return err
 			}
-			if err := kernel.Map(kernel.Mul, dtype.Float32, product, []kernel.Input{kernel.Of(b.input.View().Narrow(0, at, b.size)), grad}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, product, []elementwise.Input{elementwise.Of(b.input.View().Narrow(0, at, b.size)), grad}); err != nil {
 				return err
 			}
-			if err := kernel.Reduce(kernel.ReduceSum, sum, product, []int{2}, 0); err != nil {
+			if err := rowwise.Reduce(rowwise.ReduceSum, sum, product, []int{2}, 0); err != nil {
 				return err
 			}
-			if err := kernel.Map(kernel.Add, dtype.Float32, weights, []kernel.Input{kernel.Of(weights), kernel.Of(sum)}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Add, dtype.Float32, weights, []elementwise.Input{elementwise.Of(weights), elementwise.Of(sum)}, elementwise.Real(1)); err != nil {
 				return err
 			}
 		}
-		if err := kernel.Copy(dx.View(), tokens); err != nil {
+		if err := elementwise.Copy(dx.View(), tokens); err != nil {
 			return err
 		}
-		return kernel.Copy(dw.View(), weights)
+		return elementwise.Copy(dw.View(), weights)
 	}, nil
 }
 
@@ -227,13 +229,13 @@ func (b *lastBlocks) checkLengths(c *op.Call) {
 }
 
 func (b *lastBlocks) run() error {
-	to, err := kernel.Indices(b.slots.View())
+	to, err := elementwise.Indices(b.slots.View())
 	if err != nil {
 		return err
 	}
 	var pages []int64
 	if b.table != nil {
-		if pages, err = kernel.Indices(b.table.View()); err != nil {
+		if pages, err = elementwise.Indices(b.table.View()); err != nil {
 			return err
 		}
 	}
@@ -282,8 +284,8 @@ func (b *lastBlocks) compress(out kernel.View, places []int64) error {
 		return err
 	}
 	block := op.Divided(t, 1, heads)
-	if err := kernel.Map(kernel.Mul, dtype.Float32, block, []kernel.Input{kernel.Of(block), kernel.Of(column(b.weight.View()))}); err != nil {
+	if err := elementwise.Map(elementwise.Mul, dtype.Float32, block, []elementwise.Input{elementwise.Of(block), elementwise.Of(column(b.weight.View()))}); err != nil {
 		return err
 	}
-	return kernel.Reduce(kernel.ReduceSum, out, block, []int{0}, 0)
+	return rowwise.Reduce(rowwise.ReduceSum, out, block, []int{0}, 0)
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -43,7 +44,7 @@ func advanceStep(c *op.Call) (op.Run, error) {
 		read := make([][]int64, 6)
 		for i, t := range []*op.Tensor{tokens, drawn, positions, lengths, slots, blocks} {
 			var err error
-			if read[i], err = kernel.Indices(t.View()); err != nil {
+			if read[i], err = elementwise.Indices(t.View()); err != nil {
 				return err
 			}
 		}
@@ -60,7 +61,7 @@ func advanceStep(c *op.Call) (op.Run, error) {
 			if t == nil {
 				continue
 			}
-			if err := kernel.SetInts(t.View(), read[i]); err != nil {
+			if err := indexing.SetInts(t.View(), read[i]); err != nil {
 				return err
 			}
 		}
@@ -106,7 +107,7 @@ func advanceSpeculation(c *op.Call) (op.Run, error) {
 		read := make([][]int64, 5)
 		for i, t := range []*op.Tensor{drawn, positions, blocks, drafts, accepted} {
 			var err error
-			if read[i], err = kernel.Indices(t.View()); err != nil {
+			if read[i], err = elementwise.Indices(t.View()); err != nil {
 				return err
 			}
 		}
@@ -133,7 +134,7 @@ func advanceSpeculation(c *op.Call) (op.Run, error) {
 			}
 		}
 		for i, t := range []*op.Tensor{tokens, positions, lengths, slots} {
-			if err := kernel.SetInts(t.View(), [][]int64{token, at, length, slot}[i]); err != nil {
+			if err := indexing.SetInts(t.View(), [][]int64{token, at, length, slot}[i]); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,7 @@ package attention
 import (
 	"fmt"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/interpolate"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -49,11 +49,11 @@ func newDeformation(c *op.Call, result *op.Tensor) *deformation {
 
 // levels reads the sizes of the levels and their first keys. It is called in Run.
 func (d *deformation) levels() error {
-	sizes, err := kernel.Indices(d.sizes.View())
+	sizes, err := elementwise.Indices(d.sizes.View())
 	if err != nil {
 		return err
 	}
-	if d.Starts, err = kernel.Indices(d.starts.View()); err != nil {
+	if d.Starts, err = elementwise.Indices(d.starts.View()); err != nil {
 		return err
 	}
 	d.Heights, d.Widths = nil, nil

@@ -1,7 +1,7 @@
 package attention
 
 import (
-	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -30,7 +30,7 @@ func flashAttention(c *op.Call) (op.Run, error) {
 	if drops(a.queryEnds) || drops(a.keyEnds) {
 		a.blankTail()
 	}
-	return func(*op.Exec) error { return kernel.FlashAttention(a.kernelItems()) }, c.Err()
+	return func(*op.Exec) error { return attentionkernel.FlashAttention(a.kernelItems()) }, c.Err()
 }
 
 // checkForward checks the rules of the aclnn level (161002), in its order.

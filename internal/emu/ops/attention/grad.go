@@ -3,7 +3,7 @@ package attention
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -34,13 +34,13 @@ func flashAttentionGrad(c *op.Call) (op.Run, error) {
 		g.blankTail()
 	}
 	items := g.kernelItems()
-	n, err := kernel.FlashAttentionGradWorkspace(items)
+	n, err := attentionkernel.FlashAttentionGradWorkspace(items)
 	if err != nil {
 		return nil, err
 	}
 	c.Workspace(n)
 	return func(x *op.Exec) error {
-		return kernel.FlashAttentionGrad(g.kernelItems(), g.kernelGrads(), x.Workspace())
+		return attentionkernel.FlashAttentionGrad(g.kernelItems(), g.kernelGrads(), x.Workspace())
 	}, c.Err()
 }
 
@@ -112,11 +112,11 @@ func (g *attentionGrad) check() error {
 }
 
 // kernelGrads returns the gradients that belong to kernelItems.
-func (g *attentionGrad) kernelGrads() []kernel.AttentionGrad {
+func (g *attentionGrad) kernelGrads() []attentionkernel.AttentionGrad {
 	l := g.layout
-	grads := make([]kernel.AttentionGrad, len(g.items))
+	grads := make([]attentionkernel.AttentionGrad, len(g.items))
 	for i, it := range g.items {
-		grads[i] = kernel.AttentionGrad{
+		grads[i] = attentionkernel.AttentionGrad{
 			OutGrad:   l.view(g.dy, it.batch, it.row, g.heads, it.rows, g.valDim),
 			QueryGrad: l.view(g.dq, it.batch, it.row, g.heads, it.rows, g.dim),
 			KeyGrad:   l.view(g.dk, it.batch, it.col, g.keyHeads, it.cols, g.dim),

@@ -7,6 +7,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -401,7 +403,7 @@ func (a *inference) run() error {
 	var table []int64
 	if a.blocks != nil {
 		var err error
-		if table, err = kernel.Indices(a.blocks.View()); err != nil {
+		if table, err = elementwise.Indices(a.blocks.View()); err != nil {
 			return err
 		}
 	}
@@ -411,21 +413,21 @@ func (a *inference) run() error {
 	if a.keyScale != nil || a.outScale != nil {
 		return a.runQuantised(table)
 	}
-	var items []kernel.Inference
+	var items []attentionkernel.Inference
 	for _, it := range a.items {
 		if it.rows > 0 && it.cols > 0 {
 			items = append(items, a.inferItem(it, table))
 		}
 	}
-	if err := kernel.Infer(items); err != nil {
+	if err := attentionkernel.Infer(items); err != nil {
 		return fmt.Errorf("attention: %w", err)
 	}
 	return nil
 }
 
-func (a *inference) inferItem(it attentionItem, table []int64) kernel.Inference {
+func (a *inference) inferItem(it attentionItem, table []int64) attentionkernel.Inference {
 	l := a.layout
-	k := kernel.Inference{Tokens: it.cols, Attention: kernel.Attention{
+	k := attentionkernel.Inference{Tokens: it.cols, Attention: attentionkernel.Attention{
 		Query: l.view(a.query, it.batch, it.row, a.heads, it.rows, a.dim),
 		Out:   a.outLayout.view(a.out, it.batch, it.row, a.heads, it.rows, a.valDim),
 		Scale: a.scale, ZeroMaskedRows: a.mask.zero || a.mask.mode == sparseRight && it.rows > it.cols,
@@ -441,7 +443,7 @@ func (a *inference) inferItem(it attentionItem, table []int64) kernel.Inference 
 	if b := a.bias; b != nil {
 		batch := min(it.batch, b.Shape[0]-1)
 		k.Bias = part(b, batch*b.Strides[0], []int64{a.heads, it.rows, it.cols}, b.Strides[1:])
-		k.BiasKind = kernel.BiasAfterScale
+		k.BiasKind = attentionkernel.BiasAfterScale
 	}
 	if a.lse != nil {
 		s := a.lse.Strides

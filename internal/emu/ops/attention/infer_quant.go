@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -79,7 +82,7 @@ func (a *inference) unpacked() (b *inference, release func(), err error) {
 			v, free := kernel.TemporaryInt8(t.Shape...)
 			held = append(held, free)
 			if err == nil && t.Len() > 0 {
-				err = kernel.UnpackInt4(v, t.Data)
+				err = gemm.UnpackInt4(v, t.Data)
 			}
 			whole := *t
 			whole.DType, whole.Data = v.DType, v.Data
@@ -110,7 +113,7 @@ func (a *inference) runQuantised(table []int64) error {
 }
 
 // inferQuantised computes an item in float32, and quantises or rounds the result.
-func (a *inference) inferQuantised(k kernel.Inference, item int64) error {
+func (a *inference) inferQuantised(k attentionkernel.Inference, item int64) error {
 	var held []func()
 	defer func() {
 		for _, free := range held {
@@ -127,7 +130,7 @@ func (a *inference) inferQuantised(k kernel.Inference, item int64) error {
 			continue
 		}
 		wide := temporary(v.Shape...)
-		if err := kernel.Copy(wide, *v); err != nil {
+		if err := elementwise.Copy(wide, *v); err != nil {
 			return err
 		}
 		*v = wide
@@ -145,13 +148,13 @@ func (a *inference) inferQuantised(k kernel.Inference, item int64) error {
 	}
 	out := k.Out
 	k.Pages, k.Out = nil, temporary(out.Shape...)
-	if err := kernel.Infer([]kernel.Inference{k}); err != nil {
+	if err := attentionkernel.Infer([]attentionkernel.Inference{k}); err != nil {
 		return err
 	}
 	if a.outScale == nil {
-		return kernel.Copy(out, k.Out)
+		return elementwise.Copy(out, k.Out)
 	}
-	q := kernel.Quantizer{Factor: a.perPosition(a.outScale), Round: kernel.Round}
+	q := gemm.Quantizer{Factor: a.perPosition(a.outScale), Round: elementwise.Round}
 	if a.outOffset != nil {
 		q.Offset = a.perPosition(a.outOffset)
 	}
@@ -165,7 +168,7 @@ func (s *cacheScale) gather(dense, cache kernel.View, item int64, pages []int64)
 		return s.fill(dense, cache, item, 0)
 	}
 	tokens, size := dense.Shape[1], cache.Shape[2]
-	pages, err := kernel.UsedPages(pages, tokens, cache)
+	pages, err := attentionkernel.UsedPages(pages, tokens, cache)
 	if err != nil {
 		return err
 	}

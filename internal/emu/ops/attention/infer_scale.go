@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -45,9 +47,9 @@ func (s *cacheScale) view(t *op.Tensor, item, token int64, shape []int64) kernel
 // an item, or of a block if the scales are paged. Without scales the numbers are copied.
 func (s *cacheScale) fill(dense, cache kernel.View, item, first int64) error {
 	if s == nil {
-		return kernel.Copy(dense, cache)
+		return elementwise.Copy(dense, cache)
 	}
-	return kernel.Dequantize(dense, cache, s.view(s.scale, item, first, dense.Shape), s.view(s.offset, item, first, dense.Shape), false)
+	return gemm.Dequantize(dense, cache, s.view(s.scale, item, first, dense.Shape), s.view(s.offset, item, first, dense.Shape), false)
 }
 
 // checkCacheType checks the element type of keys or values, which may be quantised if the operator has

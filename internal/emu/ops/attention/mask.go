@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -40,7 +41,7 @@ type attentionMask struct {
 // prefix.
 type window struct{ first, last, prefix int64 }
 
-var everything = window{first: -kernel.Unlimited, last: kernel.Unlimited}
+var everything = window{first: -attentionkernel.Unlimited, last: attentionkernel.Unlimited}
 
 // compressed reports whether the mask only represents a rule. Its elements are not read then.
 func (m *attentionMask) compressed() bool {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -47,15 +48,15 @@ func biasQKV(c *op.Call) (op.Run, error) {
 			into := op.Permuted(out.View(), []int64{0, 2, 1, 3})
 			t, release := kernel.Temporary(into.Shape...)
 			defer release()
-			in := []kernel.Input{kernel.Of(parts.Select(2, int64(i))), kernel.Of(biases.Select(0, int64(i)))}
-			if err := kernel.Map(kernel.Add, dtype.Float32, t, in, kernel.Real(1)); err != nil {
+			in := []elementwise.Input{elementwise.Of(parts.Select(2, int64(i))), elementwise.Of(biases.Select(0, int64(i)))}
+			if err := elementwise.Map(elementwise.Add, dtype.Float32, t, in, elementwise.Real(1)); err != nil {
 				return err
 			}
 			scale := 1.0
 			if i == 0 {
 				scale = 1 / math.Sqrt(float64(dim))
 			}
-			if err := kernel.Map(kernel.Mul, dtype.Float32, into, []kernel.Input{kernel.Of(t), kernel.Const(kernel.Real(scale))}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, into, []elementwise.Input{elementwise.Of(t), elementwise.Const(elementwise.Real(scale))}); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package attention
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -30,7 +31,7 @@ func ringAttentionUpdate(c *op.Call) (op.Run, error) {
 	}
 	s, b, h := t[0].Dim(0), t[0].Dim(1), t[0].Dim(2)
 	n := t[1].Dim(1)
-	c.Shape(t[1], []int64{b, n, s, kernel.AttentionStatCopies}, "batch, heads and tokens of the results, and eight copies")
+	c.Shape(t[1], []int64{b, n, s, attentionkernel.AttentionStatCopies}, "batch, heads and tokens of the results, and eight copies")
 	if n == 0 || h%max(n, 1) != 0 {
 		c.Invalid("%v has %d heads, which do not divide the last dimension of %v", t[1], n, t[0])
 	}
@@ -45,7 +46,7 @@ func ringAttentionUpdate(c *op.Call) (op.Run, error) {
 			d := h / n
 			return t.As([]int64{b, n, s, d}, []int64{t.Strides[1], d * t.Strides[2], t.Strides[0], t.Strides[2]})
 		}
-		return kernel.Merge(heads(t[6]), t[7].View(), t[8].View(),
+		return attentionkernel.Merge(heads(t[6]), t[7].View(), t[8].View(),
 			[3]kernel.View{heads(t[0]), t[1].View(), t[2].View()}, [3]kernel.View{heads(t[3]), t[4].View(), t[5].View()})
 	}, nil
 }

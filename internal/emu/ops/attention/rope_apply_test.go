@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -25,7 +25,7 @@ func TestApplyRotary(t *testing.T) {
 				rotated := func(x *op.Tensor) (y []float64) {
 					wideCos, wideSin, values := optest.Repeated(t, cos, x.Shape), optest.Repeated(t, sin, x.Shape), optest.Values(x)
 					for lo := 0; lo < len(values); lo += dim {
-						y = append(y, rotaryDefinition(kernel.RotaryHalf, values[lo:lo+dim], wideCos[lo:lo+dim], wideSin[lo:lo+dim])...)
+						y = append(y, rotaryDefinition(rowwise.RotaryHalf, values[lo:lo+dim], wideCos[lo:lo+dim], wideSin[lo:lo+dim])...)
 					}
 					return y
 				}

@@ -7,17 +7,17 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
 
 // computed is the mode that the device computes for each value of the argument mode.
-var computed = []kernel.RotaryMode{kernel.RotaryHalf, kernel.RotaryInterleave, kernel.RotaryHalf, kernel.RotaryHalf}
+var computed = []rowwise.RotaryMode{rowwise.RotaryHalf, rowwise.RotaryInterleave, rowwise.RotaryHalf, rowwise.RotaryHalf}
 
 // rotaryDefinition returns x·cos + partner(x)·sin for one head.
-func rotaryDefinition(mode kernel.RotaryMode, x, cos, sin []float64) (y []float64) {
+func rotaryDefinition(mode rowwise.RotaryMode, x, cos, sin []float64) (y []float64) {
 	n := len(x)
 	from, rotated := make([]float64, n), make([]float64, n)
 	copy(from, x)
@@ -28,14 +28,14 @@ func rotaryDefinition(mode kernel.RotaryMode, x, cos, sin []float64) (y []float6
 	}
 	offset := func(k, step int) func(int) int { return func(i int) int { return k + i*step } }
 	switch mode {
-	case kernel.RotaryHalf:
+	case rowwise.RotaryHalf:
 		pairs(offset(0, 1), offset(n/2, 1), n/2)
-	case kernel.RotaryInterleave:
+	case rowwise.RotaryInterleave:
 		pairs(offset(0, 2), offset(1, 2), n/2)
-	case kernel.RotaryQuarter:
+	case rowwise.RotaryQuarter:
 		pairs(offset(0, 1), offset(n/4, 1), n/4)
 		pairs(offset(n/2, 1), offset(3*n/4, 1), n/4)
-	case kernel.RotaryInterleaveHalf:
+	case rowwise.RotaryInterleaveHalf:
 		for i := range n / 2 {
 			from[i], from[n/2+i] = x[2*i], x[2*i+1]
 		}
@@ -55,8 +55,8 @@ func TestRotary(t *testing.T) {
 				{[]int64{2, 3, 2, 68}, []int64{2, 1, 1, 68}}, {[]int64{3, 2, 8}, []int64{3, 1, 8}}, {[]int64{2, 3, 4, 64}, []int64{2, 3, 4, 64}},
 				{[]int64{2, 0, 4, 64}, []int64{1, 0, 1, 64}},
 			} {
-				for mode := range kernel.RotaryInterleaveHalf + 1 {
-					if len(c.x) == 3 && computed[mode] == kernel.RotaryHalf {
+				for mode := range rowwise.RotaryInterleaveHalf + 1 {
+					if len(c.x) == 3 && computed[mode] == rowwise.RotaryHalf {
 						continue // refused
 					}
 					what := fmt.Sprintf("mode %d of %v %v %v with %v", mode, d, l, c.x, c.table)
@@ -72,7 +72,7 @@ func TestRotary(t *testing.T) {
 						want = append(want, rotaryDefinition(computed[mode], optest.Values(x)[lo:lo+n], wideCos[lo:lo+n], wideSin[lo:lo+n])...)
 					}
 					optest.CloseTo(t, what, want, optest.Values(y), optest.ResultLimit(d))
-					if mode == kernel.RotaryHalf {
+					if mode == rowwise.RotaryHalf {
 						testInterleaveRope(t, x, cos, sin)
 					}
 					optest.Run(t, "RotaryPositionEmbedding", optest.Args{"x": x, "cos": cos, "sin": sin, "mode": int64(mode), "out": x})
@@ -146,7 +146,7 @@ func TestRotaryGrad(t *testing.T) {
 		{[]int64{2, 3, 2, 8}, []int64{1, 3, 1, 8}}, {[]int64{2, 3, 2, 4}, []int64{2, 3, 2, 4}}, {[]int64{1, 1, 1, 4}, []int64{1, 1, 1, 4}},
 		{[]int64{3, 2, 5, 4}, []int64{1, 1, 5, 4}}, {[]int64{2, 2, 3, 4}, []int64{2, 1, 3, 4}}, {[]int64{0, 2, 3, 4}, []int64{1, 1, 3, 4}},
 	} {
-		for mode := kernel.RotaryHalf; mode <= kernel.RotaryInterleaveHalf; mode++ {
+		for mode := rowwise.RotaryHalf; mode <= rowwise.RotaryInterleaveHalf; mode++ {
 			for _, d := range op.FloatTypes {
 				for _, l := range kerneltest.Layouts {
 					what := fmt.Sprintf("%v mode %d %v %v", c, mode, d, l)

@@ -7,6 +7,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -82,7 +85,7 @@ func (a *sparseAttention) stats(maximum, sum, out string) {
 	a.DType(a.max, dtype.Float32)
 	a.SameDType(a.max, a.sum)
 	a.SameDType(a.query, a.out)
-	shape := []int64{a.query.Dim(0), a.heads, kernel.AttentionStatCopies}
+	shape := []int64{a.query.Dim(0), a.heads, attentionkernel.AttentionStatCopies}
 	a.Shape(a.max, shape, "eight for each token and head")
 	a.Shape(a.sum, shape, "eight for each token and head")
 	a.Shape(a.out, []int64{a.query.Dim(0), a.heads, a.value.Dim(2)}, "that of the query with the heads of the values")
@@ -115,12 +118,12 @@ func (a *sparseAttention) each(f func(s headSequence) error) error {
 }
 
 // item returns the attention of a sequence to the columns whose byte in hidden is 0.
-func (a *sparseAttention) item(s headSequence, hidden kernel.View, causal bool) kernel.Attention {
+func (a *sparseAttention) item(s headSequence, hidden kernel.View, causal bool) attentionkernel.Attention {
 	first := s.head * a.group
-	item := kernel.Attention{
+	item := attentionkernel.Attention{
 		Query: a.part(a.query, s.row, s.rows, first, a.group), Key: a.part(a.key, s.column, s.columns, s.head, 1), Value: a.part(a.value, s.column, s.columns, s.head, 1),
 		Out: a.part(a.out, s.row, s.rows, first, a.group), Max: a.part(a.max, s.row, s.rows, first, a.group), Sum: a.part(a.sum, s.row, s.rows, first, a.group),
-		Scale: a.scale, First: -kernel.Unlimited, Last: kernel.Unlimited, KeepProb: 1, ZeroMaskedRows: true,
+		Scale: a.scale, First: -attentionkernel.Unlimited, Last: attentionkernel.Unlimited, KeepProb: 1, ZeroMaskedRows: true,
 		Mask: kernel.View{Data: hidden.Data, DType: dtype.Bool, Shape: []int64{a.group, s.rows, s.columns}, Strides: []int64{0, s.columns, 1}},
 	}
 	if causal {
@@ -133,9 +136,9 @@ func (a *sparseAttention) item(s headSequence, hidden kernel.View, causal bool) 
 // hidden.
 func (a *sparseAttention) hide(hidden kernel.View, rows, columns int64) error {
 	if a.mask == nil {
-		return kernel.Zero(hidden)
+		return elementwise.Zero(hidden)
 	}
-	return kernel.Copy(hidden, a.mask.View().Narrow(0, 0, rows).Narrow(1, 0, columns))
+	return elementwise.Copy(hidden, a.mask.View().Narrow(0, 0, rows).Narrow(1, 0, columns))
 }
 
 // checkMask checks that a mask covers the longest sequences.
@@ -192,12 +195,12 @@ func newBlockSelection(c *op.Call) *blockSelection {
 }
 
 // items calls f with the attention of each sequence to its selected blocks.
-func (s *blockSelection) items(f func(at headSequence, item kernel.Attention) error) error {
+func (s *blockSelection) items(f func(at headSequence, item attentionkernel.Attention) error) error {
 	return s.each(func(at headSequence) error {
 		if at.rows == 0 || at.columns == 0 {
 			return nil
 		}
-		chosen, err := kernel.Indices(s.blocks.View().Narrow(0, at.row, at.rows).Select(1, at.head))
+		chosen, err := elementwise.Indices(s.blocks.View().Narrow(0, at.row, at.rows).Select(1, at.head))
 		if err != nil {
 			return err
 		}
@@ -240,8 +243,8 @@ func selectedAttention(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	return func(*op.Exec) error {
-		return s.items(func(_ headSequence, item kernel.Attention) error {
-			return kernel.FlashAttention([]kernel.Attention{item})
+		return s.items(func(_ headSequence, item attentionkernel.Attention) error {
+			return attentionkernel.FlashAttention([]attentionkernel.Attention{item})
 		})
 	}, nil
 }
@@ -263,20 +266,20 @@ func selectedAttentionGrad(c *op.Call) (op.Run, error) {
 	}
 	return func(*op.Exec) error {
 		for _, t := range []*op.Tensor{dq, dk, dv} {
-			if err := kernel.Zero(t.View()); err != nil {
+			if err := elementwise.Zero(t.View()); err != nil {
 				return err
 			}
 		}
-		return s.items(func(at headSequence, item kernel.Attention) error {
-			items := []kernel.Attention{item}
-			n, err := kernel.FlashAttentionGradWorkspace(items)
+		return s.items(func(at headSequence, item attentionkernel.Attention) error {
+			items := []attentionkernel.Attention{item}
+			n, err := attentionkernel.FlashAttentionGradWorkspace(items)
 			if err != nil {
 				return err
 			}
 			scratch, release := kernel.TemporaryInt8(n)
 			defer release()
 			first := at.head * s.group
-			return kernel.FlashAttentionGrad(items, []kernel.AttentionGrad{{
+			return attentionkernel.FlashAttentionGrad(items, []attentionkernel.AttentionGrad{{
 				OutGrad: s.part(grad, at.row, at.rows, first, s.group), QueryGrad: s.part(dq, at.row, at.rows, first, s.group),
 				KeyGrad: s.part(dk, at.column, at.columns, at.head, 1), ValueGrad: s.part(dv, at.column, at.columns, at.head, 1),
 			}}, scratch.Data)
@@ -339,7 +342,7 @@ func (p *compression) attend(s headSequence) error {
 		return err
 	}
 	item := p.item(s, hidden, false)
-	if err := kernel.FlashAttention([]kernel.Attention{item}); err != nil {
+	if err := attentionkernel.FlashAttention([]attentionkernel.Attention{item}); err != nil {
 		return err
 	}
 	probabilities, err := groupProbabilities(item)
@@ -355,10 +358,10 @@ func (p *compression) choose(s headSequence, probabilities []float64) error {
 	var always []int64
 	if p.always != nil {
 		var err error
-		if always, err = kernel.Indices(p.always.View().Narrow(0, 0, s.rows).Narrow(1, 0, blocks)); err != nil {
+		if always, err = elementwise.Indices(p.always.View().Narrow(0, 0, s.rows).Narrow(1, 0, blocks)); err != nil {
 			return err
 		}
 	}
 	best := p.best(probabilities, s.rows, s.columns, blocks, always)
-	return kernel.SetInts(p.chosen.View().Narrow(0, s.row, s.rows).Select(1, s.head), best)
+	return indexing.SetInts(p.chosen.View().Narrow(0, s.row, s.rows).Select(1, s.head), best)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -115,7 +117,7 @@ func cachedSelectedAttention(c *op.Call) (op.Run, error) {
 
 // places returns the rows of the cache that the token of a sequence sees, in order.
 func (s *cachedSelection) places(sequence, head int64) ([]int64, error) {
-	chosen, err := kernel.Indices(s.blocks.View().Select(0, sequence).Select(0, 0).Select(0, head))
+	chosen, err := elementwise.Indices(s.blocks.View().Select(0, sequence).Select(0, 0).Select(0, head))
 	if err != nil {
 		return nil, err
 	}
@@ -139,17 +141,17 @@ func (s *cachedSelection) attend(sequence, head, group int64) error {
 	first := head * group
 	query, out := s.query.View().Select(0, sequence).Narrow(1, first, group), s.out.View().Select(0, sequence).Narrow(1, first, group)
 	if len(rows) == 0 {
-		return kernel.Zero(out)
+		return elementwise.Zero(out)
 	}
 	return withCachedHead(s.key, s.value, head, rows, func(key, value kernel.View) error {
-		return attendCached(kernel.Attention{Query: headsLeading(query), Key: key, Value: value, Out: headsLeading(out), Scale: s.scale})
+		return attendCached(attentionkernel.Attention{Query: headsLeading(query), Key: key, Value: value, Out: headsLeading(out), Scale: s.scale})
 	})
 }
 
 // pagedRows returns the rows of a cache [pages, tokens of a page, …] that hold tokens of a
 // sequence, by the page table.
 func pagedRows(table *op.Tensor, sequence int64, cache *op.Tensor, tokens []int64) ([]int64, error) {
-	pages, err := kernel.Indices(table.View().Select(0, sequence))
+	pages, err := elementwise.Indices(table.View().Select(0, sequence))
 	if err != nil {
 		return nil, err
 	}
@@ -192,10 +194,10 @@ func headsLeading(v kernel.View) kernel.View {
 }
 
 // attendCached computes attention to all columns and discards the statistics.
-func attendCached(item kernel.Attention) error {
-	stats, release := kernel.Temporary(2, item.Query.Shape[0], item.Query.Shape[1], kernel.AttentionStatCopies)
+func attendCached(item attentionkernel.Attention) error {
+	stats, release := kernel.Temporary(2, item.Query.Shape[0], item.Query.Shape[1], attentionkernel.AttentionStatCopies)
 	defer release()
 	item.Max, item.Sum = stats.Select(0, 0), stats.Select(0, 1)
-	item.First, item.Last, item.KeepProb, item.ZeroMaskedRows = -kernel.Unlimited, kernel.Unlimited, 1, true
-	return kernel.FlashAttention([]kernel.Attention{item})
+	item.First, item.Last, item.KeepProb, item.ZeroMaskedRows = -attentionkernel.Unlimited, attentionkernel.Unlimited, 1, true
+	return attentionkernel.FlashAttention([]attentionkernel.Attention{item})
 }

@@ -7,6 +7,10 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -56,28 +60,28 @@ func (b blockChoice) best(probabilities []float64, rows, columns, blocks int64, 
 
 // groupProbabilities returns the probabilities [rows, columns] of an attention whose query heads
 // share their keys, summed over the heads.
-func groupProbabilities(item kernel.Attention) ([]float64, error) {
+func groupProbabilities(item attentionkernel.Attention) ([]float64, error) {
 	group, rows, columns := item.Query.Shape[0], item.Query.Shape[1], item.Key.Shape[1]
 	scores, releaseScores := kernel.Temporary(group, rows, columns)
 	defer releaseScores()
 	key := item.Key
 	key.Shape, key.Strides = []int64{group, key.Shape[2], columns}, []int64{0, key.Strides[2], key.Strides[1]}
-	if err := kernel.Gemm(kernel.Product{Out: scores, A: item.Query, B: key, Alpha: float64(item.Scale)}); err != nil {
+	if err := gemm.Gemm(gemm.Product{Out: scores, A: item.Query, B: key, Alpha: float64(item.Scale)}); err != nil {
 		return nil, err
 	}
 	if item.Mask.Data != nil {
-		lowest := kernel.Const(kernel.Real(-math.MaxFloat32))
-		if err := kernel.Map(kernel.Where, dtype.Float32, scores, []kernel.Input{kernel.Of(item.Mask), lowest, kernel.Of(scores)}); err != nil {
+		lowest := elementwise.Const(elementwise.Real(-math.MaxFloat32))
+		if err := elementwise.Map(elementwise.Where, dtype.Float32, scores, []elementwise.Input{elementwise.Of(item.Mask), lowest, elementwise.Of(scores)}); err != nil {
 			return nil, err
 		}
 	}
-	if err := kernel.Softmax(scores, scores, 2); err != nil {
+	if err := rowwise.Softmax(scores, scores, 2); err != nil {
 		return nil, err
 	}
 	sums, releaseSums := kernel.Temporary(rows, columns)
 	defer releaseSums()
-	if err := kernel.Reduce(kernel.ReduceSum, sums, scores, []int{0}, 0); err != nil {
+	if err := rowwise.Reduce(rowwise.ReduceSum, sums, scores, []int{0}, 0); err != nil {
 		return nil, err
 	}
-	return kernel.Doubles(sums)
+	return elementwise.Doubles(sums)
 }

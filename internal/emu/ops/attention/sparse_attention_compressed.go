@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -176,7 +178,7 @@ func (s *cachedCompression) attend(i int, head int64, places []int64) error {
 	s.hide(i, unsafe.Slice((*byte)(hidden.Data), rows*n))
 	part := func(t *op.Tensor) kernel.View { return headsLeading(s.ofSequence(t, i).Narrow(1, head*group, group)) }
 	return withCachedHead(s.key, s.value, head, places, func(key, value kernel.View) error {
-		item := kernel.Attention{
+		item := attentionkernel.Attention{
 			Query: part(s.query), Key: key, Value: value, Out: part(s.out), Scale: s.scale,
 			Mask: kernel.View{Data: hidden.Data, DType: dtype.Bool, Shape: []int64{group, rows, n}, Strides: []int64{0, n, 1}},
 		}
@@ -187,7 +189,7 @@ func (s *cachedCompression) attend(i int, head int64, places []int64) error {
 		if err != nil {
 			return err
 		}
-		return kernel.SetInts(s.ofSequence(s.chosen, i).Select(1, head), s.best(probabilities, rows, n, s.blocks(n), nil))
+		return indexing.SetInts(s.ofSequence(s.chosen, i).Select(1, head), s.best(probabilities, rows, n, s.blocks(n), nil))
 	})
 }
 

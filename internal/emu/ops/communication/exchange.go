@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/ops/matmul"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -131,7 +133,7 @@ func (g tokenExchange) byExpert(counts []int64, expertMajor, rankMajor kernel.Vi
 				if back {
 					dst, src = src, dst
 				}
-				if err := kernel.Copy(dst, src); err != nil {
+				if err := elementwise.Copy(dst, src); err != nil {
 					return err
 				}
 				to += n
@@ -151,7 +153,7 @@ func (g tokenExchange) multiply(counts []int64, out, x kernel.View) error {
 			n += g.of(counts, r)[i]
 		}
 		if n > 0 {
-			err := kernel.Gemm(kernel.Product{Out: out.Narrow(0, first, n), A: x.Narrow(0, first, n), B: g.weight.View().Select(0, i), Alpha: 1})
+			err := gemm.Gemm(gemm.Product{Out: out.Narrow(0, first, n), A: x.Narrow(0, first, n), B: g.weight.View().Select(0, i), Alpha: 1})
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/ops/matmul"
 )
@@ -14,7 +15,7 @@ import (
 var fusedExperts = op.Table{"AlltoAllAllGatherBatchMatMul": gatherExperts, "BatchMatMulReduceScatterAlltoAll": scatterExperts}.Selects()
 
 // expertActivations lists the activations in the order of actType.
-var expertActivations = []kernel.Op{kernel.Identity, kernel.Gelu, kernel.Swish, kernel.Relu, kernel.FastGelu}
+var expertActivations = []elementwise.Op{elementwise.Identity, elementwise.Gelu, elementwise.Swish, elementwise.Relu, elementwise.FastGelu}
 
 // expertGrid describes how experts and their weights are divided among ranks.
 type expertGrid struct {
@@ -138,11 +139,11 @@ func gatherExperts(c *op.Call) (op.Run, error) {
 	return func(e *op.Exec) error {
 		ordered := layout(parts, sizes, axes...)
 		whole := layout(full, ordered.Shape, 0, 1, 2, 3, 4)
-		if err := kernel.Copy(whole, ordered); err != nil {
+		if err := elementwise.Copy(whole, ordered); err != nil {
 			return err
 		}
 		if gathered != nil {
-			if err := kernel.Copy(gathered.View(), full.View()); err != nil {
+			if err := elementwise.Copy(gathered.View(), full.View()); err != nil {
 				return err
 			}
 		}
@@ -150,11 +151,11 @@ func gatherExperts(c *op.Call) (op.Run, error) {
 			return err
 		}
 		if product3 != nil {
-			if err := kernel.Copy(product3.View(), out.View()); err != nil {
+			if err := elementwise.Copy(product3.View(), out.View()); err != nil {
 				return err
 			}
 		}
-		return kernel.Map(expertActivations[activation], dtype.Float32, out.View(), []kernel.Input{kernel.Of(out.View())}, kernel.Real(1))
+		return elementwise.Map(expertActivations[activation], dtype.Float32, out.View(), []elementwise.Input{elementwise.Of(out.View())}, elementwise.Real(1))
 	}, c.Err()
 }
 
@@ -208,17 +209,17 @@ func scatterExperts(c *op.Call) (op.Run, error) {
 		if err := run(e); err != nil {
 			return err
 		}
-		return kernel.Copy(parts.View(), layout(product, sizes, axes...))
+		return elementwise.Copy(parts.View(), layout(product, sizes, axes...))
 	})
 	c.ReduceScatter(g.tp, sum, parts)
 	c.Compute(func(*op.Exec) error {
 		if bias != nil {
-			in := []kernel.Input{kernel.Of(sum.View()), kernel.Of(bias.View())}
-			if err := kernel.Map(kernel.Add, dtype.Float32, sum.View(), in, kernel.Real(1)); err != nil {
+			in := []elementwise.Input{elementwise.Of(sum.View()), elementwise.Of(bias.View())}
+			if err := elementwise.Map(elementwise.Add, dtype.Float32, sum.View(), in, elementwise.Real(1)); err != nil {
 				return err
 			}
 		}
-		return kernel.Copy(sent.View(), layout(sum, []int64{experts, ep, tokens, columns}, 1, 0, 2, 3))
+		return elementwise.Copy(sent.View(), layout(sum, []int64{experts, ep, tokens, columns}, 1, 0, 2, 3))
 	})
 	c.AllToAll(g.ep, received, sent)
 	return c.CopyRun(out.View, received.View)

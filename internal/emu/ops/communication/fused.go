@@ -6,6 +6,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/ops/matmul"
 	"github.com/goascend/cann/internal/emu/ops/normalization"
@@ -97,7 +100,7 @@ func flatProduct(c *op.Call, x1, x2 *op.Tensor, d dtype.Type) (result *op.Tensor
 			return err
 		}
 		sum := result.As(x3.Shape, op.ContiguousStrides(x3.Shape))
-		return kernel.Map(kernel.Add, dtype.Float32, sum, []kernel.Input{kernel.Of(sum), kernel.Of(x3.View())}, kernel.Real(1))
+		return elementwise.Map(elementwise.Add, dtype.Float32, sum, []elementwise.Input{elementwise.Of(sum), elementwise.Of(x3.View())}, elementwise.Real(1))
 	})
 	return result
 }
@@ -183,7 +186,7 @@ func reduceInBytes(c *op.Call, comm op.Communicator, output, product, before, af
 	}
 	row := func(t *op.Tensor) kernel.View { return t.As([]int64{n}, t.Strides[t.Rank()-1:]) }
 	c.Compute(func(*op.Exec) error {
-		return kernel.Quantizer{Factor: row(before), Divide: true, Round: kernel.Round}.Quantize(own.View(), product.View())
+		return gemm.Quantizer{Factor: row(before), Divide: true, Round: elementwise.Round}.Quantize(own.View(), product.View())
 	})
 	c.AllGather(comm, all, own)
 	result := c.Reshaped(product, output.Shape...)
@@ -194,20 +197,20 @@ func reduceInBytes(c *op.Call, comm op.Communicator, output, product, before, af
 		f := dtype.Float32
 		sum, release := kernel.Temporary(product.Shape...)
 		defer release()
-		if err := kernel.Reduce(kernel.ReduceSum, sum, all.View(), []int{0}, 0); err != nil {
+		if err := rowwise.Reduce(rowwise.ReduceSum, sum, all.View(), []int{0}, 0); err != nil {
 			return err
 		}
 		// The sum, too, is transferred as int8, so it is quantised once more.
-		if err := kernel.Map(kernel.Mul, f, sum, []kernel.Input{kernel.Of(sum), kernel.Of(row(before))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, f, sum, []elementwise.Input{elementwise.Of(sum), elementwise.Of(row(before))}); err != nil {
 			return err
 		}
-		if err := (kernel.Quantizer{Factor: row(after), Divide: true, Round: kernel.Round}).Quantize(own.View(), sum); err != nil {
+		if err := (gemm.Quantizer{Factor: row(after), Divide: true, Round: elementwise.Round}).Quantize(own.View(), sum); err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.Mul, f, product.View(), []kernel.Input{kernel.Of(own.View()), kernel.Of(row(after))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, f, product.View(), []elementwise.Input{elementwise.Of(own.View()), elementwise.Of(row(after))}); err != nil {
 			return err
 		}
-		return kernel.Copy(output.View(), result.View())
+		return elementwise.Copy(output.View(), result.View())
 	}, nil
 }
 
@@ -257,7 +260,7 @@ func allGatherMatmul(c *op.Call) (op.Run, error) {
 		return run, err
 	}
 	return func(x *op.Exec) error {
-		if err := kernel.Copy(gathered.View(), all.View()); err != nil {
+		if err := elementwise.Copy(gathered.View(), all.View()); err != nil {
 			return err
 		}
 		return run(x)

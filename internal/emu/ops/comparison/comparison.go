@@ -5,29 +5,31 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
 )
 
 // comparisons compare two operands, or test one, element by element.
 var comparisons = op.Merge(
-	pointwise.Form{Op: kernel.IsFinite, Types: pointwise.Truth}.Table("IsFinite"),
-	pointwise.Form{Op: kernel.IsInf, Types: pointwise.Truth}.Table("IsInf"),
-	pointwise.Form{Op: kernel.IsPosInf, Types: pointwise.Truth}.Table("IsPosInf"),
-	pointwise.Form{Op: kernel.IsNegInf, Types: pointwise.Truth}.Table("IsNegInf"),
-	pointwise.Form{Op: kernel.Signbit, Types: pointwise.Comparing}.Table("Signbit"),
-	pointwise.Form{Op: kernel.Heaviside}.Table("Heaviside"),
-	pointwise.Form{Op: kernel.Equal, Types: pointwise.Comparing}.Table("EqTensor", "EqScalar", "InplaceEqTensor", "InplaceEqScalar"),
-	pointwise.Form{Op: kernel.NotEqual, Types: pointwise.Comparing}.Table("NeTensor", "NeScalar", "InplaceNeTensor", "InplaceNeScalar"),
-	pointwise.Form{Op: kernel.Less, Types: pointwise.Comparing}.Table("LtTensor", "LtScalar", "InplaceLtTensor", "InplaceLtScalar"),
-	pointwise.Form{Op: kernel.LessEqual, Types: pointwise.Comparing}.Table("LeTensor", "LeScalar", "InplaceLeTensor", "InplaceLeScalar"),
-	pointwise.Form{Op: kernel.Greater, Types: pointwise.Comparing, Complex: true}.Table("GtTensor", "GtScalar", "InplaceGtTensor", "InplaceGtScalar"),
-	pointwise.Form{Op: kernel.GreaterEqual, Types: pointwise.Comparing, Complex: true}.Table("GeTensor", "GeScalar", "InplaceGeTensor", "InplaceGeScalar"),
-	pointwise.Form{Op: kernel.LogicalNot, Types: pointwise.Comparing}.Table("LogicalNot", "InplaceLogicalNot"),
-	pointwise.Form{Op: kernel.LogicalAnd, Types: pointwise.Comparing}.Table("LogicalAnd", "InplaceLogicalAnd"),
-	pointwise.Form{Op: kernel.LogicalOr, Types: pointwise.Comparing}.Table("LogicalOr", "InplaceLogicalOr"),
-	pointwise.Form{Op: kernel.LogicalXor, Types: pointwise.Comparing}.Table("LogicalXor"),
-	pointwise.Form{Op: kernel.IsClose, Types: pointwise.Truth, Params: []string{"rtol", "atol", "equal_nan"}}.Table("IsClose"),
+	pointwise.Form{Op: elementwise.IsFinite, Types: pointwise.Truth}.Table("IsFinite"),
+	pointwise.Form{Op: elementwise.IsInf, Types: pointwise.Truth}.Table("IsInf"),
+	pointwise.Form{Op: elementwise.IsPosInf, Types: pointwise.Truth}.Table("IsPosInf"),
+	pointwise.Form{Op: elementwise.IsNegInf, Types: pointwise.Truth}.Table("IsNegInf"),
+	pointwise.Form{Op: elementwise.Signbit, Types: pointwise.Comparing}.Table("Signbit"),
+	pointwise.Form{Op: elementwise.Heaviside}.Table("Heaviside"),
+	pointwise.Form{Op: elementwise.Equal, Types: pointwise.Comparing}.Table("EqTensor", "EqScalar", "InplaceEqTensor", "InplaceEqScalar"),
+	pointwise.Form{Op: elementwise.NotEqual, Types: pointwise.Comparing}.Table("NeTensor", "NeScalar", "InplaceNeTensor", "InplaceNeScalar"),
+	pointwise.Form{Op: elementwise.Less, Types: pointwise.Comparing}.Table("LtTensor", "LtScalar", "InplaceLtTensor", "InplaceLtScalar"),
+	pointwise.Form{Op: elementwise.LessEqual, Types: pointwise.Comparing}.Table("LeTensor", "LeScalar", "InplaceLeTensor", "InplaceLeScalar"),
+	pointwise.Form{Op: elementwise.Greater, Types: pointwise.Comparing, Complex: true}.Table("GtTensor", "GtScalar", "InplaceGtTensor", "InplaceGtScalar"),
+	pointwise.Form{Op: elementwise.GreaterEqual, Types: pointwise.Comparing, Complex: true}.Table("GeTensor", "GeScalar", "InplaceGeTensor", "InplaceGeScalar"),
+	pointwise.Form{Op: elementwise.LogicalNot, Types: pointwise.Comparing}.Table("LogicalNot", "InplaceLogicalNot"),
+	pointwise.Form{Op: elementwise.LogicalAnd, Types: pointwise.Comparing}.Table("LogicalAnd", "InplaceLogicalAnd"),
+	pointwise.Form{Op: elementwise.LogicalOr, Types: pointwise.Comparing}.Table("LogicalOr", "InplaceLogicalOr"),
+	pointwise.Form{Op: elementwise.LogicalXor, Types: pointwise.Comparing}.Table("LogicalXor"),
+	pointwise.Form{Op: elementwise.IsClose, Types: pointwise.Truth, Params: []string{"rtol", "atol", "equal_nan"}}.Table("IsClose"),
 )
 
 // equal returns a single bool: whether both tensors have the same shape and elements.
@@ -48,9 +50,9 @@ func equal(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		answer := out.As([]int64{}, []int64{})
 		if !slices.Equal(self.Shape, other.Shape) {
-			return kernel.Fill(answer, kernel.Whole(0))
+			return elementwise.Fill(answer, elementwise.Whole(0))
 		}
-		return kernel.Equals(answer, self.View(), other.View())
+		return rowwise.Equals(answer, self.View(), other.View())
 	}, nil
 }
 
@@ -66,10 +68,10 @@ func compareExactly(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		if err := kernel.Equals(out.View(), want.View(), got.View()); err != nil {
+		if err := rowwise.Equals(out.View(), want.View(), got.View()); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.LogicalNot, dtype.Uint32, out.View(), []kernel.Input{kernel.Of(out.View())})
+		return elementwise.Map(elementwise.LogicalNot, dtype.Uint32, out.View(), []elementwise.Input{elementwise.Of(out.View())})
 	}, nil
 }
 

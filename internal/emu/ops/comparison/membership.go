@@ -3,6 +3,8 @@ package comparison
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -32,9 +34,9 @@ func isIn(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	equal, join := kernel.Equal, kernel.ReduceAny
+	equal, join := elementwise.Equal, rowwise.ReduceAny
 	if invert {
-		equal, join = kernel.NotEqual, kernel.ReduceAll
+		equal, join = elementwise.NotEqual, rowwise.ReduceAll
 	}
 	compute := op.PromoteScalar(t.DType, s.DType)
 	return func(*op.Exec) error {
@@ -42,15 +44,15 @@ func isIn(c *op.Call) (op.Run, error) {
 			if t.Len() == 0 {
 				return nil
 			}
-			return kernel.Map(equal, compute, out.View(), []kernel.Input{kernel.Of(t.View()), kernel.Const(s.Number())})
+			return elementwise.Map(equal, compute, out.View(), []elementwise.Input{elementwise.Of(t.View()), elementwise.Const(s.Number())})
 		}
 		answers, release := kernel.TemporaryOf(dtype.Bool, t.Shape...)
 		defer release()
 		if t.Len() > 0 {
-			if err := kernel.Map(equal, compute, answers, []kernel.Input{kernel.Of(t.View()), kernel.Const(s.Number())}); err != nil {
+			if err := elementwise.Map(equal, compute, answers, []elementwise.Input{elementwise.Of(t.View()), elementwise.Const(s.Number())}); err != nil {
 				return err
 			}
 		}
-		return kernel.Reduce(join, out.As([]int64{}, []int64{}), answers, op.Axes(t.Rank()), 0)
+		return rowwise.Reduce(join, out.As([]int64{}, []int64{}), answers, op.Axes(t.Rank()), 0)
 	}, nil
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	convolutionkernel "github.com/goascend/cann/internal/emu/kernel/convolution"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -16,7 +19,7 @@ var convolutions = op.Table{
 // conv is a convolution with checked arguments. It has in channels of images and out channels of
 // maps; a transposed convolution maps the latter to the former.
 type conv struct {
-	kernel.Convolution
+	convolutionkernel.Convolution
 	transposed bool
 }
 
@@ -54,7 +57,7 @@ func convOf(c *op.Call, input, weight *op.Tensor) (v conv, sizes []int64) {
 		return v, nil
 	}
 	before, after := paddings(c, "padding", n, v.transposed)
-	v.Window = kernel.Window{Size: weight.Shape[2:], Stride: c.Spatial("stride", n, 1), Dilation: c.Spatial("dilation", n, 1), Pad: before}
+	v.Window = convolutionkernel.Window{Size: weight.Shape[2:], Stride: c.Spatial("stride", n, 1), Dilation: c.Spatial("dilation", n, 1), Pad: before}
 	channels := weight.Shape[1] * v.Groups
 	if v.transposed {
 		channels = weight.Shape[0]
@@ -185,7 +188,7 @@ func (g convGrads) run(v conv, grad, input, weight kernel.View, shaped func(t *o
 	for i := 2; i < len(grad.Shape); i++ {
 		axes = append(axes, i)
 	}
-	return kernel.Reduce(kernel.ReduceSum, g.bias.View(), grad, axes, 0)
+	return rowwise.Reduce(rowwise.ReduceSum, g.bias.View(), grad, axes, 0)
 }
 
 func convolutionBackward(c *op.Call) (op.Run, error) {
@@ -228,7 +231,7 @@ func depthwise(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	channels := self.Shape[1]
-	w := kernel.Window{
+	w := convolutionkernel.Window{
 		Size: c.Spatial("kernelSize", 2, 1), Stride: c.Spatial("stride", 2, 1),
 		Pad: c.Spatial("padding", 2, 0), Dilation: c.Spatial("dilation", 2, 1),
 	}
@@ -244,7 +247,7 @@ func depthwise(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	v := kernel.Convolution{Window: w, Groups: channels}
+	v := convolutionkernel.Convolution{Window: w, Groups: channels}
 	return func(*op.Exec) error {
 		return v.Forward(out.View(), self.View(), weight.View(), op.OptionalView(bias))
 	}, nil
@@ -288,7 +291,7 @@ func timeConv(c *op.Call, self, weight, bias *op.Tensor) (v conv, shape []int64)
 		return v, nil
 	}
 	one := []int64{1}
-	v.Convolution = kernel.Convolution{Groups: 1, Window: kernel.Window{Size: weight.Shape[:1], Stride: one, Dilation: one, Pad: []int64{pad}}}
+	v.Convolution = convolutionkernel.Convolution{Groups: 1, Window: convolutionkernel.Window{Size: weight.Shape[:1], Stride: one, Dilation: one, Pad: []int64{pad}}}
 	n := positions(self.Shape[0], weight.Shape[0], 1, 1, 2*pad)
 	if weight.Shape[1] != self.Shape[2] || weight.Shape[0] < 1 || n < 1 {
 		c.Invalid("%v [size, channels, filters] does not fit %v [time, batch, channels] with %d padded on each side", weight, self, pad)
@@ -336,8 +339,8 @@ func timeConvolutionBackward(c *op.Call) (op.Run, error) {
 
 // columnWindow reads the window of Im2col for an image of the given spatial sizes, and returns the
 // number of its positions along each dimension.
-func columnWindow(c *op.Call, spatial []int64) (w kernel.Window, at []int64) {
-	w = kernel.Window{
+func columnWindow(c *op.Call, spatial []int64) (w convolutionkernel.Window, at []int64) {
+	w = convolutionkernel.Window{
 		Size: c.Spatial("kernelSize", 2, 1), Stride: c.Spatial("stride", 2, 1),
 		Dilation: c.Spatial("dilation", 2, 1), Pad: c.Spatial("padding", 2, 0),
 	}
@@ -351,7 +354,7 @@ func columnWindow(c *op.Call, spatial []int64) (w kernel.Window, at []int64) {
 }
 
 // columns views a tensor [lead…, channels·size, positions] as [lead…, channels, size…, positions…].
-func columns(t *op.Tensor, w kernel.Window, channels int64, at []int64) *tensorForm {
+func columns(t *op.Tensor, w convolutionkernel.Window, channels int64, at []int64) *tensorForm {
 	n := t.Rank() - 2
 	f := &tensorForm{t: t, Shape: slices.Concat(t.Shape[:n], []int64{channels}, w.Size, at)}
 	row, col := t.Strides[n], t.Strides[n+1]
@@ -360,7 +363,7 @@ func columns(t *op.Tensor, w kernel.Window, channels int64, at []int64) *tensorF
 }
 
 // columnShape returns the shape of the columns of an image.
-func columnShape(image []int64, w kernel.Window, at []int64) []int64 {
+func columnShape(image []int64, w convolutionkernel.Window, at []int64) []int64 {
 	n := len(image) - 3
 	return slices.Concat(image[:n], []int64{image[n] * w.Size[0] * w.Size[1], at[0] * at[1]})
 }
@@ -394,7 +397,7 @@ func unfold(c *op.Call) (op.Run, error) {
 		if err := w.Unfold(re, self.View()); err != nil {
 			return err
 		}
-		return kernel.Fill(im, kernel.Whole(0))
+		return elementwise.Fill(im, elementwise.Whole(0))
 	}, nil
 }
 

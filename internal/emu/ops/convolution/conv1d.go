@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	convolutionkernel "github.com/goascend/cann/internal/emu/kernel/convolution"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -139,7 +141,7 @@ func causalConv(c *op.Call) (op.Run, error) {
 				past = keep
 			}
 			if heads == 0 {
-				if err := kernel.CausalConv(r.of(out, bound), r.of(x, bound), taps.View(), op.OptionalView(bias), past, keep, activation == 1); err != nil {
+				if err := convolutionkernel.CausalConv(r.of(out, bound), r.of(x, bound), taps.View(), op.OptionalView(bias), past, keep, activation == 1); err != nil {
 					return err
 				}
 				continue
@@ -152,7 +154,7 @@ func causalConv(c *op.Call) (op.Run, error) {
 					}
 					return v.Narrow(axis, h*r.channels/heads, r.channels/heads)
 				}
-				if err := kernel.CausalConv(to.Select(1, h), part(in, 1), part(taps.View(), 1), part(op.OptionalView(bias), 0), part(past, 1), part(keep, 1), activation == 1); err != nil {
+				if err := convolutionkernel.CausalConv(to.Select(1, h), part(in, 1), part(taps.View(), 1), part(op.OptionalView(bias), 0), part(past, 1), part(keep, 1), activation == 1); err != nil {
 					return err
 				}
 			}
@@ -236,7 +238,7 @@ func causalConvGrad(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		whole := kernel.View{Data: e.Workspace(), DType: dtype.Float32, Shape: []int64{width + 1, r.channels}, Strides: []int64{r.channels, 1}}
-		if err := kernel.Zero(whole); err != nil {
+		if err := elementwise.Zero(whole); err != nil {
 			return err
 		}
 		g := causalGrad{r, x, y, taps, dy, initial, dfinal, dx, dinitial, layout, activation > 0}
@@ -249,12 +251,12 @@ func causalConvGrad(c *op.Call) (op.Run, error) {
 			}
 		}
 		if dw != nil {
-			if err := kernel.Copy(dw.View(), whole.Narrow(0, 0, width)); err != nil {
+			if err := elementwise.Copy(dw.View(), whole.Narrow(0, 0, width)); err != nil {
 				return err
 			}
 		}
 		if db != nil {
-			return kernel.Copy(db.View(), whole.Select(0, width))
+			return elementwise.Copy(db.View(), whole.Select(0, width))
 		}
 		return nil
 	}, nil
@@ -292,7 +294,7 @@ func (g causalGrad) sequence(i int64, bound [2]int64, sums kernel.View) error {
 		if u.Data != nil {
 			u = u.Select(1, h)
 		}
-		if err := kernel.CausalConvGrad(part(g.runs.of(g.dx, bound), 1), part(sums.Narrow(0, 0, width), 1), part(sums.Select(0, width), 0), part(state(g.dinitial, width), 1),
+		if err := convolutionkernel.CausalConvGrad(part(g.runs.of(g.dx, bound), 1), part(sums.Narrow(0, 0, width), 1), part(sums.Select(0, width), 0), part(state(g.dinitial, width), 1),
 			gradient.Select(1, h), u, part(g.runs.of(g.x, bound), 1), part(g.taps.View(), 1), part(state(g.initial, width-1), 1), part(state(g.dfinal, width), 1), g.activated); err != nil {
 			return err
 		}

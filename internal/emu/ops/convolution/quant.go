@@ -6,6 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -84,10 +85,10 @@ func quantConvolution(c *op.Call) (op.Run, error) {
 		defer releaseWindows()
 		sums, releaseSums := kernel.Temporary(out.Shape...)
 		defer releaseSums()
-		if err := kernel.Copy(images, input.View()); err != nil {
+		if err := elementwise.Copy(images, input.View()); err != nil {
 			return err
 		}
-		if err := kernel.Copy(windows, weight.View()); err != nil {
+		if err := elementwise.Copy(windows, weight.View()); err != nil {
 			return err
 		}
 		if err := v.run(sums, images, windows, nil); err != nil {
@@ -95,9 +96,9 @@ func quantConvolution(c *op.Call) (op.Run, error) {
 		}
 		f := dtype.Float32
 		if bias == nil {
-			return kernel.Map(kernel.Mul, f, out.View(), []kernel.Input{kernel.Of(sums), kernel.Of(perFilter(scale))})
+			return elementwise.Map(elementwise.Mul, f, out.View(), []elementwise.Input{elementwise.Of(sums), elementwise.Of(perFilter(scale))})
 		}
-		in := []kernel.Input{kernel.Of(perFilter(bias)), kernel.Of(sums), kernel.Of(perFilter(scale))}
-		return kernel.Map(kernel.Addcmul, f, out.View(), in, kernel.Real(1))
+		in := []elementwise.Input{elementwise.Of(perFilter(bias)), elementwise.Of(sums), elementwise.Of(perFilter(scale))}
+		return elementwise.Map(elementwise.Addcmul, f, out.View(), in, elementwise.Real(1))
 	}, nil
 }

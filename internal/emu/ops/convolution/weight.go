@@ -6,6 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -40,7 +41,7 @@ func transConvolutionWeight(c *op.Call) (op.Run, error) {
 	return func(x *op.Exec) error {
 		dense := dense
 		dense.Data = x.Workspace()
-		if err := kernel.Copy(dense, weight.View()); err != nil {
+		if err := elementwise.Copy(dense, weight.View()); err != nil {
 			return err
 		}
 		z.pack(out.Data, dense.Data)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
 )
@@ -13,47 +13,47 @@ var alpha = []string{"alpha"}
 
 // binaries are the functions of two or more operands, which are tensors or scalars.
 var binaries = op.Merge(
-	pointwise.Form{Op: kernel.Add, Params: alpha}.Table("Add", "Adds", "AddV3", "InplaceAdd", "InplaceAdds"),
-	pointwise.Form{Op: kernel.Add, Params: alpha, Scale: pointwise.MinusOne}.Table("Sub", "Subs", "InplaceSub", "InplaceSubs"),
-	pointwise.Form{Op: kernel.ReverseSub, Params: alpha}.Table("Rsub", "Rsubs"),
-	pointwise.Form{Op: kernel.Mul}.Table("Mul", "Muls", "InplaceMul", "InplaceMuls"),
-	pointwise.Form{Op: kernel.FloorDiv, Complex: true}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
-	pointwise.Form{Op: kernel.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
-	pointwise.Form{Op: kernel.Remainder, Complex: true}.Table("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
+	pointwise.Form{Op: elementwise.Add, Params: alpha}.Table("Add", "Adds", "AddV3", "InplaceAdd", "InplaceAdds"),
+	pointwise.Form{Op: elementwise.Add, Params: alpha, Scale: pointwise.MinusOne}.Table("Sub", "Subs", "InplaceSub", "InplaceSubs"),
+	pointwise.Form{Op: elementwise.ReverseSub, Params: alpha}.Table("Rsub", "Rsubs"),
+	pointwise.Form{Op: elementwise.Mul}.Table("Mul", "Muls", "InplaceMul", "InplaceMuls"),
+	pointwise.Form{Op: elementwise.FloorDiv, Complex: true}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
+	pointwise.Form{Op: elementwise.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
+	pointwise.Form{Op: elementwise.Remainder, Complex: true}.Table("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
 		"InplaceRemainderTensorTensor", "InplaceRemainderTensorScalar"),
-	pointwise.Form{Op: kernel.Pow}.Table("PowTensorTensor", "PowScalarTensor", "InplacePowTensorTensor"),
-	pointwise.Form{Op: kernel.Max}.Table("Maximum", "ClampMin", "ClampMinTensor", "InplaceClampMinTensor"),
-	pointwise.Form{Op: kernel.Min}.Table("Minimum", "ClampMax", "ClampMaxTensor", "InplaceClampMax", "InplaceClampMaxTensor"),
-	pointwise.Form{Op: kernel.Clamp}.Table("ClampTensor"),
-	pointwise.Form{Op: kernel.Atan2, Types: pointwise.Floating}.Table("Atan2"),
-	pointwise.Form{Op: kernel.LogAddExp, Types: pointwise.Floating}.Table("LogAddExp"),
-	pointwise.Form{Op: kernel.LogAddExp2, Types: pointwise.Floating}.Table("LogAddExp2"),
-	pointwise.Form{Op: kernel.XLogY, Types: pointwise.Floating}.Table("XLogYTensor", "XLogYScalarOther", "XLogYScalarSelf",
+	pointwise.Form{Op: elementwise.Pow}.Table("PowTensorTensor", "PowScalarTensor", "InplacePowTensorTensor"),
+	pointwise.Form{Op: elementwise.Max}.Table("Maximum", "ClampMin", "ClampMinTensor", "InplaceClampMinTensor"),
+	pointwise.Form{Op: elementwise.Min}.Table("Minimum", "ClampMax", "ClampMaxTensor", "InplaceClampMax", "InplaceClampMaxTensor"),
+	pointwise.Form{Op: elementwise.Clamp}.Table("ClampTensor"),
+	pointwise.Form{Op: elementwise.Atan2, Types: pointwise.Floating}.Table("Atan2"),
+	pointwise.Form{Op: elementwise.LogAddExp, Types: pointwise.Floating}.Table("LogAddExp"),
+	pointwise.Form{Op: elementwise.LogAddExp2, Types: pointwise.Floating}.Table("LogAddExp2"),
+	pointwise.Form{Op: elementwise.XLogY, Types: pointwise.Floating}.Table("XLogYTensor", "XLogYScalarOther", "XLogYScalarSelf",
 		"InplaceXLogYTensor", "InplaceXLogYScalarOther"),
-	pointwise.Form{Op: kernel.XLog1pY, Types: pointwise.Floating}.Table("Xlog1py"),
-	pointwise.Form{Op: kernel.GCD}.Table("Gcd"),
-	pointwise.Form{Op: kernel.BitAnd}.Table("BitwiseAndTensor", "BitwiseAndScalar", "BitwiseAndTensorOut",
+	pointwise.Form{Op: elementwise.XLog1pY, Types: pointwise.Floating}.Table("Xlog1py"),
+	pointwise.Form{Op: elementwise.GCD}.Table("Gcd"),
+	pointwise.Form{Op: elementwise.BitAnd}.Table("BitwiseAndTensor", "BitwiseAndScalar", "BitwiseAndTensorOut",
 		"InplaceBitwiseAndTensor", "InplaceBitwiseAndScalar", "InplaceBitwiseAndTensorOut"),
-	pointwise.Form{Op: kernel.BitOr}.Table("BitwiseOrTensor", "BitwiseOrScalar", "InplaceBitwiseOrTensor", "InplaceBitwiseOrScalar"),
-	pointwise.Form{Op: kernel.BitXor}.Table("BitwiseXorTensor", "BitwiseXorScalar", "InplaceBitwiseXorTensor", "InplaceBitwiseXorScalar"),
-	pointwise.Form{Op: kernel.ShiftLeft}.Table("LeftShift", "LeftShifts"),
-	pointwise.Form{Op: kernel.ShiftRight}.Table("RightShift"),
-	pointwise.Form{Op: kernel.Addcmul, Params: []string{"value"}}.Table("Addcmul", "InplaceAddcmul"),
-	pointwise.Form{Op: kernel.Addcdiv, Params: []string{"value"}}.Table("Addcdiv", "InplaceAddcdiv"),
-	pointwise.Form{Op: kernel.Lerp, Types: pointwise.Floating}.Table("Lerp", "Lerps", "InplaceLerp", "InplaceLerps"),
+	pointwise.Form{Op: elementwise.BitOr}.Table("BitwiseOrTensor", "BitwiseOrScalar", "InplaceBitwiseOrTensor", "InplaceBitwiseOrScalar"),
+	pointwise.Form{Op: elementwise.BitXor}.Table("BitwiseXorTensor", "BitwiseXorScalar", "InplaceBitwiseXorTensor", "InplaceBitwiseXorScalar"),
+	pointwise.Form{Op: elementwise.ShiftLeft}.Table("LeftShift", "LeftShifts"),
+	pointwise.Form{Op: elementwise.ShiftRight}.Table("RightShift"),
+	pointwise.Form{Op: elementwise.Addcmul, Params: []string{"value"}}.Table("Addcmul", "InplaceAddcmul"),
+	pointwise.Form{Op: elementwise.Addcdiv, Params: []string{"value"}}.Table("Addcdiv", "InplaceAddcdiv"),
+	pointwise.Form{Op: elementwise.Lerp, Types: pointwise.Floating}.Table("Lerp", "Lerps", "InplaceLerp", "InplaceLerps"),
 	op.Table{
-		"Div": divided, "Divs": divided, "InplaceDiv": divided, "InplaceDivs": divided, "InplaceAtan2": cut(kernel.Atan2),
+		"Div": divided, "Divs": divided, "InplaceDiv": divided, "InplaceDivs": divided, "InplaceAtan2": cut(elementwise.Atan2),
 		"PowTensorScalar": power, "InplacePowTensorScalar": power, "Clamp": clamp,
 		"DivMod": roundedDivision, "DivMods": roundedDivision, "InplaceDivMod": roundedDivision, "InplaceDivMods": roundedDivision,
 		"RoundDecimals": roundDecimals, "InplaceRoundDecimals": roundDecimals,
 	},
 )
 
-var divided = cut(kernel.Div)
+var divided = cut(elementwise.Div)
 
 // cut is a function that computes integers in float32. It stores the integer part of the results if all
 // tensors have integers.
-func cut(fn kernel.Op) op.Prepare {
+func cut(fn elementwise.Op) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		whole := !slices.ContainsFunc(c.AllTensors(), func(t *op.Tensor) bool { return op.Category(t.DType) > 1 })
 		return pointwise.Form{Op: fn, Types: pointwise.Floating, Cut: whole}.Prepare(c)
@@ -62,9 +62,9 @@ func cut(fn kernel.Op) op.Prepare {
 
 // power is Pow with cheaper kernels for some exponents.
 func power(c *op.Call) (op.Run, error) {
-	e := pointwise.Form{Op: kernel.Pow}
+	e := pointwise.Form{Op: elementwise.Pow}
 	if x := c.Optional("self"); x != nil && x.DType.IsFloat() {
-		cheap := map[float64]kernel.Op{1: kernel.Identity, 2: kernel.Square, 3: kernel.Cube, 0.5: kernel.Sqrt, -0.5: kernel.Rsqrt, -1: kernel.Reciprocal}
+		cheap := map[float64]elementwise.Op{1: elementwise.Identity, 2: elementwise.Square, 3: elementwise.Cube, 0.5: elementwise.Sqrt, -0.5: elementwise.Rsqrt, -1: elementwise.Reciprocal}
 		if op, ok := cheap[c.Scalar("exponent").Float64()]; ok {
 			return pointwise.Form{Op: op, Params: []string{"exponent"}}.Prepare(c)
 		}
@@ -77,17 +77,17 @@ func clamp(c *op.Call) (op.Run, error) {
 	self, out := c.Tensor("self"), c.Tensor("out")
 	lo, hi := c.OptionalScalar("clipValueMin"), c.OptionalScalar("clipValueMax")
 	x := pointwise.Operand{Tensor: self}
-	none := func() []kernel.Number { return nil }
+	none := func() []elementwise.Number { return nil }
 	switch {
 	case lo == nil && hi == nil:
 		c.Fail(op.NullPointer, "clipValueMin and clipValueMax are null; give one of them")
 		return nil, c.Err()
 	case lo == nil:
-		return pointwise.Form{Op: kernel.Min}.Run(c, out, []pointwise.Operand{x, {Scalar: hi}}, none)
+		return pointwise.Form{Op: elementwise.Min}.Run(c, out, []pointwise.Operand{x, {Scalar: hi}}, none)
 	case hi == nil:
-		return pointwise.Form{Op: kernel.Max}.Run(c, out, []pointwise.Operand{x, {Scalar: lo}}, none)
+		return pointwise.Form{Op: elementwise.Max}.Run(c, out, []pointwise.Operand{x, {Scalar: lo}}, none)
 	}
-	return pointwise.Form{Op: kernel.Clamp}.Run(c, out, []pointwise.Operand{x, {Scalar: lo}, {Scalar: hi}}, none)
+	return pointwise.Form{Op: elementwise.Clamp}.Run(c, out, []pointwise.Operand{x, {Scalar: lo}, {Scalar: hi}}, none)
 }
 
 // roundedDivision divides: mode 0 is exact, 1 rounds toward zero, 2 rounds down.
@@ -96,9 +96,9 @@ func roundedDivision(c *op.Call) (op.Run, error) {
 	case 0:
 		return divided(c)
 	case 1:
-		return pointwise.Form{Op: kernel.TruncDiv, Complex: true}.Prepare(c)
+		return pointwise.Form{Op: elementwise.TruncDiv, Complex: true}.Prepare(c)
 	case 2:
-		return pointwise.Form{Op: kernel.FloorDiv, Complex: true}.Prepare(c)
+		return pointwise.Form{Op: elementwise.FloorDiv, Complex: true}.Prepare(c)
 	default:
 		c.Invalid("mode is %d; use 0 (true division), 1 (rounds to zero) or 2 (rounds down)", mode)
 		return nil, c.Err()
@@ -109,7 +109,7 @@ func roundedDivision(c *op.Call) (op.Run, error) {
 func roundDecimals(c *op.Call) (op.Run, error) {
 	if decimals := c.Int("decimals"); decimals != 0 {
 		scale := []float64{math.Pow(10, float64(decimals))}
-		return pointwise.Form{Op: kernel.RoundDecimals, Whole: true, Fixed: scale}.Prepare(c)
+		return pointwise.Form{Op: elementwise.RoundDecimals, Whole: true, Fixed: scale}.Prepare(c)
 	}
-	return pointwise.Form{Op: kernel.Round, Whole: true}.Prepare(c)
+	return pointwise.Form{Op: elementwise.Round, Whole: true}.Prepare(c)
 }

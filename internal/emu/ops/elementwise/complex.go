@@ -3,6 +3,7 @@ package elementwise
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -34,10 +35,10 @@ func complexOfParts(c *op.Call) (op.Run, error) {
 		if re.Len() == 0 {
 			return nil
 		}
-		if err := kernel.Map(kernel.Identity, re.DType, re, []kernel.Input{kernel.Of(a.View())}); err != nil {
+		if err := elementwise.Map(elementwise.Identity, re.DType, re, []elementwise.Input{elementwise.Of(a.View())}); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Identity, im.DType, im, []kernel.Input{kernel.Of(b.View())})
+		return elementwise.Map(elementwise.Identity, im.DType, im, []elementwise.Input{elementwise.Of(b.View())})
 	}, nil
 }
 
@@ -54,11 +55,11 @@ func polar(c *op.Call) (op.Run, error) {
 		if re.Len() == 0 {
 			return nil
 		}
-		for op, to := range map[kernel.Op]kernel.View{kernel.Cos: re, kernel.Sin: im} {
-			if err := kernel.Map(op, to.DType, to, []kernel.Input{kernel.Of(angle.View())}); err != nil {
+		for op, to := range map[elementwise.Op]kernel.View{elementwise.Cos: re, elementwise.Sin: im} {
+			if err := elementwise.Map(op, to.DType, to, []elementwise.Input{elementwise.Of(angle.View())}); err != nil {
 				return err
 			}
-			if err := kernel.Map(kernel.Mul, to.DType, to, []kernel.Input{kernel.Of(to), kernel.Of(length.View())}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, to.DType, to, []elementwise.Input{elementwise.Of(to), elementwise.Of(length.View())}); err != nil {
 				return err
 			}
 		}
@@ -88,7 +89,7 @@ func realPart(c *op.Call) (op.Run, error) {
 		if complexSelf {
 			from, _ = self.Parts()
 		}
-		return kernel.Copy(out.View(), from)
+		return elementwise.Copy(out.View(), from)
 	}, nil
 }
 
@@ -113,14 +114,14 @@ func angle(c *op.Call) (op.Run, error) {
 		}
 		if isComplex {
 			re, im := x.Parts()
-			return kernel.Map(kernel.Atan2, part, out.View(), []kernel.Input{kernel.Of(im), kernel.Of(re)})
+			return elementwise.Map(elementwise.Atan2, part, out.View(), []elementwise.Input{elementwise.Of(im), elementwise.Of(re)})
 		}
 		t, release := kernel.Temporary(x.Shape...)
 		defer release()
 		// Adding 0 removes the sign of a negative zero, so that its angle is 0.
-		if err := kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(x.View()), kernel.Const(kernel.Real(0))}, kernel.Real(1)); err != nil {
+		if err := elementwise.Map(elementwise.Add, dtype.Float32, t, []elementwise.Input{elementwise.Of(x.View()), elementwise.Const(elementwise.Real(0))}, elementwise.Real(1)); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Atan2, dtype.Float32, out.View(), []kernel.Input{kernel.Const(kernel.Real(0)), kernel.Of(t)})
+		return elementwise.Map(elementwise.Atan2, dtype.Float32, out.View(), []elementwise.Input{elementwise.Const(elementwise.Real(0)), elementwise.Of(t)})
 	}, nil
 }

@@ -4,19 +4,20 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
 )
 
 // joined are the operators that combine several tensors element by element.
 var joined = op.Table{
-	"AddN": joinAll(kernel.Add), "Sum": joinAll(kernel.Add), "SumV2": joinAll(kernel.Add), "MaxN": joinAll(kernel.Max), "MinN": joinAll(kernel.Min),
+	"AddN": joinAll(elementwise.Add), "Sum": joinAll(elementwise.Add), "SumV2": joinAll(elementwise.Add), "MaxN": joinAll(elementwise.Max), "MinN": joinAll(elementwise.Min),
 	"AddRelu": addRelu, "InplaceAddRelu": addRelu,
 }
 
 // joinAll combines the tensors of a list with fn. The tensors broadcast to out. Sums of 16-bit
 // types are accumulated in float32 and rounded once.
-func joinAll(fn kernel.Op) op.Prepare {
+func joinAll(fn elementwise.Op) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		list, out := c.Tensors("tensors"), c.Tensor("out")
 		if len(list) == 0 {
@@ -41,14 +42,14 @@ func joinAll(fn kernel.Op) op.Prepare {
 			for i, t := range list {
 				views[i] = t.View()
 			}
-			return kernel.Fold(fn, out.View(), views)
+			return elementwise.Fold(fn, out.View(), views)
 		}, nil
 	}
 }
 
 // addRelu is relu(self + alpha · other).
 func addRelu(c *op.Call) (op.Run, error) {
-	add, err := pointwise.Form{Op: kernel.Add, Params: alpha}.Prepare(c)
+	add, err := pointwise.Form{Op: elementwise.Add, Params: alpha}.Prepare(c)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +59,6 @@ func addRelu(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	return op.Sequence([]op.Run{add, func(*op.Exec) error {
-		return kernel.Map(kernel.Relu, out.DType, out.View(), []kernel.Input{kernel.Of(out.View())})
+		return elementwise.Map(elementwise.Relu, out.DType, out.View(), []elementwise.Input{elementwise.Of(out.View())})
 	}}), nil
 }

@@ -5,7 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/rounding"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
 )
@@ -36,32 +38,32 @@ var foreachTable = func() op.Table {
 			t["Foreach"+n] = f.prepare
 		}
 	}
-	for name, op := range map[string]kernel.Op{
-		"Abs": kernel.Abs, "Neg": kernel.Neg, "Sign": kernel.Sign, "Acos": kernel.Acos, "Asin": kernel.Asin, "Atan": kernel.Atan,
-		"Cos": kernel.Cos, "Cosh": kernel.Cosh, "Erf": kernel.Erf, "Erfc": kernel.Erfc, "Exp": kernel.Exp, "Expm1": kernel.Expm1,
-		"Log": kernel.Log, "Log10": kernel.Log10, "Log1p": kernel.Log1p, "Log2": kernel.Log2, "Reciprocal": kernel.Reciprocal,
-		"Sigmoid": kernel.Sigmoid, "Sin": kernel.Sin, "Sinh": kernel.Sinh, "Sqrt": kernel.Sqrt, "Tan": kernel.Tan, "Tanh": kernel.Tanh,
+	for name, op := range map[string]elementwise.Op{
+		"Abs": elementwise.Abs, "Neg": elementwise.Neg, "Sign": elementwise.Sign, "Acos": elementwise.Acos, "Asin": elementwise.Asin, "Atan": elementwise.Atan,
+		"Cos": elementwise.Cos, "Cosh": elementwise.Cosh, "Erf": elementwise.Erf, "Erfc": elementwise.Erfc, "Exp": elementwise.Exp, "Expm1": elementwise.Expm1,
+		"Log": elementwise.Log, "Log10": elementwise.Log10, "Log1p": elementwise.Log1p, "Log2": elementwise.Log2, "Reciprocal": elementwise.Reciprocal,
+		"Sigmoid": elementwise.Sigmoid, "Sin": elementwise.Sin, "Sinh": elementwise.Sinh, "Sqrt": elementwise.Sqrt, "Tan": elementwise.Tan, "Tanh": elementwise.Tanh,
 	} {
 		add(foreach{Form: pointwise.Form{Op: op}}, name)
 	}
-	plus, minus := pointwise.Form{Op: kernel.Add}, pointwise.Form{Op: kernel.Add, Scale: pointwise.MinusOne}
+	plus, minus := pointwise.Form{Op: elementwise.Add}, pointwise.Form{Op: elementwise.Add, Scale: pointwise.MinusOne}
 	add(foreach{plus, paramIs}, "AddList", "AddListV2")
 	add(foreach{minus, paramIs}, "SubList", "SubListV2")
 	plus.Fixed, minus.Fixed = pointwise.Unit, pointwise.Unit
 	for name, e := range map[string]pointwise.Form{
-		"Add": plus, "Sub": minus, "Mul": {Op: kernel.Mul}, "Div": {Op: kernel.Div}, "Maximum": {Op: kernel.Max},
-		"Minimum": {Op: kernel.Min}, "Pow": {Op: kernel.Pow},
+		"Add": plus, "Sub": minus, "Mul": {Op: elementwise.Mul}, "Div": {Op: elementwise.Div}, "Maximum": {Op: elementwise.Max},
+		"Minimum": {Op: elementwise.Min}, "Pow": {Op: elementwise.Pow},
 	} {
 		add(foreach{e, operandIs}, name+"Scalar", name+"ScalarV2", name+"ScalarList")
 	}
-	for name, op := range map[string]kernel.Op{
-		"Mul": kernel.Mul, "Div": kernel.Div, "Maximum": kernel.Max, "Minimum": kernel.Min, "Pow": kernel.Pow, "Lerp": kernel.Lerp,
+	for name, op := range map[string]elementwise.Op{
+		"Mul": elementwise.Mul, "Div": elementwise.Div, "Maximum": elementwise.Max, "Minimum": elementwise.Min, "Pow": elementwise.Pow, "Lerp": elementwise.Lerp,
 	} {
 		add(foreach{Form: pointwise.Form{Op: op}}, name+"List")
 	}
-	add(foreach{pointwise.Form{Op: kernel.Lerp}, operandIs}, "LerpScalar")
-	add(foreach{pointwise.Form{Op: kernel.Pow}, firstIs}, "PowScalarAndTensor")
-	for name, op := range map[string]kernel.Op{"Addcmul": kernel.Addcmul, "Addcdiv": kernel.Addcdiv} {
+	add(foreach{pointwise.Form{Op: elementwise.Lerp}, operandIs}, "LerpScalar")
+	add(foreach{pointwise.Form{Op: elementwise.Pow}, firstIs}, "PowScalarAndTensor")
+	for name, op := range map[string]elementwise.Op{"Addcmul": elementwise.Addcmul, "Addcdiv": elementwise.Addcdiv} {
 		add(foreach{pointwise.Form{Op: op}, paramIs}, name+"List", name+"Scalar", name+"ScalarList", name+"ScalarV2")
 	}
 	return t.Overwrites("ForeachZeroInplace")
@@ -130,7 +132,7 @@ func member(c *op.Call, i, n int) (o pointwise.Operand, element int64) {
 }
 
 // value returns the scalar, or element i of a small tensor.
-func value(o pointwise.Operand, i int64) kernel.Number {
+func value(o pointwise.Operand, i int64) elementwise.Number {
 	if o.Scalar != nil {
 		return o.Scalar.Number()
 	}
@@ -176,7 +178,7 @@ func (f foreach) prepare(c *op.Call) (op.Run, error) {
 func (f foreach) member(c *op.Call, out *op.Tensor, tensors []pointwise.Operand, i, n int) (op.Run, error) {
 	compute := out.DType
 	bounds, whole := bounds[compute]
-	if whole = whole && (f.Op == kernel.Exp || f.Op == kernel.Expm1); whole {
+	if whole = whole && (f.Op == elementwise.Exp || f.Op == elementwise.Expm1); whole {
 		compute = dtype.Float32
 	}
 	pointwise.Computes(c, f.Op, compute, out, tensors)
@@ -190,31 +192,31 @@ func (f foreach) member(c *op.Call, out *op.Tensor, tensors []pointwise.Operand,
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		var in []kernel.Input
+		var in []elementwise.Input
 		for _, t := range tensors {
 			in = append(in, t.Input())
 		}
-		var params []kernel.Number
+		var params []elementwise.Number
 		if f.scalar == paramIs {
 			params = append(params, value(scalar, element))
 		}
 		for _, p := range f.Fixed {
-			params = append(params, kernel.Real(p))
+			params = append(params, elementwise.Real(p))
 		}
-		if f.Scale != (kernel.Number{}) {
+		if f.Scale != (elementwise.Number{}) {
 			params[0].F *= f.Scale.F
 			params[0].I *= f.Scale.I
 		}
 		switch f.scalar {
 		case operandIs:
-			in = append(in, kernel.Const(value(scalar, element)))
+			in = append(in, elementwise.Const(value(scalar, element)))
 		case firstIs:
-			in = append([]kernel.Input{kernel.Const(value(scalar, element))}, in...)
+			in = append([]elementwise.Input{elementwise.Const(value(scalar, element))}, in...)
 		}
 		if whole {
 			return rounded(f.Op, out.Stored(), in, bounds)
 		}
-		return kernel.Map(f.Op, compute, out.Stored(), in, params...)
+		return elementwise.Map(f.Op, compute, out.Stored(), in, params...)
 	}, nil
 }
 
@@ -222,16 +224,16 @@ func (f foreach) member(c *op.Call, out *op.Tensor, tensors []pointwise.Operand,
 var bounds = map[dtype.Type][2]float64{dtype.Int8: {-128, 127}, dtype.Uint8: {0, 255}, dtype.Int16: {-32768, 32767}}
 
 // rounded computes integers in float32 and stores the nearest ones within bounds.
-func rounded(fn kernel.Op, out kernel.View, in []kernel.Input, bounds [2]float64) error {
+func rounded(fn elementwise.Op, out kernel.View, in []elementwise.Input, bounds [2]float64) error {
 	x, release := kernel.TemporaryOf(dtype.Float32, out.Shape...)
 	defer release()
-	if err := kernel.Map(fn, dtype.Float32, x, in); err != nil {
+	if err := elementwise.Map(fn, dtype.Float32, x, in); err != nil {
 		return err
 	}
-	if err := kernel.Map(kernel.Round, dtype.Float32, x, []kernel.Input{kernel.Of(x)}); err != nil {
+	if err := elementwise.Map(elementwise.Round, dtype.Float32, x, []elementwise.Input{elementwise.Of(x)}); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Clamp, dtype.Float32, out, []kernel.Input{kernel.Of(x), kernel.Const(kernel.Real(bounds[0])), kernel.Const(kernel.Real(bounds[1]))})
+	return elementwise.Map(elementwise.Clamp, dtype.Float32, out, []elementwise.Input{elementwise.Of(x), elementwise.Const(elementwise.Real(bounds[0])), elementwise.Const(elementwise.Real(bounds[1]))})
 }
 
 // foreachNorm computes the p-norm of every tensor. Each output has one element.
@@ -256,7 +258,7 @@ func foreachNorm(c *op.Call) (op.Run, error) {
 			axes[k] = k
 		}
 		runs = append(runs, func(*op.Exec) error {
-			return kernel.Reduce(kernel.ReduceNorm, y.As([]int64{}, []int64{}), x.View(), axes, p)
+			return rowwise.Reduce(rowwise.ReduceNorm, y.As([]int64{}, []int64{}), x.View(), axes, p)
 		})
 	}
 	return op.Sequence(runs), c.Err()
@@ -292,7 +294,7 @@ func foreachZero(c *op.Call) (op.Run, error) {
 			c.Invalid("%v has a dtype that is not supported", x)
 			return nil, c.Err()
 		}
-		runs = append(runs, func(*op.Exec) error { return kernel.Zero(x.Stored()) })
+		runs = append(runs, func(*op.Exec) error { return elementwise.Zero(x.Stored()) })
 	}
 	return op.Sequence(runs), nil
 }
@@ -308,7 +310,7 @@ func foreachCopy(c *op.Call) (op.Run, error) {
 		c.SameShape(x, y)
 		c.Copies(y, x)
 		c.SameStorage(y, x)
-		runs = append(runs, func(*op.Exec) error { return kernel.Copy(y.Stored(), x.Stored()) })
+		runs = append(runs, func(*op.Exec) error { return elementwise.Copy(y.Stored(), x.Stored()) })
 	}
 	return op.Sequence(runs), c.Err()
 }

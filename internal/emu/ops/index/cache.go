@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -16,7 +18,7 @@ var cacheWrites = op.Table{"InplaceQuantScatter": quantScatter, "InplaceQuantSca
 // spans reads the first row of each update in its cache and checks that the update's rows fit into
 // room rows.
 func spans(index kernel.View, rows []int64, room int64) ([]int64, error) {
-	first, err := kernel.Indices(index)
+	first, err := elementwise.Indices(index)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +86,7 @@ func quantScatter(c *op.Call) (op.Run, error) {
 			return err
 		}
 		row := []int64{self.Shape[last]}
-		q := kernel.Quantizer{Factor: scales.As(row, []int64{1}), Divide: true, Round: kernel.Round}
+		q := gemm.Quantizer{Factor: scales.As(row, []int64{1}), Divide: true, Round: elementwise.Round}
 		if zeros != nil {
 			q.Offset = zeros.As(row, []int64{1})
 		}
@@ -153,7 +155,7 @@ func scatterList(c *op.Call) (op.Run, error) {
 		places, lengths := index.View(), slices.Repeat([]int64{updates.Shape[axis]}, int(n))
 		var err error
 		if pairs {
-			if lengths, err = kernel.Indices(places.Select(1, 1)); err != nil {
+			if lengths, err = elementwise.Indices(places.Select(1, 1)); err != nil {
 				return err
 			}
 			if longest := slices.Max(lengths); longest > updates.Shape[axis] {
@@ -170,7 +172,7 @@ func scatterList(c *op.Call) (op.Run, error) {
 			used[i] = 1
 		}
 		if mask != nil {
-			if used, err = kernel.Indices(mask.View()); err != nil {
+			if used, err = elementwise.Indices(mask.View()); err != nil {
 				return err
 			}
 		}
@@ -178,7 +180,7 @@ func scatterList(c *op.Call) (op.Run, error) {
 			if used[i] == 0 {
 				continue
 			}
-			if err := kernel.Copy(t.View().Narrow(axis-1, first[i], lengths[i]), updates.View().Select(0, int64(i)).Narrow(axis-1, 0, lengths[i])); err != nil {
+			if err := elementwise.Copy(t.View().Narrow(axis-1, first[i], lengths[i]), updates.View().Select(0, int64(i)).Narrow(axis-1, 0, lengths[i])); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	indexingkernel "github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -34,8 +36,8 @@ type places struct {
 }
 
 // scatterComplex replaces complex elements of out at the places by values, or adds or multiplies them.
-func scatterComplex(fn kernel.ScatterOp, out *op.Tensor, p places, values []complex128) error {
-	at, err := kernel.Indices(p.index.View())
+func scatterComplex(fn indexingkernel.ScatterOp, out *op.Tensor, p places, values []complex128) error {
+	at, err := elementwise.Indices(p.index.View())
 	if err != nil {
 		return err
 	}
@@ -57,11 +59,11 @@ func scatterComplex(fn kernel.ScatterOp, out *op.Tensor, p places, values []comp
 			to, rest, step = to+here*step, rest/p.of[d], step*p.shape[d]
 		}
 		switch fn {
-		case kernel.ScatterSet:
+		case indexingkernel.ScatterSet:
 			all[to] = values[i]
-		case kernel.ScatterAdd:
+		case indexingkernel.ScatterAdd:
 			all[to] += values[i]
-		case kernel.ScatterMul:
+		case indexingkernel.ScatterMul:
 			all[to] *= values[i]
 		}
 	}

@@ -6,6 +6,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	indexingkernel "github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -36,7 +39,7 @@ func selection(c *op.Call, out, self *op.Tensor, dim int64, index *op.Tensor) (o
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Lookup(out.View(), self.View(), axis, index.View())
+		return indexingkernel.Lookup(out.View(), self.View(), axis, index.View())
 	}, nil
 }
 
@@ -62,7 +65,7 @@ func embeddingDenseBackward(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.EmbeddingGrad(out.View(), grad.View(), indices.View(), padding, byFrequency)
+		return indexingkernel.EmbeddingGrad(out.View(), grad.View(), indices.View(), padding, byFrequency)
 	}, nil
 }
 
@@ -79,7 +82,7 @@ func embeddingRenorm(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		rows, err := kernel.Indices(indices.View())
+		rows, err := elementwise.Indices(indices.View())
 		if err != nil {
 			return err
 		}
@@ -89,7 +92,7 @@ func embeddingRenorm(c *op.Call) (op.Run, error) {
 				return fmt.Errorf("index %d is out of range for %v", r, x)
 			}
 			if row := x.View().Narrow(0, r, 1); x.Shape[1] > 0 {
-				if err := kernel.Renorm(row, row, 0, p, most); err != nil {
+				if err := rowwise.Renorm(row, row, 0, p, most); err != nil {
 					return err
 				}
 			}

@@ -4,8 +4,9 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/embeddingbag"
+	indexingkernel "github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -81,7 +82,7 @@ func embeddingBag(c *op.Call) (op.Run, error) {
 		of, n := b.Members()
 		of = slices.Concat(of, make([]int64, members.Len()-int64(len(of))))
 		for i, t := range []*op.Tensor{members, sizes, largest} {
-			if err := kernel.SetInts(t.View(), [][]int64{of, n, from}[i]); err != nil {
+			if err := indexingkernel.SetInts(t.View(), [][]int64{of, n, from}[i]); err != nil {
 				return err
 			}
 		}
@@ -91,10 +92,10 @@ func embeddingBag(c *op.Call) (op.Run, error) {
 
 // readBags reads the indices of the bags and the start of each bag. scale may be nil.
 func readBags(b *embeddingbag.Bags, c *op.Call, indices, offsets, scale *op.Tensor) (err error) {
-	if b.Index, err = kernel.Indices(indices.View()); err != nil {
+	if b.Index, err = elementwise.Indices(indices.View()); err != nil {
 		return err
 	}
-	if b.First, err = kernel.Indices(offsets.View()); err != nil {
+	if b.First, err = elementwise.Indices(offsets.View()); err != nil {
 		return err
 	}
 	if c.Bool("includeLastOffset") {
@@ -104,7 +105,7 @@ func readBags(b *embeddingbag.Bags, c *op.Call, indices, offsets, scale *op.Tens
 		b.First, b.Index = b.First[:count], b.Index[:end]
 	}
 	if scale != nil {
-		b.Scale, err = kernel.Doubles(scale.View())
+		b.Scale, err = elementwise.Doubles(scale.View())
 	}
 	return err
 }

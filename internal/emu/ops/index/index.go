@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	indexingkernel "github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -50,7 +52,7 @@ func gather(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Gather(out.AsVector(), self.AsVector(), axis, index.AsVector())
+		return indexingkernel.Gather(out.AsVector(), self.AsVector(), axis, index.AsVector())
 	}, nil
 }
 
@@ -76,14 +78,14 @@ func vector(t *op.Tensor) *op.Tensor {
 }
 
 // reductionsOfScatter maps the values of reduce to the kernel's operations.
-var reductionsOfScatter = map[int64]kernel.ScatterOp{0: kernel.ScatterSet, 1: kernel.ScatterAdd, 2: kernel.ScatterMul}
+var reductionsOfScatter = map[int64]indexingkernel.ScatterOp{0: indexingkernel.ScatterSet, 1: indexingkernel.ScatterAdd, 2: indexingkernel.ScatterMul}
 
 // scatter implements every form of Scatter: with a tensor or a scalar as source, in place or not.
 func scatter(c *op.Call) (op.Run, error) {
 	self, out := c.Target()
 	index := c.Tensor("index")
 	axis := c.Axis(self, c.Int("dim"))
-	fn := kernel.ScatterAdd
+	fn := indexingkernel.ScatterAdd
 	if c.Has("reduce") {
 		var known bool
 		if fn, known = reductionsOfScatter[c.Int("reduce")]; !known {
@@ -95,7 +97,7 @@ func scatter(c *op.Call) (op.Run, error) {
 	c.DType(index, op.IndexTypes...)
 	c.Same(self, out)
 	covers(c, self, index, axis)
-	if fn != kernel.ScatterSet && !combines(self.DType) {
+	if fn != indexingkernel.ScatterSet && !combines(self.DType) {
 		c.Invalid("%v has a dtype that cannot be computed with", self)
 	}
 	var t *op.Tensor
@@ -125,7 +127,7 @@ func scatter(c *op.Call) (op.Run, error) {
 		if index.Len() == 0 {
 			return nil
 		}
-		if self.DType.IsComplex() && (fn != kernel.ScatterSet || value != nil) {
+		if self.DType.IsComplex() && (fn != indexingkernel.ScatterSet || value != nil) {
 			values, err := scattered(index.VectorShape(), t, value)
 			if err != nil {
 				return err
@@ -133,9 +135,9 @@ func scatter(c *op.Call) (op.Run, error) {
 			return scatterComplex(fn, out, places{out.VectorShape(), index.VectorShape(), axis, index}, values)
 		}
 		if value != nil {
-			return kernel.ScatterNumber(fn, out.AsVector(), value.Number(), axis, index.AsVector())
+			return indexingkernel.ScatterNumber(fn, out.AsVector(), value.Number(), axis, index.AsVector())
 		}
-		return kernel.Scatter(fn, out.AsVector(), src(), axis, index.AsVector())
+		return indexingkernel.Scatter(fn, out.AsVector(), src(), axis, index.AsVector())
 	}), nil
 }
 
@@ -146,7 +148,7 @@ func updating(c *op.Call, self, out *op.Tensor, update func() error) op.Run {
 			return nil
 		}
 		if self != out {
-			if err := kernel.Copy(out.View(), self.View()); err != nil {
+			if err := elementwise.Copy(out.View(), self.View()); err != nil {
 				return err
 			}
 		}
@@ -190,7 +192,7 @@ func indexAdd(c *op.Call) (op.Run, error) {
 		if source.Len() == 0 {
 			return nil
 		}
-		return kernel.ScatterScaled(out.AsVector(), source.AsVector(), alpha.Number(), axis, index.Along(axis, self.Rank()))
+		return indexingkernel.ScatterScaled(out.AsVector(), source.AsVector(), alpha.Number(), axis, index.Along(axis, self.Rank()))
 	}), nil
 }
 
@@ -208,20 +210,20 @@ func indexCopy(c *op.Call) (op.Run, error) {
 		if source.Len() == 0 {
 			return nil
 		}
-		return kernel.Scatter(kernel.ScatterSet, out.AsVector(), source.AsVector(), axis, index.Along(axis, self.Rank()))
+		return indexingkernel.Scatter(indexingkernel.ScatterSet, out.AsVector(), source.AsVector(), axis, index.Along(axis, self.Rank()))
 	}), nil
 }
 
 // indexPut sets values, or adds them, at the positions in indices.
 func indexPut(c *op.Call) (op.Run, error) {
 	self, values := c.Tensor("selfRef"), c.Tensor("values")
-	fn := kernel.ScatterSet
+	fn := indexingkernel.ScatterSet
 	if c.Bool("accumulate") {
-		fn = kernel.ScatterAdd
+		fn = indexingkernel.ScatterAdd
 	}
 	c.Movable(self, values)
 	c.SameDType(self, values)
-	if fn == kernel.ScatterAdd && !kernel.Computes(self.DType) {
+	if fn == indexingkernel.ScatterAdd && !kernel.Computes(self.DType) {
 		c.Invalid("%v has a dtype that cannot be computed with", self)
 	}
 	indices := subscripts(c, self)
@@ -232,6 +234,6 @@ func indexPut(c *op.Call) (op.Run, error) {
 		if self.Len() == 0 || values.Len() == 0 {
 			return nil
 		}
-		return kernel.PutAt(fn, self.View(), values.View(), indices())
+		return indexingkernel.PutAt(fn, self.View(), values.View(), indices())
 	}, nil
 }

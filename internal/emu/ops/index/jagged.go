@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	indexingkernel "github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -41,7 +44,7 @@ func repeatGrad(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		lengths, err := kernel.Indices(repeats.View())
+		lengths, err := elementwise.Indices(repeats.View())
 		if err != nil {
 			return err
 		}
@@ -57,9 +60,9 @@ func repeatGrad(c *op.Call) (op.Run, error) {
 			if length < 0 || length > dy.Shape[axis]-first {
 				return fmt.Errorf("%v holds %v; the numbers must not be negative, and their sum must be the %d elements of dimension %d", repeats, lengths, dy.Shape[axis], axis)
 			}
-			err := kernel.Zero(t.Select(axis, i))
+			err := elementwise.Zero(t.Select(axis, i))
 			if length > 0 {
-				err = kernel.Reduce(kernel.ReduceSum, t.Select(axis, i), dy.View().Narrow(axis, first, length), []int{axis}, 0)
+				err = rowwise.Reduce(rowwise.ReduceSum, t.Select(axis, i), dy.View().Narrow(axis, first, length), []int{axis}, 0)
 			}
 			if err != nil {
 				return err
@@ -70,7 +73,7 @@ func repeatGrad(c *op.Call) (op.Run, error) {
 			return fmt.Errorf("%v holds %v; together they are %d, but dimension %d has %d elements", repeats, lengths, first, axis, dy.Shape[axis])
 		}
 		t.Shape, t.Strides = out.Shape, op.ContiguousStrides(out.Shape)
-		return kernel.Copy(out.View(), t)
+		return elementwise.Copy(out.View(), t)
 	}, nil
 }
 
@@ -96,7 +99,7 @@ func jaggedPermute(c *op.Call) (op.Run, error) {
 		var read [3][]int64
 		for i, t := range []*op.Tensor{permute, from, to} {
 			var err error
-			if read[i], err = kernel.Indices(t.View()); err != nil {
+			if read[i], err = elementwise.Indices(t.View()); err != nil {
 				return err
 			}
 		}
@@ -116,7 +119,7 @@ func jaggedPermute(c *op.Call) (op.Run, error) {
 		if end := parts[len(parts)-1]; end != size {
 			return fmt.Errorf("%v ends at %d, but outputSize is %d", to, end, size)
 		}
-		return kernel.SetInts(out.View(), result)
+		return indexingkernel.SetInts(out.View(), result)
 	}, nil
 }
 
@@ -153,9 +156,9 @@ func coalesce(c *op.Call) (op.Run, error) {
 			return err
 		}
 		at := []kernel.View{unique.View()}
-		if err := kernel.PutAt(kernel.ScatterSet, newIndices.View(), indices.View(), at); err != nil {
+		if err := indexingkernel.PutAt(indexingkernel.ScatterSet, newIndices.View(), indices.View(), at); err != nil {
 			return err
 		}
-		return kernel.PutAt(kernel.ScatterAdd, newValues.View(), values.View(), at)
+		return indexingkernel.PutAt(indexingkernel.ScatterAdd, newValues.View(), values.View(), at)
 	}, nil
 }

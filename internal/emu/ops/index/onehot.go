@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -39,6 +39,6 @@ func oneHot(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		at := self.As(slices.Insert(slices.Clone(self.Shape), int(axis), 1), slices.Insert(slices.Clone(self.Strides), int(axis), 0))
-		return kernel.OneHot(out.View(), at, int(axis), on.As([]int64{}, []int64{}), off.As([]int64{}, []int64{}))
+		return elementwise.OneHot(out.View(), at, int(axis), on.As([]int64{}, []int64{}), off.As([]int64{}, []int64{}))
 	}, nil
 }

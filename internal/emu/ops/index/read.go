@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	indexingkernel "github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -66,7 +68,7 @@ func index(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.TakeAt(out.AsVector(), self.View(), indices())
+		return indexingkernel.TakeAt(out.AsVector(), self.View(), indices())
 	}, nil
 }
 
@@ -85,7 +87,7 @@ func take(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.TakeFlat(out.View(), self.View(), index.View())
+		return indexingkernel.TakeFlat(out.View(), self.View(), index.View())
 	}, nil
 }
 
@@ -138,7 +140,7 @@ func gatherND(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Take(tupled(out, indices), self.View(), lists())
+		return indexingkernel.Take(tupled(out, indices), self.View(), lists())
 	}, nil
 }
 
@@ -171,7 +173,7 @@ func gatherV3(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		return batched([]kernel.View{out.View(), self.View(), index.View()}, batch, func(v []kernel.View) error {
-			return kernel.Lookup(v[0], v[1], axis-batch, v[2])
+			return indexingkernel.Lookup(v[0], v[1], axis-batch, v[2])
 		})
 	}, nil
 }
@@ -212,7 +214,7 @@ func nonzero(c *op.Call) (op.Run, error) {
 		places, err := [][]int64(nil), error(nil)
 		n := int64(0)
 		if self.Len() > 0 {
-			if places, err = kernel.Nonzero(self.AsVector()); err != nil {
+			if places, err = indexingkernel.Nonzero(self.AsVector()); err != nil {
 				return err
 			}
 			n = int64(len(places[0]))
@@ -227,7 +229,7 @@ func nonzero(c *op.Call) (op.Run, error) {
 		}
 		for d, list := range places {
 			at := out.View().Select(1-boolInt(columns), int64(d))
-			if err := kernel.SetInts(at, list); err != nil {
+			if err := indexingkernel.SetInts(at, list); err != nil {
 				return err
 			}
 		}
@@ -263,12 +265,12 @@ func maskedSelect(c *op.Call) (op.Run, error) {
 		if self.DType != out.DType {
 			cast, release := kernel.TemporaryOf(out.DType, self.Shape...)
 			defer release()
-			if err := kernel.Copy(cast, x); err != nil {
+			if err := elementwise.Copy(cast, x); err != nil {
 				return err
 			}
 			x = cast
 		}
-		return kernel.Compress(x, mask.View(), shape, func(n int64) (kernel.View, error) {
+		return indexingkernel.Compress(x, mask.View(), shape, func(n int64) (kernel.View, error) {
 			err := out.Settle([]int64{n})
 			return out.View(), err
 		})
@@ -314,9 +316,9 @@ func repeatInterleave(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		if flat {
-			return kernel.PickFlat(out.View(), self.View(), list)
+			return indexingkernel.PickFlat(out.View(), self.View(), list)
 		}
-		return kernel.Pick(out.View(), self.AsVector(), axis, list)
+		return indexingkernel.Pick(out.View(), self.AsVector(), axis, list)
 	}, nil
 }
 
@@ -324,12 +326,12 @@ func repeatInterleave(c *op.Call) (op.Run, error) {
 func repeatEach(out, x kernel.View, n int64) error {
 	whole, release := kernel.TemporaryOf(x.DType, x.Shape...)
 	defer release()
-	if err := kernel.Copy(whole, x); err != nil {
+	if err := elementwise.Copy(whole, x); err != nil {
 		return err
 	}
 	whole.Shape, whole.Strides = []int64{x.Len(), n}, []int64{1, 0}
 	out.Shape, out.Strides = whole.Shape, []int64{out.Strides[0] * n, out.Strides[0]}
-	return kernel.Copy(out, whole)
+	return elementwise.Copy(out, whole)
 }
 
 // repeats reads the counts of repetitions: a tensor, or a number for all parts.
@@ -356,7 +358,7 @@ func repeatList(repeats *op.Tensor, count, parts int64) ([]int64, error) {
 	counts := []int64{count}
 	if repeats != nil && parts > 0 {
 		var err error
-		if counts, err = kernel.Indices(repeats.View()); err != nil {
+		if counts, err = elementwise.Indices(repeats.View()); err != nil {
 			return nil, err
 		}
 	}
@@ -396,6 +398,6 @@ func repeatPlaces(c *op.Call) (op.Run, error) {
 		if n := int64(len(list)); n != size {
 			return fmt.Errorf("outputSize is %d; the repeats add up to %d", size, n)
 		}
-		return kernel.SetInts(out.View(), list)
+		return indexingkernel.SetInts(out.View(), list)
 	}, nil
 }

@@ -6,7 +6,10 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	indexingkernel "github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -64,7 +67,7 @@ func searchSorted(c *op.Call) (op.Run, error) {
 			}
 			x, release := kernel.TemporaryOf(d)
 			defer release()
-			if err := kernel.Fill(x, value.Number()); err != nil {
+			if err := elementwise.Fill(x, value.Number()); err != nil {
 				return err
 			}
 			return search(out.As([]int64{}, []int64{}), sorted.View(), x, op.OptionalView(sorter), c.Bool("right"))
@@ -104,15 +107,15 @@ func search(out, sorted, x, sorter kernel.View, right bool) error {
 	if sorter.Data != nil && n > 0 {
 		ordered, release := kernel.TemporaryOf(sorted.DType, sorted.Shape...)
 		defer release()
-		if err := kernel.Gather(ordered, sorted, last, sorter); err != nil {
+		if err := indexingkernel.Gather(ordered, sorted, last, sorter); err != nil {
 			return err
 		}
 		sorted = ordered
 	}
 	if sorted.DType.IsFloat() || x.DType.IsFloat() {
-		return searchAs(kernel.Doubles, out, sorted, x, n, perRow, right)
+		return searchAs(elementwise.Doubles, out, sorted, x, n, perRow, right)
 	}
-	return searchAs(kernel.Indices, out, sorted, x, n, perRow, right)
+	return searchAs(elementwise.Indices, out, sorted, x, n, perRow, right)
 }
 
 // searchAs compares the elements as the numbers that read returns.
@@ -126,10 +129,10 @@ func searchAs[T cmp.Ordered](read func(kernel.View) ([]T, error), out, sorted, x
 		return err
 	}
 	found := make([]int64, len(values))
-	kernel.Parallel(x.Len(), 1<<11, func(lo, hi int64) {
+	thread.Parallel(x.Len(), 1<<11, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {
 			found[i] = order.Search(rows[i/perRow*n:][:n], values[i], right)
 		}
 	})
-	return kernel.SetInts(out, found)
+	return indexingkernel.SetInts(out, found)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	indexingkernel "github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -34,7 +36,7 @@ func indexFill(c *op.Call) (op.Run, error) {
 		c.Plain(index)
 		c.DType(index, op.IndexTypes...)
 		c.Rank(index, 0, 1)
-		list = func() ([]int64, error) { return kernel.Indices(index.View()) }
+		list = func() ([]int64, error) { return elementwise.Indices(index.View()) }
 	} else {
 		for _, k := range c.Ints("index") {
 			if k < -size || k >= size {
@@ -58,7 +60,7 @@ func indexFill(c *op.Call) (op.Run, error) {
 		if len(places) == 0 {
 			return nil
 		}
-		return kernel.FillAt(out.AsVector(), value.Number(), axis, places)
+		return indexingkernel.FillAt(out.AsVector(), value.Number(), axis, places)
 	}), nil
 }
 
@@ -79,22 +81,22 @@ func maskedScatter(c *op.Call) (op.Run, error) {
 		if self.Len() == 0 {
 			return nil
 		}
-		return kernel.Expand(self.View(), mask.View(), source.View())
+		return indexingkernel.Expand(self.View(), mask.View(), source.View())
 	}, nil
 }
 
 // put sets or adds the elements of source at positions of the flattened tensor.
 func put(c *op.Call) (op.Run, error) {
 	self, index, source := c.Tensor("selfRef"), c.Tensor("index"), c.Tensor("source")
-	fn := kernel.ScatterSet
+	fn := indexingkernel.ScatterSet
 	if c.Bool("accumulate") {
-		fn = kernel.ScatterAdd
+		fn = indexingkernel.ScatterAdd
 	}
 	c.Movable(self, source)
 	c.Plain(index)
 	c.SameDType(self, source)
 	c.DType(index, op.IndexTypes...)
-	if fn == kernel.ScatterAdd && !combines(self.DType) {
+	if fn == indexingkernel.ScatterAdd && !combines(self.DType) {
 		c.Invalid("%v has a dtype that cannot be computed with", self)
 	}
 	if index.Len() != source.Len() {
@@ -107,14 +109,14 @@ func put(c *op.Call) (op.Run, error) {
 		if index.Len() == 0 {
 			return nil
 		}
-		if fn == kernel.ScatterAdd && self.DType.IsComplex() {
+		if fn == indexingkernel.ScatterAdd && self.DType.IsComplex() {
 			values, err := source.Numbers(source.Shape)
 			if err != nil {
 				return err
 			}
 			return scatterComplex(fn, self, places{[]int64{self.Len()}, []int64{index.Len()}, 0, index}, values)
 		}
-		return kernel.PutFlat(fn, self.View(), index.View(), source.View())
+		return indexingkernel.PutFlat(fn, self.View(), index.View(), source.View())
 	}, nil
 }
 
@@ -138,7 +140,7 @@ func scatterND(c *op.Call) (op.Run, error) {
 		if updates.Len() == 0 {
 			return nil
 		}
-		return kernel.Put(kernel.ScatterSet, out.View(), tupled(updates, indices), lists())
+		return indexingkernel.Put(indexingkernel.ScatterSet, out.View(), tupled(updates, indices), lists())
 	}), nil
 }
 
@@ -176,7 +178,7 @@ func scatterAddRows(c *op.Call) (op.Run, error) {
 		if updates.Len() == 0 {
 			return nil
 		}
-		return kernel.Put(kernel.ScatterAdd, self.View(), values(), lists())
+		return indexingkernel.Put(indexingkernel.ScatterAdd, self.View(), values(), lists())
 	}, nil
 }
 
@@ -213,7 +215,7 @@ func scatterUpdate(c *op.Call) (op.Run, error) {
 		if updates.Len() == 0 {
 			return nil
 		}
-		at, err := kernel.Indices(indices.View())
+		at, err := elementwise.Indices(indices.View())
 		if err != nil {
 			return err
 		}
@@ -226,7 +228,7 @@ func scatterUpdate(c *op.Call) (op.Run, error) {
 		for i := range updates.Shape[0] {
 			k := at[min(i, int64(len(at)-1))]
 			part := data.View().Narrow(0, i, 1).Narrow(axis, k, length)
-			if err := kernel.Copy(part, updates.View().Narrow(0, i, 1)); err != nil {
+			if err := elementwise.Copy(part, updates.View().Narrow(0, i, 1)); err != nil {
 				return err
 			}
 		}
@@ -241,9 +243,9 @@ func scatterReduce(c *op.Call) (op.Run, error) {
 	self, out := c.Target()
 	index, src := c.Tensor("index"), c.Tensor("src")
 	axis := c.Axis(self, c.Int("dim"))
-	fn := kernel.ScatterOp(c.Int("reduce"))
-	const mean = kernel.ScatterMin + 1
-	if fn < kernel.ScatterSet || fn > mean {
+	fn := indexingkernel.ScatterOp(c.Int("reduce"))
+	const mean = indexingkernel.ScatterMin + 1
+	if fn < indexingkernel.ScatterSet || fn > mean {
 		c.Invalid("reduce %d is unknown; 0 replaces, 1 adds, 2 multiplies, 3 takes the largest, 4 the smallest, 5 the mean", fn)
 	}
 	c.Movable(self, out, src)
@@ -253,14 +255,14 @@ func scatterReduce(c *op.Call) (op.Run, error) {
 	c.SameDType(self, src)
 	covers(c, self, index, axis)
 	covers(c, src, index, -1)
-	if fn != kernel.ScatterSet && !kernel.Computes(self.DType) {
+	if fn != indexingkernel.ScatterSet && !kernel.Computes(self.DType) {
 		c.Invalid("%v has a dtype that cannot be computed with", self)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	keep := c.Bool("includeSelf")
-	neutral := map[kernel.ScatterOp]int64{kernel.ScatterAdd: 0, kernel.ScatterMul: 1}
+	neutral := map[indexingkernel.ScatterOp]int64{indexingkernel.ScatterAdd: 0, indexingkernel.ScatterMul: 1}
 	return updating(c, self, out, func() error {
 		if index.Len() == 0 {
 			return nil
@@ -268,19 +270,19 @@ func scatterReduce(c *op.Call) (op.Run, error) {
 		from := src.AsVector()
 		from.Shape = index.AsVector().Shape
 		if fn == mean {
-			return kernel.ScatterMean(out.AsVector(), from, axis, index.AsVector(), keep)
+			return indexingkernel.ScatterMean(out.AsVector(), from, axis, index.AsVector(), keep)
 		}
-		if !keep && fn != kernel.ScatterSet {
+		if !keep && fn != indexingkernel.ScatterSet {
 			var err error
 			if n, ok := neutral[fn]; ok {
-				err = kernel.ScatterNumber(kernel.ScatterSet, out.AsVector(), kernel.Whole(n), axis, index.AsVector())
+				err = indexingkernel.ScatterNumber(indexingkernel.ScatterSet, out.AsVector(), elementwise.Whole(n), axis, index.AsVector())
 			} else {
-				err = kernel.Scatter(kernel.ScatterSet, out.AsVector(), from, axis, index.AsVector())
+				err = indexingkernel.Scatter(indexingkernel.ScatterSet, out.AsVector(), from, axis, index.AsVector())
 			}
 			if err != nil {
 				return err
 			}
 		}
-		return kernel.Scatter(fn, out.AsVector(), from, axis, index.AsVector())
+		return indexingkernel.Scatter(fn, out.AsVector(), from, axis, index.AsVector())
 	}), nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -161,7 +162,7 @@ func cat(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		at := int64(0)
 		for _, t := range parts {
-			if err := kernel.Copy(out.View().Narrow(axis, at, t.Shape[axis]), t.View()); err != nil {
+			if err := elementwise.Copy(out.View().Narrow(axis, at, t.Shape[axis]), t.View()); err != nil {
 				return err
 			}
 			at += t.Shape[axis]
@@ -207,7 +208,7 @@ func stack(c *op.Call) (op.Run, error) {
 	}
 	return func(*op.Exec) error {
 		for i, t := range tensors {
-			if err := kernel.Copy(out.View().Select(axis, int64(i)), t.View()); err != nil {
+			if err := elementwise.Copy(out.View().Select(axis, int64(i)), t.View()); err != nil {
 				return err
 			}
 		}
@@ -240,5 +241,5 @@ func flatten(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return func(*op.Exec) error { return kernel.CopyInOrder(out.View(), self.View()) }, nil
+	return func(*op.Exec) error { return elementwise.CopyInOrder(out.View(), self.View()) }, nil
 }

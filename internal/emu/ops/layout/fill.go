@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
 )
@@ -22,15 +23,15 @@ func inplaceZero(c *op.Call) (op.Run, error) {
 	if self.DType.Size() == 0 {
 		c.Invalid("%v has a dtype that shares bytes, which is not supported", self)
 	}
-	return func(*op.Exec) error { return kernel.Zero(self.Stored()) }, c.Err()
+	return func(*op.Exec) error { return elementwise.Zero(self.Stored()) }, c.Err()
 }
 
 // fillRun sets every element of t to n, including the padding of private storage formats.
-func fillRun(c *op.Call, t *op.Tensor, n kernel.Number) (op.Run, error) {
+func fillRun(c *op.Call, t *op.Tensor, n elementwise.Number) (op.Run, error) {
 	if !kernel.Computes(t.DType) {
 		c.Invalid("%v has a dtype that is not supported", t)
 	}
-	return func(*op.Exec) error { return kernel.Fill(t.Stored(), n) }, c.Err()
+	return func(*op.Exec) error { return elementwise.Fill(t.Stored(), n) }, c.Err()
 }
 
 // fillComplex sets every element of a complex tensor.
@@ -38,27 +39,29 @@ func fillComplex(c *op.Call, t *op.Tensor, v complex128) (op.Run, error) {
 	c.Plain(t)
 	return func(*op.Exec) error {
 		re, im := t.Parts()
-		if err := kernel.Fill(re, kernel.Real(real(v))); err != nil {
+		if err := elementwise.Fill(re, elementwise.Real(real(v))); err != nil {
 			return err
 		}
-		return kernel.Fill(im, kernel.Real(imag(v)))
+		return elementwise.Fill(im, elementwise.Real(imag(v)))
 	}, c.Err()
 }
 
 // filled returns a scalar as elements of type d hold it: integers without the fraction, and bool as
 // whether it is not zero.
-func filled(d dtype.Type, v *op.Scalar) kernel.Number {
+func filled(d dtype.Type, v *op.Scalar) elementwise.Number {
 	n := v.Number()
 	switch {
 	case d == dtype.Bool && n.F != 0:
-		n = kernel.Whole(1)
+		n = elementwise.Whole(1)
 	case !d.IsFloat() && v.DType.IsFloat():
-		n = kernel.Whole(n.I)
+		n = elementwise.Whole(n.I)
 	}
 	return n
 }
 
-func inplaceOne(c *op.Call) (op.Run, error) { return fillRun(c, c.Tensor("selfRef"), kernel.Whole(1)) }
+func inplaceOne(c *op.Call) (op.Run, error) {
+	return fillRun(c, c.Tensor("selfRef"), elementwise.Whole(1))
+}
 
 func inplaceFill(c *op.Call) (op.Run, error) {
 	self := c.Tensor("selfRef")
@@ -108,7 +111,7 @@ func arange(c *op.Call) (op.Run, error) {
 
 // steps returns the number of values from start to end. int64 values are counted in integers, since
 // float64 cannot hold those above 2^53.
-func steps(start, end, step kernel.Number, closed bool, d dtype.Type) int64 {
+func steps(start, end, step elementwise.Number, closed bool, d dtype.Type) int64 {
 	if d == dtype.Int64 {
 		way, stride := uint64(end.I)-uint64(start.I), uint64(step.I)
 		if step.I < 0 {
@@ -135,7 +138,7 @@ func linspace(c *op.Call) (op.Run, error) {
 	}
 	step := (end.Float64() - start.Float64()) / float64(max(n-1, 1))
 	c.Shape(out, []int64{n}, "one element per step")
-	run, err := progression(c, out, kernel.Real(start.Float64()), kernel.Real(step))
+	run, err := progression(c, out, elementwise.Real(start.Float64()), elementwise.Real(step))
 	if err != nil || out.DType.IsFloat() {
 		return run, err
 	}
@@ -143,10 +146,10 @@ func linspace(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		t, release := kernel.Temporary(n)
 		defer release()
-		if err := kernel.Sequence(t, kernel.Real(start.Float64()), kernel.Real(step)); err != nil {
+		if err := elementwise.Sequence(t, elementwise.Real(start.Float64()), elementwise.Real(step)); err != nil {
 			return err
 		}
-		return kernel.Copy(out.View(), t)
+		return elementwise.Copy(out.View(), t)
 	}, nil
 }
 
@@ -168,15 +171,15 @@ func logSpace(c *op.Call) (op.Run, error) {
 		}
 		exponents, release := kernel.Temporary(n)
 		defer release()
-		if err := kernel.Sequence(exponents, kernel.Real(start), kernel.Real((end-start)/float64(max(n-1, 1)))); err != nil {
+		if err := elementwise.Sequence(exponents, elementwise.Real(start), elementwise.Real((end-start)/float64(max(n-1, 1)))); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Pow, dtype.Float32, out.View(), []kernel.Input{kernel.Const(kernel.Real(base)), kernel.Of(exponents)})
+		return elementwise.Map(elementwise.Pow, dtype.Float32, out.View(), []elementwise.Input{elementwise.Const(elementwise.Real(base)), elementwise.Of(exponents)})
 	}, nil
 }
 
 // progression writes start + i·step to element i of out, counted in row-major order.
-func progression(c *op.Call, out *op.Tensor, start, step kernel.Number) (op.Run, error) {
+func progression(c *op.Call, out *op.Tensor, start, step elementwise.Number) (op.Run, error) {
 	c.Plain(out)
 	if !kernel.Computes(out.DType) {
 		c.Invalid("%v has a dtype that is not supported", out)
@@ -184,7 +187,7 @@ func progression(c *op.Call, out *op.Tensor, start, step kernel.Number) (op.Run,
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return func(*op.Exec) error { return kernel.Sequence(out.View(), start, step) }, nil
+	return func(*op.Exec) error { return elementwise.Sequence(out.View(), start, step) }, nil
 }
 
 func eye(c *op.Call) (op.Run, error) {
@@ -198,10 +201,10 @@ func eye(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		if err := kernel.Zero(out.View()); err != nil {
+		if err := elementwise.Zero(out.View()); err != nil {
 			return err
 		}
-		return kernel.Fill(out.View().Diagonal(), kernel.Whole(1))
+		return elementwise.Fill(out.View().Diagonal(), elementwise.Whole(1))
 	}, nil
 }
 
@@ -228,7 +231,7 @@ func fillDiagonal(c *op.Call) (op.Run, error) {
 			if wrap {
 				part = v.Narrow(0, min(row, v.Shape[0]), max(v.Shape[0]-row, 0))
 			}
-			if err := kernel.Fill(part.Diagonal(), value.Number()); err != nil {
+			if err := elementwise.Fill(part.Diagonal(), value.Number()); err != nil {
 				return err
 			}
 			if !wrap || row >= v.Shape[0] {
@@ -264,7 +267,7 @@ func triangular(c *op.Call) (op.Run, error) {
 	rows, columns := out.Dim(-2), out.Dim(-1)
 	diagonal = min(max(diagonal, -rows), columns) // beyond it all or nothing is kept
 	return func(*op.Exec) error {
-		if err := kernel.Copy(out.View(), self.View()); err != nil {
+		if err := elementwise.Copy(out.View(), self.View()); err != nil {
 			return err
 		}
 		v := out.View()
@@ -275,7 +278,7 @@ func triangular(c *op.Call) (op.Run, error) {
 				edge = min(max(i+diagonal+1, 0), columns)
 				cleared = v.Select(out.Rank()-2, i).Narrow(out.Rank()-2, edge, columns-edge)
 			}
-			if err := kernel.Zero(cleared); err != nil {
+			if err := elementwise.Zero(cleared); err != nil {
 				return err
 			}
 		}
@@ -321,15 +324,15 @@ func constantPad(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		if parts {
 			re, im := out.Parts()
-			if err := kernel.Fill(re, kernel.Real(real(value.Complex()))); err != nil {
+			if err := elementwise.Fill(re, elementwise.Real(real(value.Complex()))); err != nil {
 				return err
 			}
-			if err := kernel.Fill(im, kernel.Real(imag(value.Complex()))); err != nil {
+			if err := elementwise.Fill(im, elementwise.Real(imag(value.Complex()))); err != nil {
 				return err
 			}
-		} else if err := kernel.Fill(out.View(), value.Number()); err != nil {
+		} else if err := elementwise.Fill(out.View(), value.Number()); err != nil {
 			return err
 		}
-		return kernel.Copy(dst.view(out), src.view(self))
+		return elementwise.Copy(dst.view(out), src.view(self))
 	}, nil
 }

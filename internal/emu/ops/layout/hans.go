@@ -8,8 +8,9 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/entropy"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -66,7 +67,7 @@ func (h *hans) dense(t *op.Tensor) *op.Tensor {
 
 func (h *hans) finish() error {
 	for _, pair := range h.outputs {
-		if err := kernel.Copy(pair[1].View(), pair[0].View()); err != nil {
+		if err := elementwise.Copy(pair[1].View(), pair[0].View()); err != nil {
 			return err
 		}
 	}
@@ -97,12 +98,12 @@ func hansEncode(c *op.Call) (op.Run, error) {
 			for _, b := range exponents {
 				counts[b]++
 			}
-			if err := kernel.SetInts(h.counts.View(), counts); err != nil {
+			if err := indexing.SetInts(h.counts.View(), counts); err != nil {
 				return err
 			}
 		} else {
 			var err error
-			if counts, err = kernel.Indices(h.counts.View()); err != nil {
+			if counts, err = elementwise.Indices(h.counts.View()); err != nil {
 				return err
 			}
 		}
@@ -152,7 +153,7 @@ func hansDecode(c *op.Call) (op.Run, error) {
 				return fmt.Errorf("the code has %d bytes of %d", len(code), len(exponents))
 			}
 		} else {
-			counts, err := kernel.Indices(h.counts.View())
+			counts, err := elementwise.Indices(h.counts.View())
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/convolution"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -49,7 +49,7 @@ var (
 
 // taps reads the padding of the last n dimensions of self, starting with the last one, and
 // returns the padded shape. Negative padding is refused.
-func (p padding) taps(c *op.Call, self *op.Tensor, n int) (taps []kernel.Taps, shape []int64) {
+func (p padding) taps(c *op.Call, self *op.Tensor, n int) (taps []convolution.Taps, shape []int64) {
 	c.Plain(self)
 	c.Rank(self, n+1, n+2)
 	sides := c.Ints("padding")
@@ -73,7 +73,7 @@ func (p padding) taps(c *op.Call, self *op.Tensor, n int) (taps []kernel.Taps, s
 			c.Invalid("padding %s is too much for dimension %d of %v; at most %d fits", op.Dims(sides), axis+i, self, max(p.limit(size), 0))
 			return nil, nil
 		}
-		var t kernel.Taps
+		var t convolution.Taps
 		for k := -before; k < size+after; k++ {
 			t.Index = append(t.Index, []int64{p.place(k, size)})
 		}
@@ -92,7 +92,7 @@ func padded(n int, p padding) op.Prepare {
 		if c.Err() == nil {
 			c.Shape(out, shape, "the padded shape of "+self.String())
 		}
-		return c.Resample(out, self, n, func() []kernel.Taps { return taps })
+		return c.Resample(out, self, n, func() []convolution.Taps { return taps })
 	}
 }
 
@@ -109,12 +109,12 @@ func paddedBackward(n int, p padding) op.Prepare {
 		if self.DType.IsComplex() {
 			return paddedBackwardComplex(c, out, grad, n, taps)
 		}
-		return c.ResampleGrad(out, grad, n, func() []kernel.Taps { return taps })
+		return c.ResampleGrad(out, grad, n, func() []convolution.Taps { return taps })
 	}
 }
 
 // paddedBackwardComplex computes the gradient of the real and of the imaginary parts.
-func paddedBackwardComplex(c *op.Call, out, grad *op.Tensor, n int, taps []kernel.Taps) (op.Run, error) {
+func paddedBackwardComplex(c *op.Call, out, grad *op.Tensor, n int, taps []convolution.Taps) (op.Run, error) {
 	c.Plain(out, grad)
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -125,6 +125,6 @@ func paddedBackwardComplex(c *op.Call, out, grad *op.Tensor, n int, taps []kerne
 		}
 		re, im := grad.Parts()
 		outRe, outIm := out.Parts()
-		return errors.Join(kernel.ResampleGrad(outRe, re, out.Rank()-n, taps...), kernel.ResampleGrad(outIm, im, out.Rank()-n, taps...))
+		return errors.Join(convolution.ResampleGrad(outRe, re, out.Rank()-n, taps...), convolution.ResampleGrad(outIm, im, out.Rank()-n, taps...))
 	}, nil
 }

@@ -2,7 +2,8 @@ package layout
 
 import (
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -28,7 +29,7 @@ func packSigns(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		values, err := kernel.Floats(self.View())
+		values, err := elementwise.Floats(self.View())
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func packSigns(c *op.Call) (op.Run, error) {
 				packed[i/8] |= 1 << (i % 8)
 			}
 		}
-		return kernel.SetInts(out.View(), packed)
+		return indexing.SetInts(out.View(), packed)
 	}, nil
 }
 
@@ -63,7 +64,7 @@ func unpackSigns(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		bytes, err := kernel.Indices(self.View())
+		bytes, err := elementwise.Indices(self.View())
 		if err != nil {
 			return err
 		}
@@ -71,6 +72,6 @@ func unpackSigns(c *op.Call) (op.Run, error) {
 		for i := range signs {
 			signs[i] = float64(bytes[i/8]>>(i%8)&1)*2 - 1
 		}
-		return kernel.SetFloats(out.View(), signs)
+		return elementwise.SetFloats(out.View(), signs)
 	}, nil
 }

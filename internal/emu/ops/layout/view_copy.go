@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -53,7 +54,7 @@ func viewCopy(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		if out.Data != dst.Data {
-			if err := kernel.Copy(out.View(), dst.View()); err != nil {
+			if err := elementwise.Copy(out.View(), dst.View()); err != nil {
 				return err
 			}
 		}
@@ -68,7 +69,7 @@ func viewCopy(c *op.Call) (op.Run, error) {
 		if !slices.Equal(into.Shape, source.Shape) {
 			return fmt.Errorf("dst_size is %s and src_size %s; they must be equal", op.Dims(into.Shape), op.Dims(source.Shape))
 		}
-		return kernel.Copy(into, source)
+		return elementwise.Copy(into, source)
 	}, nil
 }
 
@@ -76,7 +77,7 @@ func viewCopy(c *op.Call) (op.Run, error) {
 func (d describedView) view() (v kernel.View, err error) {
 	var numbers [3][]int64
 	for i, t := range []*op.Tensor{d.sizes, d.strides, d.offset} {
-		if numbers[i], err = kernel.Indices(t.View()); err != nil {
+		if numbers[i], err = elementwise.Indices(t.View()); err != nil {
 			return v, err
 		}
 	}

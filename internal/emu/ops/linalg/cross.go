@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -36,7 +36,7 @@ func cross(c *op.Call) (op.Run, error) {
 		if out.DType.IsComplex() {
 			return crossComplex(out, self, other, axis)
 		}
-		return kernel.Cross(out.View(), self.View(), other.View(), axis)
+		return rowwise.Cross(out.View(), self.View(), other.View(), axis)
 	}, nil
 }
 

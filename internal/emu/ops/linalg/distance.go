@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -53,7 +54,7 @@ func cdist(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Distances(out.View(), x1.View(), x2.View(), p)
+		return rowwise.Distances(out.View(), x1.View(), x2.View(), p)
 	}, nil
 }
 
@@ -74,7 +75,7 @@ func cdistGrad(c *op.Call) (op.Run, error) {
 		if dy.Len() == 0 || dx.Len() == 0 {
 			return op.Zero(dx)
 		}
-		return kernel.DistancesGrad(dx.View(), dy.View(), x1.View(), x2.View(), distance.View(), p)
+		return rowwise.DistancesGrad(dx.View(), dy.View(), x1.View(), x2.View(), distance.View(), p)
 	}, nil
 }
 
@@ -103,7 +104,7 @@ func pdist(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.PairDistances(out.View(), x.View(), p)
+		return rowwise.PairDistances(out.View(), x.View(), p)
 	}, nil
 }
 
@@ -134,6 +135,6 @@ func chamferGrad(c *op.Call) (op.Run, error) {
 		if a.Len() == 0 || b.Len() == 0 {
 			return op.ZeroAll(da, db)
 		}
-		return kernel.ChamferGrad(da.View(), db.View(), a.View(), b.View(), ab.View(), ba.View(), dab.View(), dba.View())
+		return rowwise.ChamferGrad(da.View(), db.View(), a.View(), b.View(), ab.View(), ba.View(), dab.View(), dba.View())
 	}, nil
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	fourierkernel "github.com/goascend/cann/internal/emu/kernel/fourier"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -121,16 +124,16 @@ func realFourier(c *op.Call) (op.Run, error) {
 		order := append(slices.Delete(op.InOrder(self.Rank()), axis, axis+1), int64(axis))
 		in, to := op.Permuted(self.View(), order), op.Permuted(out.View(), append(order, int64(self.Rank())))
 		if n > 1 && n&(n-1) == 0 {
-			return kernel.RealFourier(to, in, n, scale)
+			return fourierkernel.RealFourier(to, in, n, scale)
 		}
-		rows, release, err := kernel.Borrow[float64](in)
+		rows, release, err := elementwise.Borrow[float64](in)
 		defer release()
 		if err != nil {
 			return err
 		}
 		f, length, kept := newFourier(int(n)), int(self.Shape[axis]), int(n/2+1)
-		return kernel.SetBy(to, func(result []float64) {
-			kernel.Parallel(int64(len(rows)/length), 1+1<<10/n, func(first, end int64) {
+		return elementwise.SetBy(to, func(result []float64) {
+			thread.Parallel(int64(len(rows)/length), 1+1<<10/n, func(first, end int64) {
 				x := make([]complex128, n)
 				for row := int(first); row < int(end); row++ {
 					clear(x)

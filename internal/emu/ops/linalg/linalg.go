@@ -7,8 +7,9 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/matrix"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -42,7 +43,7 @@ func square(c *op.Call, t *op.Tensor, rows, cols int64) {
 // eachMatrix calls f for every matrix of t, inside Run, and writes the results of each matrix
 // one after another to outs. Nil outputs are skipped.
 func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m matrix.Dense) ([][]float64, error)) error {
-	data, release, err := kernel.Borrow[float64](t.View())
+	data, release, err := elementwise.Borrow[float64](t.View())
 	defer release()
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m matrix.Dense) ([][]flo
 		if out.DType.IsComplex() {
 			return out.SetNumbers(complexOf(values))
 		}
-		return kernel.SetFloats(out.View(), values)
+		return elementwise.SetFloats(out.View(), values)
 	}
 	return eachOf(t, data, outs, set, func(data []float64, rows, cols int) ([][]float64, error) {
 		return f(matrix.Dense{Rows: rows, Cols: cols, Data: data})
@@ -78,7 +79,7 @@ func eachOf[T float64 | complex128](t *op.Tensor, data []T, outs []*op.Tensor, s
 			results[i] = make([]T, out.Len())
 		}
 	}
-	kernel.Parallel(n, 1+1<<13/int64(rows*cols*cols+1), func(lo, hi int64) {
+	thread.Parallel(n, 1+1<<13/int64(rows*cols*cols+1), func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
 			got, err := f(data[int(k)*rows*cols:][:rows*cols], rows, cols)
 			errs[k] = err

@@ -2,7 +2,7 @@ package linalg
 
 import (
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -40,6 +40,6 @@ func trace(c *op.Call) (op.Run, error) {
 		}, nil
 	}
 	return func(*op.Exec) error {
-		return kernel.Reduce(kernel.ReduceSum, out.As([]int64{}, []int64{}), op.OffDiagonal(self.View(), 0), []int{0}, 0)
+		return rowwise.Reduce(rowwise.ReduceSum, out.As([]int64{}, []int64{}), op.OffDiagonal(self.View(), 0), []int{0}, 0)
 	}, nil
 }

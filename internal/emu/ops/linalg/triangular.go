@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/matrix"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -44,14 +46,14 @@ func triangularSolve(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	how := kernel.Triangular{Upper: c.Bool("upper"), Transpose: c.Bool("transpose"), Unit: c.Bool("unitriangular")}
+	how := gemm.Triangular{Upper: c.Bool("upper"), Transpose: c.Bool("transpose"), Unit: c.Bool("unitriangular")}
 	return func(*op.Exec) error {
 		left, err := a.View().Broadcast(matrices)
 		if err != nil || op.Count(matrices) == 0 {
 			return err
 		}
 		if m != nil {
-			err = kernel.Copy(m.View(), left)
+			err = elementwise.Copy(m.View(), left)
 		}
 		if err != nil || x.Len() == 0 {
 			return err
@@ -63,12 +65,12 @@ func triangularSolve(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		return kernel.SolveTriangular(x.View(), left, right, how)
+		return gemm.SolveTriangular(x.View(), left, right, how)
 	}, nil
 }
 
 // solveComplex solves for complex matrices of the given shape, to which a is broadcast.
-func solveComplex(x, a, b *op.Tensor, shape []int64, how kernel.Triangular) error {
+func solveComplex(x, a, b *op.Tensor, shape []int64, how gemm.Triangular) error {
 	left, err := a.Numbers(shape)
 	if err != nil {
 		return err

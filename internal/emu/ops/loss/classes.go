@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -33,23 +35,25 @@ func softmaxCrossEntropy(c *op.Call) (op.Run, error) {
 		t, release := kernel.Temporary(x.Shape...)
 		defer release()
 		steps := []func() error{
-			func() error { return kernel.LogSoftmax(t, x.View(), 1) },
+			func() error { return rowwise.LogSoftmax(t, x.View(), 1) },
 			func() error {
 				each, release := kernel.Temporary(x.Shape...)
 				defer release()
-				if err := kernel.Map(kernel.Mul, dtype.Float32, each, []kernel.Input{kernel.Of(t), kernel.Of(labels.View())}); err != nil {
+				if err := elementwise.Map(elementwise.Mul, dtype.Float32, each, []elementwise.Input{elementwise.Of(t), elementwise.Of(labels.View())}); err != nil {
 					return err
 				}
 				sum, releaseSum := kernel.Temporary(x.Shape[0])
 				defer releaseSum()
-				if err := kernel.Reduce(kernel.ReduceSum, sum, each, []int{1}, 0); err != nil {
+				if err := rowwise.Reduce(rowwise.ReduceSum, sum, each, []int{1}, 0); err != nil {
 					return err
 				}
-				return kernel.Map(kernel.Neg, dtype.Float32, loss.View(), []kernel.Input{kernel.Of(sum)})
+				return elementwise.Map(elementwise.Neg, dtype.Float32, loss.View(), []elementwise.Input{elementwise.Of(sum)})
 			},
-			func() error { return kernel.Map(kernel.Exp, dtype.Float32, t, []kernel.Input{kernel.Of(t)}) },
 			func() error {
-				return kernel.Map(kernel.Add, dtype.Float32, dx.View(), []kernel.Input{kernel.Of(t), kernel.Of(labels.View())}, kernel.Whole(-1))
+				return elementwise.Map(elementwise.Exp, dtype.Float32, t, []elementwise.Input{elementwise.Of(t)})
+			},
+			func() error {
+				return elementwise.Map(elementwise.Add, dtype.Float32, dx.View(), []elementwise.Input{elementwise.Of(t), elementwise.Of(labels.View())}, elementwise.Whole(-1))
 			},
 		}
 		for _, step := range steps {
@@ -81,7 +85,7 @@ func multilabelMargin(c *op.Call) (op.Run, error) {
 	if classes == 0 {
 		c.Invalid("%v has no classes", x)
 	}
-	if averaging == kernel.NoAveraging && x.Rank() == 2 {
+	if averaging == rowwise.NoAveraging && x.Rank() == 2 {
 		c.Shape(out, x.Shape[:1], "one for each row")
 	} else {
 		c.Single(out)
@@ -90,11 +94,11 @@ func multilabelMargin(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		scores, err := kernel.Doubles(x.View())
+		scores, err := elementwise.Doubles(x.View())
 		if err != nil {
 			return err
 		}
-		labels, err := kernel.Indices(target.View())
+		labels, err := elementwise.Indices(target.View())
 		if err != nil {
 			return err
 		}
@@ -106,23 +110,23 @@ func multilabelMargin(c *op.Call) (op.Run, error) {
 				return fmt.Errorf("row %d: %w", r, err)
 			}
 		}
-		if averaging != kernel.NoAveraging {
+		if averaging != rowwise.NoAveraging {
 			losses = []float64{mean(losses, averaging)}
 		}
-		if err := kernel.SetFloats(out.View(), losses); err != nil {
+		if err := elementwise.SetFloats(out.View(), losses); err != nil {
 			return err
 		}
-		return kernel.SetFloats(mask.View(), marks)
+		return elementwise.SetFloats(mask.View(), marks)
 	}, nil
 }
 
 // mean returns the sum of the losses or their mean, which is NaN without losses.
-func mean(losses []float64, averaging kernel.Averaging) float64 {
+func mean(losses []float64, averaging rowwise.Averaging) float64 {
 	sum := 0.0
 	for _, l := range losses {
 		sum += l
 	}
-	if averaging == kernel.MeanAveraging {
+	if averaging == rowwise.MeanAveraging {
 		sum /= float64(len(losses))
 	}
 	return sum

@@ -5,8 +5,9 @@ import (
 	"math"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/ctc"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -85,11 +86,11 @@ func (l *ctcBatch) paths(c *op.Call, alpha *op.Tensor) {
 
 // sequences reads the arguments inside Run and calls f for each sequence, on several threads.
 func (l *ctcBatch) sequences(f func(i int64, s ctc.Loss)) error {
-	probs, err := kernel.Doubles(l.logProbs.View())
+	probs, err := elementwise.Doubles(l.logProbs.View())
 	if err != nil {
 		return err
 	}
-	labels, err := kernel.Indices(l.targets.View())
+	labels, err := elementwise.Indices(l.targets.View())
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (l *ctcBatch) sequences(f func(i int64, s ctc.Loss)) error {
 			LogProbs: probs[min(i*l.classes, int64(len(probs))):], Times: int(l.inputs[i]), Classes: int(l.classes), Stride: int(l.batch * l.classes), Blank: int(l.blank), Target: target,
 		}
 	}
-	kernel.Parallel(l.batch, 1, func(lo, hi int64) {
+	thread.Parallel(l.batch, 1, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {
 			f(i, all[i])
 		}
@@ -147,10 +148,10 @@ func ctcLoss(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		if err := kernel.SetFloats(loss.View(), losses); err != nil {
+		if err := elementwise.SetFloats(loss.View(), losses); err != nil {
 			return err
 		}
-		return kernel.SetFloats(alpha.View(), all)
+		return elementwise.SetFloats(alpha.View(), all)
 	}, nil
 }
 
@@ -167,15 +168,15 @@ func ctcGrad(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		scales, err := kernel.Doubles(dy.View())
+		scales, err := elementwise.Doubles(dy.View())
 		if err != nil {
 			return err
 		}
-		losses, err := kernel.Doubles(loss.View())
+		losses, err := elementwise.Doubles(loss.View())
 		if err != nil {
 			return err
 		}
-		all, err := kernel.Doubles(alpha.View())
+		all, err := elementwise.Doubles(alpha.View())
 		if err != nil {
 			return err
 		}
@@ -190,6 +191,6 @@ func ctcGrad(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		return kernel.SetFloats(out.View(), grad)
+		return elementwise.SetFloats(out.View(), grad)
 	}, nil
 }

@@ -3,37 +3,38 @@ package loss
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // divergences compare predictions with targets, both of which may be weighted.
 var divergences = op.Table{
-	"BinaryCrossEntropy":                         divergence(kernel.BinaryEntropy, kernel.BinaryEntropy),
-	"BinaryCrossEntropyBackward":                 divergenceGrad(kernel.BinaryEntropySlope, kernel.BinaryEntropySlope),
-	"BinaryCrossEntropyWithLogits":               divergence(kernel.LogitEntropy, kernel.LogitEntropy),
-	"BinaryCrossEntropyWithLogitsBackward":       divergenceGrad(kernel.LogitEntropySlope, kernel.LogitEntropySlope),
-	"BinaryCrossEntropyWithLogitsTargetBackward": divergenceGrad(kernel.LogitEntropyTargetSlope, kernel.LogitEntropyTargetSlope),
-	"KlDiv":                  divergence(kernel.RelativeEntropy, kernel.LogRelativeEntropy),
-	"KlDivBackward":          divergenceGrad(kernel.RelativeEntropySlope, kernel.LogRelativeEntropySlope),
-	"KlDivTargetBackward":    divergenceGrad(kernel.RelativeEntropyTargetSlope, kernel.LogRelativeEntropyTargetSlope),
-	"SoftMarginLoss":         divergence(kernel.SoftMargin, kernel.SoftMargin),
-	"SoftMarginLossBackward": divergenceGrad(kernel.SoftMarginSlope, kernel.SoftMarginSlope),
+	"BinaryCrossEntropy":                         divergence(elementwise.BinaryEntropy, elementwise.BinaryEntropy),
+	"BinaryCrossEntropyBackward":                 divergenceGrad(elementwise.BinaryEntropySlope, elementwise.BinaryEntropySlope),
+	"BinaryCrossEntropyWithLogits":               divergence(elementwise.LogitEntropy, elementwise.LogitEntropy),
+	"BinaryCrossEntropyWithLogitsBackward":       divergenceGrad(elementwise.LogitEntropySlope, elementwise.LogitEntropySlope),
+	"BinaryCrossEntropyWithLogitsTargetBackward": divergenceGrad(elementwise.LogitEntropyTargetSlope, elementwise.LogitEntropyTargetSlope),
+	"KlDiv":                  divergence(elementwise.RelativeEntropy, elementwise.LogRelativeEntropy),
+	"KlDivBackward":          divergenceGrad(elementwise.RelativeEntropySlope, elementwise.LogRelativeEntropySlope),
+	"KlDivTargetBackward":    divergenceGrad(elementwise.RelativeEntropyTargetSlope, elementwise.LogRelativeEntropyTargetSlope),
+	"SoftMarginLoss":         divergence(elementwise.SoftMargin, elementwise.SoftMargin),
+	"SoftMarginLossBackward": divergenceGrad(elementwise.SoftMarginSlope, elementwise.SoftMarginSlope),
 }
 
 // compared holds what both directions of a divergence read.
 type compared struct {
 	self, target, weight, positive *op.Tensor
-	op                             kernel.Op
+	op                             elementwise.Op
 	shape                          []int64 // of self and target
-	averaging                      kernel.Averaging
+	averaging                      rowwise.Averaging
 	share                          float64 // factor of a mean gradient or a batch mean; else 1
 }
 
 // batchMean is the value of reduction that divides the sum by the first dimension of self.
 const batchMean = 3
 
-func newCompared(c *op.Call, plain, logarithmic kernel.Op) compared {
+func newCompared(c *op.Call, plain, logarithmic elementwise.Op) compared {
 	d := compared{self: c.Tensor("self"), target: c.Tensor("target"), weight: c.OptionalOf("weight", "weightOptional"), positive: c.OptionalOf("posWeightOptional"), op: plain, share: 1}
 	if c.Has("logTarget") && c.Bool("logTarget") {
 		d.op = logarithmic
@@ -50,7 +51,7 @@ func newCompared(c *op.Call, plain, logarithmic kernel.Op) compared {
 		}
 	}
 	if c.Has("logTarget") && c.Int("reduction") == batchMean {
-		d.averaging = kernel.SumAveraging
+		d.averaging = rowwise.SumAveraging
 		if d.self.Rank() > 0 {
 			d.share = 1 / float64(d.self.Shape[0])
 		}
@@ -61,12 +62,12 @@ func newCompared(c *op.Call, plain, logarithmic kernel.Op) compared {
 }
 
 // unknownReductions are the operators that take every reduction, and what an unknown one means.
-var unknownReductions = map[string]kernel.Averaging{
-	"KlDivBackward": kernel.NoAveraging, "KlDivTargetBackward": kernel.NoAveraging, "SoftMarginLoss": kernel.SumAveraging,
+var unknownReductions = map[string]rowwise.Averaging{
+	"KlDivBackward": rowwise.NoAveraging, "KlDivTargetBackward": rowwise.NoAveraging, "SoftMarginLoss": rowwise.SumAveraging,
 }
 
 // averagingOr is like averaging for operators that take every reduction.
-func averagingOr(c *op.Call, unknown kernel.Averaging) kernel.Averaging {
+func averagingOr(c *op.Call, unknown rowwise.Averaging) rowwise.Averaging {
 	if _, takesAll := unknownReductions[c.Op.Name]; takesAll {
 		if a, known := averagingNumbers[c.Int("reduction")]; known {
 			return a
@@ -77,11 +78,11 @@ func averagingOr(c *op.Call, unknown kernel.Averaging) kernel.Averaging {
 }
 
 // pointwise returns the kernel's description of the loss. Valid inside Run only.
-func (d compared) pointwise(factor float64) kernel.Pointwise {
-	p := kernel.Pointwise{Op: d.op, Inputs: []kernel.Input{kernel.Of(d.self.View()), kernel.Of(d.target.View())}, Weight: op.OptionalView(d.weight)}
-	positive := kernel.Const(kernel.Whole(1))
+func (d compared) pointwise(factor float64) rowwise.Pointwise {
+	p := rowwise.Pointwise{Op: d.op, Inputs: []elementwise.Input{elementwise.Of(d.self.View()), elementwise.Of(d.target.View())}, Weight: op.OptionalView(d.weight)}
+	positive := elementwise.Const(elementwise.Whole(1))
 	if d.positive != nil {
-		positive = kernel.Of(d.positive.View())
+		positive = elementwise.Of(d.positive.View())
 	}
 	p.Inputs = append(p.Inputs, positive)
 	if factor != 1 {
@@ -90,11 +91,11 @@ func (d compared) pointwise(factor float64) kernel.Pointwise {
 	return p
 }
 
-func divergence(plain, logarithmic kernel.Op) op.Prepare {
+func divergence(plain, logarithmic elementwise.Op) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		d, out := newCompared(c, plain, logarithmic), c.Tensor("out")
 		c.DType(out, op.FloatTypes...)
-		if d.averaging == kernel.NoAveraging {
+		if d.averaging == rowwise.NoAveraging {
 			c.Shape(out, d.shape, "the losses")
 		} else {
 			c.Single(out)
@@ -112,7 +113,7 @@ func divergence(plain, logarithmic kernel.Op) op.Prepare {
 	}
 }
 
-func divergenceGrad(plain, logarithmic kernel.Op) op.Prepare {
+func divergenceGrad(plain, logarithmic elementwise.Op) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		d, dy, out := newCompared(c, plain, logarithmic), c.Tensor("gradOutput"), c.Tensor(c.Either("out", "gradTarget"))
 		c.Plain(dy)
@@ -122,7 +123,7 @@ func divergenceGrad(plain, logarithmic kernel.Op) op.Prepare {
 			c.Invalid("%v does not broadcast to %s, the shape of self and target", dy, op.Dims(d.shape))
 		}
 		c.Shape(out, d.shape, "that of self and target")
-		if d.averaging == kernel.MeanAveraging {
+		if d.averaging == rowwise.MeanAveraging {
 			d.share = 1 / float64(op.Count(d.shape))
 		}
 		if err := c.Err(); err != nil {

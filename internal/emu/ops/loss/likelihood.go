@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 )
 
 // negativeLogLikelihood describes the loss −weight[target] · x[target] of rows x of
@@ -13,7 +16,7 @@ type negativeLogLikelihood struct {
 	Targets   kernel.View // integers: the shape of x without the class dimension
 	Ignore    int64       // rows with this target are ignored
 	Weights   kernel.View // per class; without data every class has weight 1
-	Averaging kernel.Averaging
+	Averaging rowwise.Averaging
 }
 
 // nllRows holds the targets as indices for Gather, and the weight of each row.
@@ -25,13 +28,13 @@ type nllRows struct {
 
 func (l *negativeLogLikelihood) rows(x kernel.View, axis int) (*nllRows, error) {
 	classes := x.Shape[axis]
-	targets, err := kernel.Indices(l.Targets)
+	targets, err := elementwise.Indices(l.Targets)
 	if err != nil {
 		return nil, err
 	}
 	var weights []float32
 	if l.Weights.Data != nil {
-		if weights, err = kernel.Floats(l.Weights); err != nil {
+		if weights, err = elementwise.Floats(l.Weights); err != nil {
 			return nil, err
 		}
 	}
@@ -51,7 +54,7 @@ func (l *negativeLogLikelihood) rows(x kernel.View, axis int) (*nllRows, error) 
 	shape := slices.Clone(x.Shape)
 	shape[axis] = 1
 	r.places, r.release = kernel.TemporaryInt64(shape...)
-	return r, kernel.SetInts(r.places, targets)
+	return r, indexing.SetInts(r.places, targets)
 }
 
 func (r *nllRows) total() (sum float64) {
@@ -72,10 +75,10 @@ func (l *negativeLogLikelihood) Forward(loss, total, x kernel.View, axis int) er
 	defer r.release()
 	picked, release := kernel.TemporaryOf(x.DType, r.places.Shape...)
 	defer release()
-	if err := kernel.Gather(picked, x, axis, r.places); err != nil {
+	if err := indexing.Gather(picked, x, axis, r.places); err != nil {
 		return err
 	}
-	losses, err := kernel.Doubles(picked)
+	losses, err := elementwise.Doubles(picked)
 	if err != nil {
 		return err
 	}
@@ -89,16 +92,16 @@ func (l *negativeLogLikelihood) Forward(loss, total, x kernel.View, axis int) er
 		*value *= -w
 		sum += *value
 	}
-	if err := kernel.Fill(total, kernel.Real(r.total())); err != nil {
+	if err := elementwise.Fill(total, elementwise.Real(r.total())); err != nil {
 		return err
 	}
 	switch l.Averaging {
-	case kernel.NoAveraging:
-		return kernel.SetFloats(loss, losses)
-	case kernel.MeanAveraging:
+	case rowwise.NoAveraging:
+		return elementwise.SetFloats(loss, losses)
+	case rowwise.MeanAveraging:
 		sum /= r.total()
 	}
-	return kernel.Fill(loss, kernel.Real(sum))
+	return elementwise.Fill(loss, elementwise.Real(sum))
 }
 
 // Backward computes the gradient of x from grad, the gradient of the loss, and for the mean from
@@ -115,13 +118,13 @@ func (l *negativeLogLikelihood) Backward(dx, grad, total kernel.View, axis int) 
 	if grad, err = grad.Broadcast(l.Targets.Shape); err != nil {
 		return err
 	}
-	wide, err := kernel.Doubles(grad)
+	wide, err := elementwise.Doubles(grad)
 	if err != nil {
 		return err
 	}
 	divisor := 1.0
-	if l.Averaging == kernel.MeanAveraging {
-		sums, err := kernel.Floats(total)
+	if l.Averaging == rowwise.MeanAveraging {
+		sums, err := elementwise.Floats(total)
 		if err != nil {
 			return err
 		}
@@ -136,11 +139,11 @@ func (l *negativeLogLikelihood) Backward(dx, grad, total kernel.View, axis int) 
 	}
 	values, release := kernel.TemporaryOf(dx.DType, r.places.Shape...)
 	defer release()
-	if err := kernel.SetFloats(values, wide); err != nil {
+	if err := elementwise.SetFloats(values, wide); err != nil {
 		return err
 	}
-	if err := kernel.Zero(dx); err != nil {
+	if err := elementwise.Zero(dx); err != nil {
 		return err
 	}
-	return kernel.Scatter(kernel.ScatterSet, dx, values, axis, r.places)
+	return indexing.Scatter(indexing.ScatterSet, dx, values, axis, r.places)
 }

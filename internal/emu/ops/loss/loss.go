@@ -2,19 +2,20 @@ package loss
 
 import (
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 var losses = op.Table{"CrossEntropyLoss": crossEntropyLoss, "CrossEntropyLossGrad": crossEntropyLossGrad}
 
-var averagings = map[string]kernel.Averaging{
-	"": kernel.MeanAveraging, "mean": kernel.MeanAveraging, "sum": kernel.SumAveraging, "none": kernel.NoAveraging,
+var averagings = map[string]rowwise.Averaging{
+	"": rowwise.MeanAveraging, "mean": rowwise.MeanAveraging, "sum": rowwise.SumAveraging, "none": rowwise.NoAveraging,
 }
 
 // crossEntropy reads the arguments that forward and backward share; x is the [rows,
 // classes] tensor of the call.
-func crossEntropy(c *op.Call, x *op.Tensor) (describe func() (*kernel.CrossEntropy, error), averaging kernel.Averaging) {
+func crossEntropy(c *op.Call, x *op.Tensor) (describe func() (*rowwise.CrossEntropy, error), averaging rowwise.Averaging) {
 	target, weight := c.Tensor("target"), c.Optional("weightOptional")
 	ignore, smoothing := c.Int("ignoreIndex"), c.Float("labelSmoothing")
 	averaging, known := averagings[c.Text("reductionOptional")]
@@ -36,14 +37,14 @@ func crossEntropy(c *op.Call, x *op.Tensor) (describe func() (*kernel.CrossEntro
 	case c.Float("lseSquareScaleForZloss") != 0:
 		c.Invalid("lseSquareScaleForZloss %g: the z-loss is not supported; use 0", c.Float("lseSquareScaleForZloss"))
 	}
-	return func() (*kernel.CrossEntropy, error) {
-		targets, err := kernel.Indices(target.View())
+	return func() (*rowwise.CrossEntropy, error) {
+		targets, err := elementwise.Indices(target.View())
 		if err != nil {
 			return nil, err
 		}
-		e := &kernel.CrossEntropy{Targets: targets, Ignore: ignore, Smoothing: smoothing, Averaging: averaging}
+		e := &rowwise.CrossEntropy{Targets: targets, Ignore: ignore, Smoothing: smoothing, Averaging: averaging}
 		if weight != nil {
-			e.Weights, err = kernel.Floats(weight.View())
+			e.Weights, err = elementwise.Floats(weight.View())
 		}
 		return e, err
 	}, averaging
@@ -61,7 +62,7 @@ func crossEntropyLoss(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		if x.Len() == 0 && averaging == kernel.NoAveraging {
+		if x.Len() == 0 && averaging == rowwise.NoAveraging {
 			return nil
 		}
 		e, err := describe()
@@ -96,11 +97,11 @@ func crossEntropyLossGrad(c *op.Call) (op.Run, error) {
 }
 
 // rowLoss checks a loss or its gradient: it has one element, or one per row without averaging.
-func rowLoss(c *op.Call, loss, x *op.Tensor, averaging kernel.Averaging) {
+func rowLoss(c *op.Call, loss, x *op.Tensor, averaging rowwise.Averaging) {
 	c.Countable(loss)
 	switch {
 	case c.Err() != nil:
-	case averaging == kernel.NoAveraging:
+	case averaging == rowwise.NoAveraging:
 		c.Shape(loss, x.Shape[:1], "one number for each row")
 	case loss.Len() != 1:
 		c.Invalid("%v must have one element", loss)

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -42,7 +42,7 @@ func nllLoss(c *op.Call) (op.Run, error) {
 	c.DType(out, op.FloatTypes...)
 	c.DType(total, op.FloatTypes...)
 	c.Single(total)
-	if averaging(c) == kernel.NoAveraging && target.Rank() > 0 {
+	if averaging(c) == rowwise.NoAveraging && target.Rank() > 0 {
 		c.Shape(out, target.Shape, "a loss for each target")
 	} else {
 		c.Single(out)
@@ -62,7 +62,7 @@ func nllLossBackward(c *op.Call) (op.Run, error) {
 	c.Same(self, out)
 	c.SameDType(self, grad, total)
 	c.Single(total)
-	if averaging(c) == kernel.NoAveraging && target.Rank() > 0 {
+	if averaging(c) == rowwise.NoAveraging && target.Rank() > 0 {
 		c.Shape(grad, target.Shape, "a gradient for each target")
 	} else {
 		c.Single(grad)

@@ -6,24 +6,26 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // elementLoss is a loss that compares elements one by one, and its gradient.
 type elementLoss struct {
-	op, grad kernel.Op
-	first    bool                             // whether sum and mean are along the first dimension
-	params   func(c *op.Call) []kernel.Number // parameters of op
-	scales   func(c *op.Call) []kernel.Number // parameters of grad, after its first factor
+	op, grad elementwise.Op
+	first    bool                                  // whether sum and mean are along the first dimension
+	params   func(c *op.Call) []elementwise.Number // parameters of op
+	scales   func(c *op.Call) []elementwise.Number // parameters of grad, after its first factor
 }
 
 var (
-	squaredError  = elementLoss{op: kernel.SquaredError, grad: kernel.SquaredErrorGrad}
-	absoluteError = elementLoss{op: kernel.AbsoluteError, grad: kernel.AbsoluteErrorGrad}
-	smoothError   = elementLoss{op: kernel.SmoothError, grad: kernel.SmoothErrorGrad}
+	squaredError  = elementLoss{op: elementwise.SquaredError, grad: elementwise.SquaredErrorGrad}
+	absoluteError = elementLoss{op: elementwise.AbsoluteError, grad: elementwise.AbsoluteErrorGrad}
+	smoothError   = elementLoss{op: elementwise.SmoothError, grad: elementwise.SmoothErrorGrad}
 
 	// CANN's MseLossOut averages along the first dimension alone, unlike MseLoss.
-	squaredErrorOfFirst = elementLoss{op: kernel.SquaredError, first: true}
+	squaredErrorOfFirst = elementLoss{op: elementwise.SquaredError, first: true}
 )
 
 var pointwiseLosses = op.Table{
@@ -33,10 +35,10 @@ var pointwiseLosses = op.Table{
 }
 
 // averagingNumbers maps the integer values of reduction.
-var averagingNumbers = map[int64]kernel.Averaging{0: kernel.NoAveraging, 1: kernel.MeanAveraging, 2: kernel.SumAveraging}
+var averagingNumbers = map[int64]rowwise.Averaging{0: rowwise.NoAveraging, 1: rowwise.MeanAveraging, 2: rowwise.SumAveraging}
 
 // averaging reads the attribute reduction.
-func averaging(c *op.Call) kernel.Averaging {
+func averaging(c *op.Call) rowwise.Averaging {
 	a, known := averagingNumbers[c.Int("reduction")]
 	if !known {
 		c.Invalid("reduction %d is unknown; 0 is none, 1 mean, 2 sum", c.Int("reduction"))
@@ -53,7 +55,7 @@ func smoothL1(c *op.Call) (op.Run, error) {
 	case beta == 0:
 		p = absoluteError
 	default:
-		p.params = func(*op.Call) []kernel.Number { return []kernel.Number{kernel.Real(beta)} }
+		p.params = func(*op.Call) []elementwise.Number { return []elementwise.Number{elementwise.Real(beta)} }
 		p.scales = p.params
 	}
 	if c.Has("target") && c.Has("gradInput") {
@@ -87,13 +89,13 @@ func (p elementLoss) loss(c *op.Call) (op.Run, error) {
 	}
 	shape := broadcastOf(c, types, self, target)
 	whole := self.DType == dtype.Int64 && target.DType == dtype.Int64
-	if whole && averaging == kernel.MeanAveraging {
+	if whole && averaging == rowwise.MeanAveraging {
 		c.Fail(int32(abi.ACLNN_ERR_INNER_NULLPTR), "%v and %v are integers, of which there is no mean", self, target)
 	}
 	c.DType(out, types...)
 	shared := shape
 	switch {
-	case averaging == kernel.NoAveraging:
+	case averaging == rowwise.NoAveraging:
 	case p.first:
 		shape = shape[min(1, len(shape)):]
 	default:
@@ -106,7 +108,7 @@ func (p elementLoss) loss(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	var params []kernel.Number
+	var params []elementwise.Number
 	if p.params != nil {
 		params = p.params(c)
 	}
@@ -117,28 +119,28 @@ func (p elementLoss) loss(c *op.Call) (op.Run, error) {
 		case whole:
 			return distances(out, self.View(), target.View(), shared, averaging)
 		}
-		return kernel.Pointwise{Op: p.op, Inputs: []kernel.Input{kernel.Of(self.View()), kernel.Of(target.View())}, Params: params, First: p.first}.Loss(out.View(), averaging)
+		return rowwise.Pointwise{Op: p.op, Inputs: []elementwise.Input{elementwise.Of(self.View()), elementwise.Of(target.View())}, Params: params, First: p.first}.Loss(out.View(), averaging)
 	}, nil
 }
 
 // distances sets out to the distances of integers or to their sum.
-func distances(out *op.Tensor, self, target kernel.View, shape []int64, averaging kernel.Averaging) error {
+func distances(out *op.Tensor, self, target kernel.View, shape []int64, averaging rowwise.Averaging) error {
 	d, release := kernel.TemporaryOf(dtype.Int64, shape...)
 	defer release()
-	if err := kernel.Map(kernel.Add, dtype.Int64, d, []kernel.Input{kernel.Of(self), kernel.Of(target)}, kernel.Whole(-1)); err != nil {
+	if err := elementwise.Map(elementwise.Add, dtype.Int64, d, []elementwise.Input{elementwise.Of(self), elementwise.Of(target)}, elementwise.Whole(-1)); err != nil {
 		return err
 	}
-	if err := kernel.Map(kernel.Abs, dtype.Int64, d, []kernel.Input{kernel.Of(d)}); err != nil {
+	if err := elementwise.Map(elementwise.Abs, dtype.Int64, d, []elementwise.Input{elementwise.Of(d)}); err != nil {
 		return err
 	}
-	if averaging == kernel.NoAveraging {
-		return kernel.Copy(out.View(), d)
+	if averaging == rowwise.NoAveraging {
+		return elementwise.Copy(out.View(), d)
 	}
 	axes := make([]int, len(shape))
 	for i := range axes {
 		axes[i] = i
 	}
-	return kernel.Reduce(kernel.ReduceSum, out.As([]int64{}, []int64{}), d, axes, 0)
+	return rowwise.Reduce(rowwise.ReduceSum, out.As([]int64{}, []int64{}), d, axes, 0)
 }
 
 func (p elementLoss) backward(c *op.Call) (op.Run, error) {
@@ -153,18 +155,18 @@ func (p elementLoss) backward(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	factor := 1.0
-	if p.grad == kernel.SquaredErrorGrad {
+	if p.grad == elementwise.SquaredErrorGrad {
 		factor = 2
 	}
-	if averaging == kernel.MeanAveraging {
+	if averaging == rowwise.MeanAveraging {
 		factor /= float64(self.Len())
 	}
-	params := []kernel.Number{kernel.Real(factor)}
+	params := []elementwise.Number{elementwise.Real(factor)}
 	if p.scales != nil {
 		params = append(params, p.scales(c)...)
 	}
 	return func(*op.Exec) error {
-		in := []kernel.Input{kernel.Of(grad.View()), kernel.Of(self.View()), kernel.Of(target.View())}
-		return kernel.Map(p.grad, dtype.Float32, out.View(), in, params...)
+		in := []elementwise.Input{elementwise.Of(grad.View()), elementwise.Of(self.View()), elementwise.Of(target.View())}
+		return elementwise.Map(p.grad, dtype.Float32, out.View(), in, params...)
 	}, nil
 }

@@ -5,6 +5,10 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -42,16 +46,16 @@ func perRow(c *op.Call, rows int64, d dtype.Type, vectors ...*op.Tensor) {
 
 // logitsOf sets logits [rows, words] to input · weightᵀ.
 func logitsOf(logits kernel.View, input, weight *op.Tensor) error {
-	return kernel.Gemm(kernel.Product{Out: logits, A: input.View(), B: op.Permuted(weight.View(), []int64{1, 0}), Alpha: 1})
+	return gemm.Gemm(gemm.Product{Out: logits, A: input.View(), B: op.Permuted(weight.View(), []int64{1, 0}), Alpha: 1})
 }
 
 // exponentials sets x to exp(x - most), row by row.
 func exponentials(x, most kernel.View) error {
-	in := []kernel.Input{kernel.Of(x), kernel.Of(op.Column(most))}
-	if err := kernel.Map(kernel.Add, dtype.Float32, x, in, kernel.Real(-1)); err != nil {
+	in := []elementwise.Input{elementwise.Of(x), elementwise.Of(op.Column(most))}
+	if err := elementwise.Map(elementwise.Add, dtype.Float32, x, in, elementwise.Real(-1)); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Exp, dtype.Float32, x, in[:1])
+	return elementwise.Map(elementwise.Exp, dtype.Float32, x, in[:1])
 }
 
 func onlineMaxSum(c *op.Call) (op.Run, error) {
@@ -81,7 +85,7 @@ func onlineMaxSum(c *op.Call) (op.Run, error) {
 		if rows == 0 {
 			return nil
 		}
-		at, err := kernel.Indices(target.View())
+		at, err := elementwise.Indices(target.View())
 		if err != nil {
 			return err
 		}
@@ -89,10 +93,10 @@ func onlineMaxSum(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		if err := kernel.SetInts(mask.View(), bits); err != nil {
+		if err := indexing.SetInts(mask.View(), bits); err != nil {
 			return err
 		}
-		if err := kernel.SetInts(masked.View(), at); err != nil {
+		if err := indexing.SetInts(masked.View(), at); err != nil {
 			return err
 		}
 		x, release := kernel.Temporary(rows, words)
@@ -101,20 +105,20 @@ func onlineMaxSum(c *op.Call) (op.Run, error) {
 			return err
 		}
 		if logits != nil {
-			if err := kernel.Copy(logits.View(), x); err != nil {
+			if err := elementwise.Copy(logits.View(), x); err != nil {
 				return err
 			}
 		}
-		if err := kernel.Reduce(kernel.ReduceMax, most.View(), x, []int{1}, 0); err != nil {
+		if err := rowwise.Reduce(rowwise.ReduceMax, most.View(), x, []int{1}, 0); err != nil {
 			return err
 		}
 		for i := range rows {
 			cell := predicted.View().Narrow(0, i, 1)
 			if bits[i/8]&(0x80>>(i%8)) != 0 {
-				err = kernel.Zero(cell)
+				err = elementwise.Zero(cell)
 			} else {
-				in := []kernel.Input{kernel.Of(x.Select(0, i).Narrow(0, at[i], 1)), kernel.Of(most.View().Narrow(0, i, 1))}
-				err = kernel.Map(kernel.Add, dtype.Float32, cell, in, kernel.Real(-1))
+				in := []elementwise.Input{elementwise.Of(x.Select(0, i).Narrow(0, at[i], 1)), elementwise.Of(most.View().Narrow(0, i, 1))}
+				err = elementwise.Map(elementwise.Add, dtype.Float32, cell, in, elementwise.Real(-1))
 			}
 			if err != nil {
 				return err
@@ -123,7 +127,7 @@ func onlineMaxSum(c *op.Call) (op.Run, error) {
 		if err := exponentials(x, most.View()); err != nil {
 			return err
 		}
-		return kernel.Reduce(kernel.ReduceSum, sum.View(), x, []int{1}, 0)
+		return rowwise.Reduce(rowwise.ReduceSum, sum.View(), x, []int{1}, 0)
 	}, nil
 }
 
@@ -197,14 +201,14 @@ func maxSumLoss(c *op.Call) (op.Run, error) {
 		if most.Len() == 0 {
 			return nil
 		}
-		if err := kernel.Map(kernel.Log, dtype.Float32, loss.View(), []kernel.Input{kernel.Of(sum.View())}); err != nil {
+		if err := elementwise.Map(elementwise.Log, dtype.Float32, loss.View(), []elementwise.Input{elementwise.Of(sum.View())}); err != nil {
 			return err
 		}
-		in := []kernel.Input{kernel.Of(loss.View()), kernel.Of(predicted.View())}
-		if err := kernel.Map(kernel.Add, dtype.Float32, loss.View(), in, kernel.Real(-1)); err != nil || softmax == nil || softmax.Len() == 0 {
+		in := []elementwise.Input{elementwise.Of(loss.View()), elementwise.Of(predicted.View())}
+		if err := elementwise.Map(elementwise.Add, dtype.Float32, loss.View(), in, elementwise.Real(-1)); err != nil || softmax == nil || softmax.Len() == 0 {
 			return err
 		}
-		if err := kernel.Copy(softmax.View(), logits.View()); err != nil {
+		if err := elementwise.Copy(softmax.View(), logits.View()); err != nil {
 			return err
 		}
 		return softened(softmax.View(), most.View(), sum.View())
@@ -216,7 +220,7 @@ func softened(x, most, sum kernel.View) error {
 	if err := exponentials(x, most); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Div, dtype.Float32, x, []kernel.Input{kernel.Of(x), kernel.Of(op.Column(sum))})
+	return elementwise.Map(elementwise.Div, dtype.Float32, x, []elementwise.Input{elementwise.Of(x), elementwise.Of(op.Column(sum))})
 }
 
 func linearLossGrad(c *op.Call) (op.Run, error) {
@@ -251,18 +255,18 @@ func linearLossGrad(c *op.Call) (op.Run, error) {
 		if rows == 0 {
 			return op.ZeroAll(dWeight)
 		}
-		at, err := kernel.Indices(target.View())
+		at, err := elementwise.Indices(target.View())
 		if err != nil {
 			return err
 		}
-		bits, err := kernel.Indices(mask.View())
+		bits, err := elementwise.Indices(mask.View())
 		if err != nil {
 			return err
 		}
 		p, release := kernel.Temporary(rows, words)
 		defer release()
 		if softmax != nil {
-			err = kernel.Copy(p, softmax.View())
+			err = elementwise.Copy(p, softmax.View())
 		} else if err = logitsOf(p, input, weight); err == nil {
 			err = softened(p, most.View(), sum.View())
 		}
@@ -277,19 +281,19 @@ func linearLossGrad(c *op.Call) (op.Run, error) {
 				return fmt.Errorf("target %d of row %d is out of range for %d words", at[i], i, words)
 			}
 			cell := p.Select(0, i).Narrow(0, at[i], 1)
-			if err := kernel.Map(kernel.Add, dtype.Float32, cell, []kernel.Input{kernel.Of(cell), kernel.Const(kernel.Real(-1))}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Add, dtype.Float32, cell, []elementwise.Input{elementwise.Of(cell), elementwise.Const(elementwise.Real(-1))}, elementwise.Real(1)); err != nil {
 				return err
 			}
 		}
-		if err := kernel.Map(kernel.Mul, dtype.Float32, p, []kernel.Input{kernel.Of(p), kernel.Of(op.Column(grad.View()))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, p, []elementwise.Input{elementwise.Of(p), elementwise.Of(op.Column(grad.View()))}); err != nil {
 			return err
 		}
 		if input.Shape[1] == 0 {
 			return nil
 		}
-		if err := kernel.Gemm(kernel.Product{Out: dInput.View(), A: p, B: weight.View(), Alpha: 1}); err != nil {
+		if err := gemm.Gemm(gemm.Product{Out: dInput.View(), A: p, B: weight.View(), Alpha: 1}); err != nil {
 			return err
 		}
-		return kernel.Gemm(kernel.Product{Out: dWeight.View(), A: op.Permuted(p, []int64{1, 0}), B: input.View(), Alpha: 1})
+		return gemm.Gemm(gemm.Product{Out: dWeight.View(), A: op.Permuted(p, []int64{1, 0}), B: input.View(), Alpha: 1})
 	}, nil
 }

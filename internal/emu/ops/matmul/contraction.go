@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -186,6 +187,6 @@ func newQuantised(c *op.Call, p Product, out, scale *op.Tensor) (op.Run, error) 
 		}
 		factor := scaleView(scale.View())
 		factor.Shape, factor.Strides = []int64{batch, 1, n}, []int64{n * factor.Strides[0], 0, factor.Strides[0]}
-		return kernel.Quantizer{Factor: factor, Round: kernel.Round}.Quantize(out.View(), sums.View())
+		return gemmkernel.Quantizer{Factor: factor, Round: elementwise.Round}.Quantize(out.View(), sums.View())
 	}, nil
 }

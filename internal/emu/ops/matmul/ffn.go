@@ -8,6 +8,8 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -18,8 +20,8 @@ var feedForwards = op.Table{"FFN": feedForward, "FFNV2": feedForward, "FFNV3": f
 // feedForwardOps maps the names of activations to kernels, and feedForwardGates those of gated ones: the left half of
 // the first layer is multiplied by what the kernel makes of the right half.
 var (
-	feedForwardOps   = map[string]kernel.Op{"relu": kernel.Relu, "gelu": kernel.GeluTanh, "fastgelu": kernel.FastGelu, "silu": kernel.Swish}
-	feedForwardGates = map[string]kernel.Op{"geglu": kernel.GeluTanh, "swiglu": kernel.Swish, "reglu": kernel.Relu}
+	feedForwardOps   = map[string]elementwise.Op{"relu": elementwise.Relu, "gelu": elementwise.GeluTanh, "fastgelu": elementwise.FastGelu, "silu": elementwise.Swish}
+	feedForwardGates = map[string]elementwise.Op{"geglu": elementwise.GeluTanh, "swiglu": elementwise.Swish, "reglu": elementwise.Relu}
 )
 
 // Limits of the operators.
@@ -35,7 +37,7 @@ type layers struct {
 	weight, bias                    [2]*op.Tensor
 	deqScale, antiScale, antiOffset [2]*op.Tensor
 	scale, offset                   *op.Tensor // quantise the input of the second layer
-	activation                      kernel.Op
+	activation                      elementwise.Op
 	gated                           bool
 	precise                         int64      // innerPrecise: 0 keeps the first layer of float16 in float32
 	lead                            []int64    // the number of experts, if weights are stacked
@@ -243,19 +245,19 @@ func (f *layers) through(first dtype.Type, out, in kernel.View, layer func(i int
 // activate sets h to the activated sums of the first layer.
 func (f *layers) activate(h, sums kernel.View) error {
 	if !f.gated {
-		return kernel.Map(f.activation, dtype.Float32, h, []kernel.Input{kernel.Of(sums)}, kernel.Real(1))
+		return elementwise.Map(f.activation, dtype.Float32, h, []elementwise.Input{elementwise.Of(sums)}, elementwise.Real(1))
 	}
 	gate, release := kernel.Temporary(h.Shape...)
 	defer release()
-	if err := kernel.Map(f.activation, dtype.Float32, gate, []kernel.Input{kernel.Of(sums.Narrow(1, f.inner, f.inner))}, kernel.Real(1)); err != nil {
+	if err := elementwise.Map(f.activation, dtype.Float32, gate, []elementwise.Input{elementwise.Of(sums.Narrow(1, f.inner, f.inner))}, elementwise.Real(1)); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Mul, dtype.Float32, h, []kernel.Input{kernel.Of(sums.Narrow(1, 0, f.inner)), kernel.Of(gate)})
+	return elementwise.Map(elementwise.Mul, dtype.Float32, h, []elementwise.Input{elementwise.Of(sums.Narrow(1, 0, f.inner)), elementwise.Of(gate)})
 }
 
 // layer computes out = x · weight + bias. bias is one row; its data may be nil.
 func layer(out, x, weight, bias kernel.View) error {
-	p := kernel.Product{Out: out, A: x, B: weight, Alpha: 1}
+	p := gemmkernel.Product{Out: out, A: x, B: weight, Alpha: 1}
 	if bias.Data != nil {
 		add, err := bias.Broadcast(out.Shape)
 		if err != nil {
@@ -263,7 +265,7 @@ func layer(out, x, weight, bias kernel.View) error {
 		}
 		p.Add, p.Beta = &add, 1
 	}
-	return kernel.Gemm(p)
+	return gemmkernel.Gemm(p)
 }
 
 // tokensPerExpert reads how many rows each expert has, or where the rows of each end. The list
@@ -299,7 +301,7 @@ func tokensPerExpert(c *op.Call) (ends func(rows int64) ([]int64, error), expert
 	c.DType(t, dtype.Int64)
 	c.Rank(t, 1, 1)
 	return func(rows int64) ([]int64, error) {
-		list, err := kernel.Indices(t.View())
+		list, err := elementwise.Indices(t.View())
 		if err != nil {
 			return nil, err
 		}

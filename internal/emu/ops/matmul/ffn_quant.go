@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -71,7 +73,7 @@ func (f *layers) quantised(expert int64, out, in kernel.View) error {
 		return v
 	}
 	layer := func(i int, out, in kernel.View) error {
-		return kernel.QuantProduct{
+		return gemmkernel.QuantProduct{
 			Out: out, A: in, B: f.of(f.weight[i], expert), Bias: f.of(f.bias[i], expert),
 			Scale: scaleView(f.of(f.deqScale[i], expert)),
 		}.Run()
@@ -88,19 +90,19 @@ func (f *layers) quantised(expert int64, out, in kernel.View) error {
 		return err
 	}
 	for _, step := range []struct {
-		op kernel.Op
+		op elementwise.Op
 		by *op.Tensor
-	}{{kernel.Mul, f.scale}, {kernel.Add, f.offset}} {
+	}{{elementwise.Mul, f.scale}, {elementwise.Add, f.offset}} {
 		by := asMatrix(f.of(step.by, expert))
 		half := temporary(dtype.Float16, by.Shape...)
-		if err := kernel.Copy(half, by); err != nil {
+		if err := elementwise.Copy(half, by); err != nil {
 			return err
 		}
-		if err := kernel.Map(step.op, dtype.Float32, h, []kernel.Input{kernel.Of(h), kernel.Of(half)}, kernel.Real(1)); err != nil {
+		if err := elementwise.Map(step.op, dtype.Float32, h, []elementwise.Input{elementwise.Of(h), elementwise.Of(half)}, elementwise.Real(1)); err != nil {
 			return err
 		}
 	}
-	if err := kernel.Map(kernel.Round, dtype.Float32, q, []kernel.Input{kernel.Of(h)}); err != nil {
+	if err := elementwise.Map(elementwise.Round, dtype.Float32, q, []elementwise.Input{elementwise.Of(h)}); err != nil {
 		return err
 	}
 	return layer(1, out, q)
@@ -153,7 +155,7 @@ func (f *layers) weightQuant(expert int64, out, in kernel.View) error {
 	return f.through(first, out, in, func(i int, out, in kernel.View) error {
 		k, n := f.weight[i].Dim(-2), f.columns(i)
 		scale, offset := asMatrix(f.of(f.antiScale[i], expert)), asMatrix(f.of(f.antiOffset[i], expert))
-		w := kernel.QuantWeight{Scale: scale, Offset: offset, Group: max(k/scale.Shape[0], 1)}
+		w := gemmkernel.QuantWeight{Scale: scale, Offset: offset, Group: max(k/scale.Shape[0], 1)}
 		if f.weight[i].DType == dtype.Int4 {
 			w.Packed = unsafe.Add(f.weight[i].Data, expert*k*n/2)
 			w.Weight = kernel.View{DType: dtype.Int8, Shape: []int64{k, n}, Strides: f.packed[i]}

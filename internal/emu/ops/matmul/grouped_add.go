@@ -3,6 +3,7 @@ package matmul
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -88,7 +89,7 @@ func addProducts(g *grouped, out, x, weight kernel.View) error {
 		}
 		slab := out.Select(0, s.group)
 		columns := op.Permuted(x.Narrow(0, s.first, s.size), []int64{1, 0})
-		if err := kernel.Gemm(kernel.Product{Out: slab, A: columns, B: weight.Narrow(0, s.first, s.size), Add: &slab, Alpha: 1, Beta: 1}); err != nil {
+		if err := gemmkernel.Gemm(gemmkernel.Product{Out: slab, A: columns, B: weight.Narrow(0, s.first, s.size), Add: &slab, Alpha: 1, Beta: 1}); err != nil {
 			return err
 		}
 	}

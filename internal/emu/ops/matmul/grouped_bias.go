@@ -3,7 +3,7 @@ package matmul
 import (
 	"fmt"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -41,7 +41,7 @@ func groupedBiasGrad(c *op.Call) (op.Run, error) {
 	}
 	return func(*op.Exec) error {
 		if groups == nil {
-			return kernel.Reduce(kernel.ReduceSum, out.View(), dy.View(), []int{1}, 0)
+			return rowwise.Reduce(rowwise.ReduceSum, out.View(), dy.View(), []int{1}, 0)
 		}
 		ends, err := op.GroupEnds(groups, dy.Shape[0], kind == 1)
 		if err != nil {
@@ -54,7 +54,7 @@ func groupedBiasGrad(c *op.Call) (op.Run, error) {
 			return err
 		}
 		return op.EachGroup(ends, func(g int, first, n int64) error {
-			return kernel.Reduce(kernel.ReduceSum, out.View().Select(0, int64(g)), dy.View().Narrow(0, first, n), []int{0}, 0)
+			return rowwise.Reduce(rowwise.ReduceSum, out.View().Select(0, int64(g)), dy.View().Narrow(0, first, n), []int{0}, 0)
 		})
 	}, nil
 }

@@ -6,6 +6,10 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -147,7 +151,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 	defer release()
 	x, d := q.x.View().Narrow(0, first, n), dtype.Float32
 	rows := q.rows.As([]int64{q.x.Dim(0), 1}, []int64{q.rows.Strides[0], 0}).Narrow(0, first, n)
-	p := kernel.QuantProduct{Out: out, A: x, B: weight, Scale: scaleView(ofGroup(q.scale, group)), NZ: tile}
+	p := gemmkernel.QuantProduct{Out: out, A: x, B: weight, Scale: scaleView(ofGroup(q.scale, group)), NZ: tile}
 	if tile > 0 {
 		// The weight of a group in FRACTAL_NZ starts at its first tile.
 		p.B.Data = unsafe.Add(q.weight.Data, group*op.Count(op.NZShape([]int64{q.k, q.n}, false, tile)))
@@ -165,7 +169,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 	}
 	eights, releaseEights := kernel.TemporaryInt8(1, q.k)
 	defer releaseEights()
-	if err := kernel.Fill(eights, kernel.Whole(8)); err != nil {
+	if err := elementwise.Fill(eights, elementwise.Whole(8)); err != nil {
 		return err
 	}
 	less, releaseLess := kernel.Temporary(1, q.n)
@@ -175,7 +179,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 		return err
 	}
 	add := func(t kernel.View, factor float64) error {
-		return kernel.Map(kernel.Add, d, out, []kernel.Input{kernel.Of(out), kernel.Of(t)}, kernel.Real(factor))
+		return elementwise.Map(elementwise.Add, d, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(t)}, elementwise.Real(factor))
 	}
 	if err := add(less, -1); err != nil {
 		return err
@@ -188,7 +192,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 			return err
 		}
 	}
-	if err := kernel.Map(kernel.Mul, d, out, []kernel.Input{kernel.Of(out), kernel.Of(rows)}); err != nil {
+	if err := elementwise.Map(elementwise.Mul, d, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(rows)}); err != nil {
 		return err
 	}
 	return f(first, out)
@@ -198,14 +202,14 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 func addOffsets(out, x, offsets kernel.View) error {
 	sums, release := kernel.Temporary(x.Shape[0], 1)
 	defer release()
-	if err := kernel.Reduce(kernel.ReduceSum, sums.Select(1, 0), x, []int{1}, 0); err != nil {
+	if err := rowwise.Reduce(rowwise.ReduceSum, sums.Select(1, 0), x, []int{1}, 0); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Addcmul, dtype.Float32, out, []kernel.Input{kernel.Of(out), kernel.Of(sums), kernel.Of(offsets)}, kernel.Real(1))
+	return elementwise.Map(elementwise.Addcmul, dtype.Float32, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(sums), elementwise.Of(offsets)}, elementwise.Real(1))
 }
 
 // runBlocks computes a product in float32. Scale has a row for each of the equal blocks of K.
-func runBlocks(p kernel.QuantProduct) error {
+func runBlocks(p gemmkernel.QuantProduct) error {
 	scale, blocks := p.Scale, p.Scale.Shape[0]
 	if blocks == 1 {
 		return p.Run()
@@ -224,7 +228,7 @@ func runBlocks(p kernel.QuantProduct) error {
 		if i == 0 {
 			continue
 		}
-		if err := kernel.Map(kernel.Add, dtype.Float32, out, []kernel.Input{kernel.Of(out), kernel.Of(part)}, kernel.Real(1)); err != nil {
+		if err := elementwise.Map(elementwise.Add, dtype.Float32, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(part)}, elementwise.Real(1)); err != nil {
 			return err
 		}
 	}
@@ -261,13 +265,13 @@ func groupedGate(c *op.Call) (op.Run, error) {
 		return q.run(func(first int64, product kernel.View) error {
 			n, half := product.Shape[0], q.n/2
 			act, gate := product.Narrow(1, 0, half), product.Narrow(1, half, half)
-			if err := kernel.Map(kernel.Swish, dtype.Float32, act, []kernel.Input{kernel.Of(act)}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Swish, dtype.Float32, act, []elementwise.Input{elementwise.Of(act)}, elementwise.Real(1)); err != nil {
 				return err
 			}
-			if err := kernel.Map(kernel.Mul, dtype.Float32, act, []kernel.Input{kernel.Of(act), kernel.Of(gate)}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, act, []elementwise.Input{elementwise.Of(act), elementwise.Of(gate)}); err != nil {
 				return err
 			}
-			return kernel.DynamicQuantizer{}.Quantize(out.View().Narrow(0, first, n), scale.View().Narrow(0, first, n), act)
+			return gemmkernel.DynamicQuantizer{}.Quantize(out.View().Narrow(0, first, n), scale.View().Narrow(0, first, n), act)
 		})
 	}, nil
 }
@@ -353,12 +357,12 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	return func(*op.Exec) error {
-		if err := kernel.Zero(out.View()); err != nil {
+		if err := elementwise.Zero(out.View()); err != nil {
 			return err
 		}
 		if shared != nil {
 			into := out.View().Narrow(0, at, shared.Dim(0))
-			if err := kernel.Map(kernel.Mul, dtype.Float32, into, []kernel.Input{kernel.Of(shared.View()), kernel.Const(kernel.Real(factor))}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, into, []elementwise.Input{elementwise.Of(shared.View()), elementwise.Const(elementwise.Real(factor))}); err != nil {
 				return err
 			}
 		}
@@ -366,11 +370,11 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 			n := product.Shape[0]
 			if logit != nil {
 				column := logit.As([]int64{logit.Len(), 1}, []int64{logit.Strides[0], 0}).Narrow(0, first, n)
-				if err := kernel.Map(kernel.Mul, dtype.Float32, product, []kernel.Input{kernel.Of(product), kernel.Of(column)}); err != nil {
+				if err := elementwise.Map(elementwise.Mul, dtype.Float32, product, []elementwise.Input{elementwise.Of(product), elementwise.Of(column)}); err != nil {
 					return err
 				}
 			}
-			return kernel.PutAt(kernel.ScatterAdd, out.View(), product, []kernel.View{index.View().Narrow(0, first, n)})
+			return indexing.PutAt(indexing.ScatterAdd, out.View(), product, []kernel.View{index.View().Narrow(0, first, n)})
 		})
 	}, nil
 }

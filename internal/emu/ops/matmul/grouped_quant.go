@@ -5,13 +5,15 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // groupedActivations maps actType to its kernel.
-var groupedActivations = map[int64]kernel.Op{
-	0: kernel.Identity, 1: kernel.Relu, 2: kernel.GeluTanh, 4: kernel.FastGelu, 5: kernel.Swish,
+var groupedActivations = map[int64]elementwise.Op{
+	0: elementwise.Identity, 1: elementwise.Relu, 2: elementwise.GeluTanh, 4: elementwise.FastGelu, 5: elementwise.Swish,
 }
 
 // quantised computes y = act((x·w + bias)·scale·perToken) for an int32 bias, and
@@ -42,7 +44,7 @@ func (g *grouped) quantised() func(*op.Exec, group) error {
 		if err := g.multiply(q, before); err != nil {
 			return err
 		}
-		if err := g.combine(kernel.Mul, out, sum, scaleView(g.rowOf(g.scale, p.index))); err != nil {
+		if err := g.combine(elementwise.Mul, out, sum, scaleView(g.rowOf(g.scale, p.index))); err != nil {
 			return err
 		}
 		return g.finish(p, out, after)
@@ -55,25 +57,25 @@ func (g *grouped) finish(p group, scaled kernel.View, bias *kernel.View) error {
 	if len(g.perToken) > 0 {
 		t := g.perToken[0].View().Narrow(0, p.first, p.y.Shape[0])
 		t.Shape, t.Strides = []int64{p.y.Shape[0], 1}, []int64{t.Strides[0], 0}
-		if err := g.combine(kernel.Mul, scaled, scaled, t); err != nil {
+		if err := g.combine(elementwise.Mul, scaled, scaled, t); err != nil {
 			return err
 		}
 	}
 	if bias != nil {
-		if err := g.combine(kernel.Add, scaled, scaled, *bias); err != nil {
+		if err := g.combine(elementwise.Add, scaled, scaled, *bias); err != nil {
 			return err
 		}
 	}
 	op := groupedActivations[g.actType]
 	if p.y.DType == dtype.Int8 {
-		op = kernel.Round // conversion to the output type saturates
+		op = elementwise.Round // conversion to the output type saturates
 	}
-	return kernel.Map(op, dtype.Float32, p.y, []kernel.Input{kernel.Of(scaled)}, kernel.Real(1))
+	return elementwise.Map(op, dtype.Float32, p.y, []elementwise.Input{elementwise.Of(scaled)}, elementwise.Real(1))
 }
 
 // combine computes out = op(a, b) in float32.
-func (g *grouped) combine(op kernel.Op, out, a, b kernel.View) error {
-	return kernel.Map(op, dtype.Float32, out, []kernel.Input{kernel.Of(a), kernel.Of(b)}, kernel.Real(1))
+func (g *grouped) combine(op elementwise.Op, out, a, b kernel.View) error {
+	return elementwise.Map(op, dtype.Float32, out, []elementwise.Input{elementwise.Of(a), elementwise.Of(b)}, elementwise.Real(1))
 }
 
 // scaleView views the float32 scales in the low halves of 64-bit integers.
@@ -106,9 +108,9 @@ func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 		left := tokens.view(x, rows, k)
 		var err error
 		if g.mode == quantisedA8W4 {
-			err = kernel.Map(kernel.Add, dtype.Int16, left, []kernel.Input{kernel.Of(p.x), kernel.Const(kernel.Whole(-8))}, kernel.Whole(1))
+			err = elementwise.Map(elementwise.Add, dtype.Int16, left, []elementwise.Input{elementwise.Of(p.x), elementwise.Const(elementwise.Whole(-8))}, elementwise.Whole(1))
 		} else {
-			err = kernel.UnpackInt4(left, unsafe.Add(xs.Data, p.first*k/2))
+			err = gemmkernel.UnpackInt4(left, unsafe.Add(xs.Data, p.first*k/2))
 		}
 		if err != nil {
 			return err
@@ -126,18 +128,18 @@ func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 			if len(scale.Shape) == 2 {
 				row = scale.Select(0, b)
 			}
-			if err := kernel.Gemm(kernel.Product{Out: sum, A: left.Narrow(1, b*size, size), B: right.Narrow(0, b*size, size), Alpha: 1}); err != nil {
+			if err := gemmkernel.Gemm(gemmkernel.Product{Out: sum, A: left.Narrow(1, b*size, size), B: right.Narrow(0, b*size, size), Alpha: 1}); err != nil {
 				return err
 			}
 			into := one
 			if b == 0 {
 				into = out
 			}
-			if err := g.combine(kernel.Mul, into, sum, row); err != nil {
+			if err := g.combine(elementwise.Mul, into, sum, row); err != nil {
 				return err
 			}
 			if b > 0 {
-				if err := g.combine(kernel.Add, out, out, one); err != nil {
+				if err := g.combine(elementwise.Add, out, out, one); err != nil {
 					return err
 				}
 			}
@@ -152,7 +154,7 @@ func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 			return err
 		}
 		if bias != nil {
-			if err := g.combine(kernel.Add, out, out, *bias); err != nil {
+			if err := g.combine(elementwise.Add, out, out, *bias); err != nil {
 				return err
 			}
 		}
@@ -185,7 +187,7 @@ func (g *grouped) unpacked(w *op.Tensor) func(x *op.Exec, group int64) (kernel.V
 			src = plain.Data
 		}
 		v := wide.view(x, rows, cols)
-		if err := kernel.UnpackInt4(v, src); err != nil {
+		if err := gemmkernel.UnpackInt4(v, src); err != nil {
 			return v, err
 		}
 		if g.transposedWeight {
@@ -223,10 +225,10 @@ func (g *grouped) antiquant() func(*op.Exec, group) error {
 				s, o = scale.Select(0, b), offset.Select(0, b)
 			}
 			part := wide.Narrow(0, b*size, size)
-			if err := g.combine(kernel.Add, part, w.Narrow(0, b*size, size), o); err != nil {
+			if err := g.combine(elementwise.Add, part, w.Narrow(0, b*size, size), o); err != nil {
 				return err
 			}
-			if err := g.combine(kernel.Mul, narrow.Narrow(0, b*size, size), part, s); err != nil {
+			if err := g.combine(elementwise.Mul, narrow.Narrow(0, b*size, size), part, s); err != nil {
 				return err
 			}
 		}

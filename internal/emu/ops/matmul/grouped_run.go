@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -48,7 +49,7 @@ func (g *grouped) multiply(p group, bias *kernel.View) error {
 	if err != nil {
 		return err
 	}
-	return kernel.Gemm(kernel.Product{
+	return gemmkernel.Gemm(gemmkernel.Product{
 		Out: p.y, A: p.x, B: weights, Add: bias, Alpha: 1, Beta: 1, NZ: g.weight[0].NZColumns(),
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -24,7 +25,7 @@ const hf32Cut = 12
 // function that frees it.
 func toHF32(v kernel.View) (kernel.View, func(), error) {
 	out, release := kernel.Temporary(v.Shape...)
-	if err := kernel.Copy(out, v); err != nil {
+	if err := elementwise.Copy(out, v); err != nil {
 		release()
 		return v, nil, err
 	}

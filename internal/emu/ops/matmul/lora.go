@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -46,10 +48,10 @@ func addLora(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		if err := kernel.Copy(out.View(), y.View()); err != nil {
+		if err := elementwise.Copy(out.View(), y.View()); err != nil {
 			return err
 		}
-		sets, err := kernel.Indices(indices.View())
+		sets, err := elementwise.Indices(indices.View())
 		if err != nil {
 			return err
 		}
@@ -62,13 +64,13 @@ func addLora(c *op.Call) (op.Run, error) {
 			row := x.View().Narrow(0, int64(i), 1)
 			if a != nil {
 				part := a.View().Select(0, set).Select(0, layer)
-				if err := kernel.Gemm(kernel.Product{Out: thin, A: row, B: op.Permuted(part, []int64{1, 0}), Alpha: 1}); err != nil {
+				if err := gemmkernel.Gemm(gemmkernel.Product{Out: thin, A: row, B: op.Permuted(part, []int64{1, 0}), Alpha: 1}); err != nil {
 					return err
 				}
 				row = thin
 			}
 			into, part := out.View().Narrow(0, int64(i), 1).Narrow(1, first, width), b.View().Select(0, set).Select(0, layer)
-			if err := kernel.Gemm(kernel.Product{Out: into, A: row, B: op.Permuted(part, []int64{1, 0}), Add: &into, Alpha: scale, Beta: 1}); err != nil {
+			if err := gemmkernel.Gemm(gemmkernel.Product{Out: into, A: row, B: op.Permuted(part, []int64{1, 0}), Add: &into, Alpha: scale, Beta: 1}); err != nil {
 				return err
 			}
 		}

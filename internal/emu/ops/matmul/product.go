@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -137,7 +138,7 @@ func Multiply(c *op.Call, p Product) (op.Run, error) {
 			return err
 		}
 		defer releaseB()
-		k := kernel.Product{
+		k := gemmkernel.Product{
 			A: a, B: b, Out: p.matrix(p.Out.View(), shape),
 			Alpha: p.Alpha, Beta: p.Beta, NZ: p.B.t.NZColumns(), Sum: p.sum,
 		}
@@ -153,7 +154,7 @@ func Multiply(c *op.Call, p Product) (op.Run, error) {
 			add = p.matrix(add, shape)
 			k.Add = &add
 		}
-		return kernel.Gemm(k)
+		return gemmkernel.Gemm(k)
 	}, nil
 }
 

@@ -6,7 +6,10 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -51,7 +54,7 @@ func (o quantOperand) view() (v kernel.View, release func(), err error) {
 			err = fractal.Unpack(kernel.View{Data: packed, DType: dtype.Int4, Shape: shape, Strides: op.ContiguousStrides(shape)}, o.t.Data, tile)
 		}
 		if err == nil {
-			err = kernel.UnpackInt4(v, packed)
+			err = gemmkernel.UnpackInt4(v, packed)
 		}
 	}
 	v.Shape, v.Strides = o.arranged(slices.Clone(v.Shape)), o.arranged(slices.Clone(v.Strides))
@@ -99,15 +102,15 @@ func columns(c *op.Call, t *op.Tensor, n int64, types ...dtype.Type) {
 
 // fusedWith returns the activation that the call applies to the product; ok is false if there is
 // no activation.
-func fusedWith(c *op.Call) (op kernel.Op, ok bool) {
+func fusedWith(c *op.Call) (op elementwise.Op, ok bool) {
 	if !c.Has("fusedOpType") {
-		return kernel.Identity, false
+		return elementwise.Identity, false
 	}
 	switch name := c.RequiredText("fusedOpType"); name {
 	case "gelu_tanh":
-		op = kernel.GeluTanh
+		op = elementwise.GeluTanh
 	case "gelu_erf":
-		op = kernel.Gelu
+		op = elementwise.Gelu
 	default:
 		c.Invalid("fusedOpType is %q; use gelu_tanh or gelu_erf", name)
 	}
@@ -184,7 +187,7 @@ func QuantMatmul(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: op.OptionalView(bias), Offset: op.OptionalView(offset), NZ: right.tile(), Most: left.most() * right.most()}
+		p := gemmkernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: op.OptionalView(bias), Offset: op.OptionalView(offset), NZ: right.tile(), Most: left.most() * right.most()}
 		if rows != nil {
 			p.Rows = rows.As([]int64{m, 1}, []int64{rows.Strides[0], 0})
 		}
@@ -229,7 +232,7 @@ func checkShift(c *op.Call, x1, x2 *op.Tensor, k, n int64, scale, bias, shift, r
 }
 
 // runShifted computes (A·B·Scale + shift)·Rows.
-func runShifted(p kernel.QuantProduct, shift kernel.View) error {
+func runShifted(p gemmkernel.QuantProduct, shift kernel.View) error {
 	out, rows := p.Out, p.Rows
 	t, release := kernel.Temporary(out.Shape...)
 	defer release()
@@ -237,11 +240,11 @@ func runShifted(p kernel.QuantProduct, shift kernel.View) error {
 	if err := p.Run(); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Mul, dtype.Float32, out, []kernel.Input{kernel.Of(t), kernel.Of(rows)})
+	return elementwise.Map(elementwise.Mul, dtype.Float32, out, []elementwise.Input{elementwise.Of(t), elementwise.Of(rows)})
 }
 
 // runActivated computes a product in float32 and applies an element-wise operator to it.
-func runActivated(p kernel.QuantProduct, activation kernel.Op) error {
+func runActivated(p gemmkernel.QuantProduct, activation elementwise.Op) error {
 	out := p.Out
 	t, release := kernel.Temporary(out.Shape...)
 	defer release()
@@ -249,7 +252,7 @@ func runActivated(p kernel.QuantProduct, activation kernel.Op) error {
 	if err := p.Run(); err != nil {
 		return err
 	}
-	return kernel.Map(activation, dtype.Float32, out, []kernel.Input{kernel.Of(t)})
+	return elementwise.Map(activation, dtype.Float32, out, []elementwise.Input{elementwise.Of(t)})
 }
 
 // scaleNames are the names of the column scales, the row scales and the offset. V5 and the fused
@@ -330,14 +333,14 @@ func quantMatmulSum(c *op.Call) (op.Run, error) {
 		}
 		each, release := kernel.Temporary(batch, m, n)
 		defer release()
-		p := kernel.QuantProduct{
+		p := gemmkernel.QuantProduct{
 			Out: each, A: x1.View(), B: x2.View(), Scale: columns.View(), NZ: x2.NZColumns(),
 			Rows: rows.As([]int64{batch, m, 1}, append(slices.Clone(rows.Strides), 0)),
 		}
 		if err := p.Run(); err != nil {
 			return err
 		}
-		return kernel.Reduce(kernel.ReduceSum, out.View(), each, []int{0}, 0)
+		return rowwise.Reduce(rowwise.ReduceSum, out.View(), each, []int{0}, 0)
 	}, nil
 }
 

@@ -3,6 +3,8 @@ package matmul
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -150,7 +152,7 @@ func dynamicMatmul(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		if given == nil {
-			if err := (kernel.DynamicQuantizer{Smooth: op.OptionalView(smooth)}).Quantize(small.View(), rows.View(), x.View()); err != nil {
+			if err := (gemmkernel.DynamicQuantizer{Smooth: op.OptionalView(smooth)}).Quantize(small.View(), rows.View(), x.View()); err != nil {
 				return err
 			}
 			return multiply(e)
@@ -169,16 +171,16 @@ func quantiseRows(small, rows, x, given, smooth *op.Tensor) error {
 	if smooth != nil {
 		scaled, release := kernel.Temporary(x.Shape...)
 		defer release()
-		if err := kernel.Map(kernel.Mul, dtype.Float32, scaled, []kernel.Input{kernel.Of(from), kernel.Of(smooth.View())}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, scaled, []elementwise.Input{elementwise.Of(from), elementwise.Of(smooth.View())}); err != nil {
 			return err
 		}
 		from = scaled
 	}
-	if err := kernel.Map(kernel.Identity, dtype.Float32, rows.View(), []kernel.Input{kernel.Of(given.View())}); err != nil {
+	if err := elementwise.Map(elementwise.Identity, dtype.Float32, rows.View(), []elementwise.Input{elementwise.Of(given.View())}); err != nil {
 		return err
 	}
 	column := rows.As([]int64{x.Dim(0), 1}, []int64{1, 0})
-	return kernel.Quantizer{Factor: column, Divide: true, Round: kernel.Round}.Quantize(small.View(), from)
+	return gemmkernel.Quantizer{Factor: column, Divide: true, Round: elementwise.Round}.Quantize(small.View(), from)
 }
 
 // plainWeightMatmul multiplies by ((x2 + antiquantOffset)·antiquantScale + addOffset)·mulScale.
@@ -228,19 +230,19 @@ func plainWeightMatmul(c *op.Call) (op.Run, error) {
 		w, f := dense.View(), dtype.Float32
 		wide, release := kernel.Temporary(w.Shape...)
 		defer release()
-		in := []kernel.Input{kernel.Of(weight.View()), kernel.Const(kernel.Real(before))}
-		if err := kernel.Map(kernel.Add, f, wide, in, kernel.Real(1)); err != nil {
+		in := []elementwise.Input{elementwise.Of(weight.View()), elementwise.Const(elementwise.Real(before))}
+		if err := elementwise.Map(elementwise.Add, f, wide, in, elementwise.Real(1)); err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.Mul, f, w, []kernel.Input{kernel.Of(wide), kernel.Const(kernel.Real(times))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, f, w, []elementwise.Input{elementwise.Of(wide), elementwise.Const(elementwise.Real(times))}); err != nil {
 			return err
 		}
 		if offset != nil {
-			if err := kernel.Map(kernel.Add, f, w, []kernel.Input{kernel.Of(w), kernel.Of(offset.View())}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Add, f, w, []elementwise.Input{elementwise.Of(w), elementwise.Of(offset.View())}, elementwise.Real(1)); err != nil {
 				return err
 			}
 		}
-		if err := kernel.Map(kernel.Mul, f, w, []kernel.Input{kernel.Of(w), kernel.Of(factor.View())}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, f, w, []elementwise.Input{elementwise.Of(w), elementwise.Of(factor.View())}); err != nil {
 			return err
 		}
 		return run(e)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -40,7 +40,7 @@ func TestBatchMatmulQuant(t *testing.T) {
 					}
 					packed[i] = int64(op.PackScale(s, &offset, false))
 				}
-				assert.NoError(t, kernel.SetInts(p.View(), packed))
+				assert.NoError(t, indexing.SetInts(p.View(), packed))
 				x, w := optest.Filled(t, 1, d, l, []int64{m, k}), optest.Filled(t, 2, d, l, []int64{k, n})
 				a := optest.Args{"x1": x, "x2": w, "quantParam": p, "bias": optest.Filled(t, 3, d, l, []int64{n}), "out": optest.TensorIn(t, dtype.Int8, l, []int64{m, n})}
 				want := optest.Times(optest.Values(x), optest.Values(w), k)
@@ -96,7 +96,7 @@ func TestQuantMatmulDequant(t *testing.T) {
 			for i, s := range optest.Values(scales) {
 				bits[i] = int64(math.Float32bits(float32(s * .0625)))
 			}
-			assert.NoError(t, kernel.SetInts(scale.View(), bits))
+			assert.NoError(t, indexing.SetInts(scale.View(), bits))
 		}
 		small, rows := make([]float64, m*k), make([]float64, m)
 		for i := range m {

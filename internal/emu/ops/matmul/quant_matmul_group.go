@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -142,7 +145,7 @@ func (g *groupMatmul) run(*op.Exec) error {
 	defer releaseSum()
 	part, releasePart := kernel.Temporary(g.m, g.n)
 	defer releasePart()
-	if err := kernel.Zero(sum); err != nil {
+	if err := elementwise.Zero(sum); err != nil {
 		return err
 	}
 	for i, first := int64(0), int64(0); first < g.k; i, first = i+1, first+g.size {
@@ -150,7 +153,7 @@ func (g *groupMatmul) run(*op.Exec) error {
 		if err := g.group(part, a.Narrow(1, first, n), b.Narrow(0, first, n), i); err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.Add, dtype.Float32, sum, []kernel.Input{kernel.Of(sum), kernel.Of(part)}, kernel.Real(1)); err != nil {
+		if err := elementwise.Map(elementwise.Add, dtype.Float32, sum, []elementwise.Input{elementwise.Of(sum), elementwise.Of(part)}, elementwise.Real(1)); err != nil {
 			return err
 		}
 	}
@@ -158,19 +161,19 @@ func (g *groupMatmul) run(*op.Exec) error {
 		if t == nil {
 			continue
 		}
-		if err := kernel.Map(kernel.Add, dtype.Float32, sum, []kernel.Input{kernel.Of(sum), kernel.Of(t.View())}, kernel.Real(1)); err != nil {
+		if err := elementwise.Map(elementwise.Add, dtype.Float32, sum, []elementwise.Input{elementwise.Of(sum), elementwise.Of(t.View())}, elementwise.Real(1)); err != nil {
 			return err
 		}
 	}
 	if g.square {
-		return kernel.Copy(g.out.View(), sum)
+		return elementwise.Copy(g.out.View(), sum)
 	}
-	return kernel.Map(kernel.Mul, dtype.Float32, g.out.View(), []kernel.Input{kernel.Of(sum), kernel.Of(g.rows.View())})
+	return elementwise.Map(elementwise.Mul, dtype.Float32, g.out.View(), []elementwise.Input{elementwise.Of(sum), elementwise.Of(g.rows.View())})
 }
 
 // group sets part to the scaled product of the i-th group of columns of x1 and rows of x2.
 func (g *groupMatmul) group(part, a, b kernel.View, i int64) error {
-	p := kernel.QuantProduct{Out: part, A: a, B: b, Most: g.left.most() * g.right.most()}
+	p := gemmkernel.QuantProduct{Out: part, A: a, B: b, Most: g.left.most() * g.right.most()}
 	if g.square {
 		p.Rows = g.rows.View().Narrow(1, i, 1)
 		scales := g.columns.View()
@@ -183,7 +186,7 @@ func (g *groupMatmul) group(part, a, b kernel.View, i int64) error {
 			first := j * g.size
 			one, err := scales.Select(0, i).Narrow(0, j, 1).Broadcast([]int64{min(g.size, g.n-first)})
 			if err == nil {
-				err = kernel.Copy(wide.Narrow(0, first, one.Shape[0]), one)
+				err = elementwise.Copy(wide.Narrow(0, first, one.Shape[0]), one)
 			}
 			if err != nil {
 				return err
@@ -200,14 +203,14 @@ func (g *groupMatmul) group(part, a, b kernel.View, i int64) error {
 	// offsets, and it is subtracted here.
 	sums, release := kernel.Temporary(g.m)
 	defer release()
-	if err := kernel.Reduce(kernel.ReduceSum, sums, a, []int{1}, 0); err != nil {
+	if err := rowwise.Reduce(rowwise.ReduceSum, sums, a, []int{1}, 0); err != nil {
 		return err
 	}
 	scaled, releaseScaled := kernel.Temporary(g.n)
 	defer releaseScaled()
-	if err := kernel.Map(kernel.Mul, dtype.Float32, scaled, []kernel.Input{kernel.Of(p.Scale), kernel.Of(g.offset.View().Select(0, i))}); err != nil {
+	if err := elementwise.Map(elementwise.Mul, dtype.Float32, scaled, []elementwise.Input{elementwise.Of(p.Scale), elementwise.Of(g.offset.View().Select(0, i))}); err != nil {
 		return err
 	}
 	sums.Shape, sums.Strides = []int64{g.m, 1}, []int64{1, 0}
-	return kernel.Map(kernel.Addcmul, dtype.Float32, part, []kernel.Input{kernel.Of(part), kernel.Of(sums), kernel.Of(scaled)}, kernel.Real(-1))
+	return elementwise.Map(elementwise.Addcmul, dtype.Float32, part, []elementwise.Input{elementwise.Of(part), elementwise.Of(sums), elementwise.Of(scaled)}, elementwise.Real(-1))
 }

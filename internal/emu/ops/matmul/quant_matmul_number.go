@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -39,7 +39,7 @@ func quantMatmulByNumber(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	packed := op.PackScale(float32(c.Float("deqScale")), nil, false)
-	scale := kernel.Real(float64(math.Float32frombits(uint32(packed))))
+	scale := elementwise.Real(float64(math.Float32frombits(uint32(packed))))
 	sums := c.Scratch(dtype.Int32, out.Shape...)
 	multiply, err := Multiply(c, Product{Out: sums, A: Left(x1), B: Right(x2), Alpha: 1, Types: []dtype.Type{dtype.Int8, dtype.Int32}})
 	if err != nil {
@@ -53,10 +53,10 @@ func quantMatmulByNumber(c *op.Call) (op.Run, error) {
 			return err
 		}
 		if bias != nil {
-			if err := kernel.Map(kernel.Add, dtype.Int32, sums.View(), []kernel.Input{kernel.Of(sums.View()), kernel.Of(bias.View())}, kernel.Whole(1)); err != nil {
+			if err := elementwise.Map(elementwise.Add, dtype.Int32, sums.View(), []elementwise.Input{elementwise.Of(sums.View()), elementwise.Of(bias.View())}, elementwise.Whole(1)); err != nil {
 				return err
 			}
 		}
-		return kernel.Map(kernel.Mul, dtype.Float32, out.View(), []kernel.Input{kernel.Of(sums.View()), kernel.Const(scale)})
+		return elementwise.Map(elementwise.Mul, dtype.Float32, out.View(), []elementwise.Input{elementwise.Of(sums.View()), elementwise.Const(scale)})
 	}, nil
 }

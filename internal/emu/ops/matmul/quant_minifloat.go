@@ -5,7 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -47,7 +49,7 @@ func (f minifloatFactor) wide() (kernel.View, func(), error) {
 		}
 	}
 	out, release := kernel.Temporary(f.t.Shape...)
-	return op.Permuted(out, f.order), release, kernel.SetFloats(out, values)
+	return op.Permuted(out, f.order), release, elementwise.SetFloats(out, values)
 }
 
 // unpackedNZ returns a view of a tensor's elements, copied if they are in FRACTAL_NZ storage.
@@ -126,7 +128,7 @@ func transposedQuantProduct(c *op.Call) (op.Run, error) {
 		}
 		sums, release := kernel.Temporary(batch, m, n)
 		defer release()
-		if err := kernel.Gemm(kernel.Product{Out: sums, A: av, B: bv, Alpha: 1}); err != nil {
+		if err := gemmkernel.Gemm(gemmkernel.Product{Out: sums, A: av, B: bv, Alpha: 1}); err != nil {
 			return err
 		}
 		for _, s := range []*op.Tensor{columns, rows} {
@@ -137,11 +139,11 @@ func transposedQuantProduct(c *op.Call) (op.Run, error) {
 			if s == rows {
 				by = op.Column(by)
 			}
-			if err := kernel.Map(kernel.Mul, dtype.Float32, sums, []kernel.Input{kernel.Of(sums), kernel.Of(by)}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, sums, []elementwise.Input{elementwise.Of(sums), elementwise.Of(by)}); err != nil {
 				return err
 			}
 		}
-		values, err := kernel.Doubles(op.Permuted(sums, []int64{1, 0, 2}))
+		values, err := elementwise.Doubles(op.Permuted(sums, []int64{1, 0, 2}))
 		if err != nil {
 			return err
 		}

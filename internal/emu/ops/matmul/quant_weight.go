@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -136,7 +138,7 @@ func (p *weightProduct) run(*op.Exec) error {
 	if err != nil {
 		return err
 	}
-	w := kernel.QuantWeight{Weight: p.weight.View(), Scale: scaleView(asMatrix(p.scale.View())), Offset: offset, Group: p.group}
+	w := gemmkernel.QuantWeight{Weight: p.weight.View(), Scale: scaleView(asMatrix(p.scale.View())), Offset: offset, Group: p.group}
 	if p.tiled {
 		wide, release, err := p.stored.view()
 		defer release()
@@ -181,7 +183,7 @@ func asFloats(v kernel.View) (floats kernel.View, release func(), err error) {
 		return v, func() {}, nil
 	}
 	floats, release = kernel.Temporary(v.Shape...)
-	return floats, release, kernel.Copy(floats, v)
+	return floats, release, elementwise.Copy(floats, v)
 }
 
 // requantise sets out, of int8, to sums quantised by the scales and offsets that TransQuantParam packs: one
@@ -189,14 +191,14 @@ func asFloats(v kernel.View) (floats kernel.View, release func(), err error) {
 func requantise(out, sums kernel.View, params *op.Tensor) error {
 	count := min(params.Len(), out.Shape[len(out.Shape)-1])
 	scales := params.As([]int64{count}, []int64{1})
-	packed, err := kernel.Indices(kernel.View{Data: scales.Data, DType: dtype.Int64, Shape: scales.Shape, Strides: scales.Strides})
+	packed, err := elementwise.Indices(kernel.View{Data: scales.Data, DType: dtype.Int64, Shape: scales.Shape, Strides: scales.Strides})
 	if err != nil {
 		return err
 	}
 	offsets, release := kernel.Temporary(count)
 	defer release()
-	if err := kernel.SetFloats(offsets, packedOffsets(packed)); err != nil {
+	if err := elementwise.SetFloats(offsets, packedOffsets(packed)); err != nil {
 		return err
 	}
-	return kernel.Quantizer{Factor: scaleView(scales), Offset: offsets, Round: kernel.Round}.Quantize(out, sums)
+	return gemmkernel.Quantizer{Factor: scaleView(scales), Offset: offsets, Round: elementwise.Round}.Quantize(out, sums)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
+	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -94,7 +95,7 @@ func sparseMatmul(c *op.Call) (op.Run, error) {
 		unpack4to2(wide, unsafe.Slice((*int8)(weight.Data), op.Count(keptShape)), unsafe.Slice((*byte)(index.Data), op.Count(indexShape)))
 		wide = wide.Narrow(1, 0, k)
 		wide.Shape, wide.Strides = []int64{k, n}, []int64{1, half * 2}
-		return kernel.QuantProduct{
+		return gemmkernel.QuantProduct{
 			Out: out.View(), A: x.View(), B: wide, Scale: scale.View(), Bias: op.OptionalView(bias), Rows: rowScale.As([]int64{m, 1}, []int64{rowScale.Strides[0], 0}),
 		}.Run()
 	}, nil

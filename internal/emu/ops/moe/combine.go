@@ -6,6 +6,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/ops/normalization"
 )
@@ -80,7 +83,7 @@ func moeCombine(c *op.Call) (op.Run, error) {
 	}
 	return func(e *op.Exec) error {
 		// An inactive token adds nothing.
-		if err := kernel.Zero(p.out.View()); err != nil {
+		if err := elementwise.Zero(p.out.View()); err != nil {
 			return err
 		}
 		if err := back(e); err != nil {
@@ -176,7 +179,7 @@ func (p *combination) prepare() op.Run {
 func (p *combination) counts() ([]arrivals, error) {
 	ranks := int64(p.ep.Size)
 	each := ranks * p.local()
-	ends, err := kernel.Indices(p.ends.View().Narrow(0, 0, each*int64(p.tp.Size)))
+	ends, err := elementwise.Indices(p.ends.View().Narrow(0, 0, each*int64(p.tp.Size)))
 	if err != nil {
 		return nil, err
 	}
@@ -196,12 +199,12 @@ func (p *combination) divide(parts *op.Tensor) error {
 	if err != nil {
 		return err
 	}
-	if err := kernel.Zero(parts.View()); err != nil {
+	if err := elementwise.Zero(parts.View()); err != nil {
 		return err
 	}
 	at := int64(0)
 	for t, k := range counts {
-		if err := kernel.Copy(parts.View().Select(0, int64(t)).Narrow(0, 0, k.rows()), p.x.View().Narrow(0, at, k.rows())); err != nil {
+		if err := elementwise.Copy(parts.View().Select(0, int64(t)).Narrow(0, 0, k.rows()), p.x.View().Narrow(0, at, k.rows())); err != nil {
 			return err
 		}
 		at += k.rows()
@@ -216,7 +219,7 @@ func (p *combination) give(returned, own *op.Tensor) error {
 		return err
 	}
 	k := counts[p.tp.Rank]
-	if err := kernel.Zero(returned.View()); err != nil {
+	if err := elementwise.Zero(returned.View()); err != nil {
 		return err
 	}
 	for rank := range int64(p.ep.Size) {
@@ -241,25 +244,25 @@ func (p *combination) give(returned, own *op.Tensor) error {
 func (p *combination) travel(into, rows kernel.View) error {
 	n, width := rows.Shape[0], rows.Shape[1]
 	if !p.bytes || n == 0 {
-		return kernel.Copy(into, rows)
+		return elementwise.Copy(into, rows)
 	}
 	small, release := kernel.TemporaryInt8(n, width)
 	defer release()
 	scale, releaseScale := kernel.Temporary(n, 1)
 	defer releaseScale()
-	if err := (kernel.DynamicQuantizer{}).Quantize(small, scale.Select(1, 0), rows); err != nil {
+	if err := (gemm.DynamicQuantizer{}).Quantize(small, scale.Select(1, 0), rows); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Mul, dtype.Float32, into, []kernel.Input{kernel.Of(small), kernel.Of(scale)})
+	return elementwise.Map(elementwise.Mul, dtype.Float32, into, []elementwise.Input{elementwise.Of(small), elementwise.Of(scale)})
 }
 
 // add sums the returned rows of each token, weighted by the experts' weights.
 func (p *combination) add(came *op.Tensor) error {
-	ids, err := kernel.Indices(p.ids.View())
+	ids, err := elementwise.Indices(p.ids.View())
 	if err != nil {
 		return err
 	}
-	weights, err := kernel.Floats(p.weights.View())
+	weights, err := elementwise.Floats(p.weights.View())
 	if err != nil {
 		return err
 	}
@@ -283,7 +286,7 @@ func (p *combination) add(came *op.Tensor) error {
 		}
 	}
 	width := p.x.Dim(1)
-	sum := kernel.Combination{X: came.As([]int64{came.Dim(0) * came.Dim(1), width}, []int64{width, 1}), Choices: terms, Index: index, Scale: scale}
+	sum := indexing.Combination{X: came.As([]int64{came.Dim(0) * came.Dim(1), width}, []int64{width, 1}), Choices: terms, Index: index, Scale: scale}
 	if p.sharedX != nil {
 		sum.Addends = append(sum.Addends, p.sharedX.View())
 	}
@@ -311,7 +314,7 @@ func (p *combination) add(came *op.Tensor) error {
 		if !takesPart {
 			continue
 		}
-		if err := kernel.Copy(p.out.View().Select(0, token), all.Select(0, token)); err != nil {
+		if err := elementwise.Copy(p.out.View().Select(0, token), all.Select(0, token)); err != nil {
 			return err
 		}
 	}
@@ -323,10 +326,10 @@ func (p *combination) addLocal(out kernel.View, ids []int64, weights []float32, 
 	var first, second []float32
 	if p.constants > 0 {
 		var err error
-		if first, err = kernel.Floats(p.scaleOrigin.View()); err != nil {
+		if first, err = elementwise.Floats(p.scaleOrigin.View()); err != nil {
 			return err
 		}
-		if second, err = kernel.Floats(p.scaleConstant.View()); err != nil {
+		if second, err = elementwise.Floats(p.scaleConstant.View()); err != nil {
 			return err
 		}
 	}
@@ -343,10 +346,10 @@ func (p *combination) addLocal(out kernel.View, ids []int64, weights []float32, 
 			}
 		}
 	}
-	of := kernel.Combination{X: p.originX.View(), Choices: p.choices, Index: origins, Scale: scales}
+	of := indexing.Combination{X: p.originX.View(), Choices: p.choices, Index: origins, Scale: scales}
 	if err := of.Into(out); err != nil || p.constants == 0 {
 		return err
 	}
-	vectors := kernel.Combination{X: p.constant.View(), Choices: p.choices, Index: constants, Scale: constantScales, Addends: []kernel.View{out}}
+	vectors := indexing.Combination{X: p.constant.View(), Choices: p.choices, Index: constants, Scale: constantScales, Addends: []kernel.View{out}}
 	return vectors.Into(out)
 }

@@ -6,7 +6,9 @@ import (
 
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -183,7 +185,7 @@ func (p *dispatch) prepare() op.Run {
 
 // pack writes the messages to the other ranks.
 func (p *dispatch) pack(sent, sentNotes, sentWeights *op.Tensor) error {
-	ids, err := kernel.Indices(p.ids.View())
+	ids, err := elementwise.Indices(p.ids.View())
 	if err != nil {
 		return err
 	}
@@ -202,7 +204,7 @@ func (p *dispatch) pack(sent, sentNotes, sentWeights *op.Tensor) error {
 	}
 	var weights []float32
 	if sentWeights != nil {
-		if weights, err = kernel.Floats(p.weights.View()); err != nil {
+		if weights, err = elementwise.Floats(p.weights.View()); err != nil {
 			return err
 		}
 	}
@@ -232,27 +234,27 @@ func (p *dispatch) pack(sent, sentNotes, sentWeights *op.Tensor) error {
 		}
 	}
 	if p.tokens > 0 {
-		if err := kernel.Rows(sent.As([]int64{int64(len(places)), sent.Dim(2)}, []int64{sent.Dim(2), 1}), p.x.View(), places); err != nil {
+		if err := indexing.Rows(sent.As([]int64{int64(len(places)), sent.Dim(2)}, []int64{sent.Dim(2), 1}), p.x.View(), places); err != nil {
 			return err
 		}
 	}
-	if err := kernel.SetInts(sentNotes.View(), note); err != nil {
+	if err := indexing.SetInts(sentNotes.View(), note); err != nil {
 		return err
 	}
 	if sentWeights != nil {
-		if err := kernel.SetFloats(sentWeights.View(), weight); err != nil {
+		if err := elementwise.SetFloats(sentWeights.View(), weight); err != nil {
 			return err
 		}
 	}
 	if p.history {
 		return nil
 	}
-	return kernel.SetInts(p.assist.View().Narrow(0, 0, int64(len(nth))), nth)
+	return indexing.SetInts(p.assist.View().Narrow(0, 0, int64(len(nth))), nth)
 }
 
 // unpack sorts the received tokens by expert, then by rank, and quantises them.
 func (p *dispatch) unpack(own, ends, scales, came, cameNotes, cameWeights *op.Tensor) error {
-	note, err := kernel.Indices(cameNotes.View())
+	note, err := elementwise.Indices(cameNotes.View())
 	if err != nil {
 		return err
 	}
@@ -278,17 +280,17 @@ func (p *dispatch) unpack(own, ends, scales, came, cameNotes, cameWeights *op.Te
 	if n > p.capacity {
 		return fmt.Errorf("%d tokens came; %v has room for %d", n, p.out, p.capacity)
 	}
-	if err := kernel.SetInts(ends.View(), sums); err != nil {
+	if err := indexing.SetInts(ends.View(), sums); err != nil {
 		return err
 	}
 	if p.history {
-		if err := kernel.SetInts(p.assist.View().Narrow(0, 0, n*assistance), history); err != nil {
+		if err := indexing.SetInts(p.assist.View().Narrow(0, 0, n*assistance), history); err != nil {
 			return err
 		}
 	}
 	flat := came.As([]int64{ranks * room, width}, []int64{width, 1})
 	if p.outWeights != nil {
-		weights, err := kernel.Doubles(cameWeights.View())
+		weights, err := elementwise.Doubles(cameWeights.View())
 		if err != nil {
 			return err
 		}
@@ -296,7 +298,7 @@ func (p *dispatch) unpack(own, ends, scales, came, cameNotes, cameWeights *op.Te
 		for i, k := range places {
 			of[i] = weights[k]
 		}
-		if err := kernel.SetFloats(p.outWeights.View().Narrow(0, 0, n), of); err != nil {
+		if err := elementwise.SetFloats(p.outWeights.View().Narrow(0, 0, n), of); err != nil {
 			return err
 		}
 	}
@@ -305,14 +307,14 @@ func (p *dispatch) unpack(own, ends, scales, came, cameNotes, cameWeights *op.Te
 	}
 	into := own.View().Narrow(0, 0, n)
 	if !p.quant {
-		return kernel.Rows(into, flat, places)
+		return indexing.Rows(into, flat, places)
 	}
 	ordered, release, err := op.RowsOf(flat, places)
 	defer release()
 	if err != nil {
 		return err
 	}
-	q := kernel.DynamicQuantizer{}
+	q := gemm.DynamicQuantizer{}
 	if p.smooth != nil {
 		q.Smooth = p.smooth.View().Narrow(0, p.firstExpert(), p.local())
 		for expert := range p.local() {
@@ -334,7 +336,7 @@ func (p *dispatch) firstExpert() int64 {
 
 // share concatenates what the ranks of tp received.
 func (p *dispatch) share(rows, ends, scales *op.Tensor) error {
-	sums, err := kernel.Indices(ends.View())
+	sums, err := elementwise.Indices(ends.View())
 	if err != nil {
 		return err
 	}
@@ -351,11 +353,11 @@ func (p *dispatch) share(rows, ends, scales *op.Tensor) error {
 			last, more := k.of(int64(expert), ranks-1)
 			numbers[expert] += last + more - first
 		}
-		if err := kernel.Copy(p.out.View().Narrow(0, at, n), from.Select(0, t).Narrow(0, 0, n)); err != nil {
+		if err := elementwise.Copy(p.out.View().Narrow(0, at, n), from.Select(0, t).Narrow(0, 0, n)); err != nil {
 			return err
 		}
 		if p.quant {
-			if err := kernel.Copy(p.scales.View().Narrow(0, at, n), scales.As([]int64{tp, p.capacity}, []int64{p.capacity, 1}).Select(0, t).Narrow(0, 0, n)); err != nil {
+			if err := elementwise.Copy(p.scales.View().Narrow(0, at, n), scales.As([]int64{tp, p.capacity}, []int64{p.capacity, 1}).Select(0, t).Narrow(0, 0, n)); err != nil {
 				return err
 			}
 		}
@@ -367,12 +369,12 @@ func (p *dispatch) share(rows, ends, scales *op.Tensor) error {
 		}
 	}
 	if tp > 1 {
-		if err := kernel.SetInts(p.tpCounts.View().Narrow(0, 0, tp), counts); err != nil {
+		if err := indexing.SetInts(p.tpCounts.View().Narrow(0, 0, tp), counts); err != nil {
 			return err
 		}
 	}
-	if err := kernel.SetInts(p.tokenNums.View().Narrow(0, 0, p.local()), numbers); err != nil {
+	if err := indexing.SetInts(p.tokenNums.View().Narrow(0, 0, p.local()), numbers); err != nil {
 		return err
 	}
-	return kernel.SetInts(p.ends.View().Narrow(0, 0, tp*each), sums)
+	return indexing.SetInts(p.ends.View().Narrow(0, 0, tp*each), sums)
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -148,7 +148,7 @@ func (d distribution) activity(mask *op.Tensor) (func(token, choice int64) bool,
 	if mask == nil {
 		return func(int64, int64) bool { return true }, nil
 	}
-	on, err := kernel.Indices(mask.View())
+	on, err := elementwise.Indices(mask.View())
 	if mask.Rank() == 1 {
 		return func(token, _ int64) bool { return on[token] != 0 }, err
 	}

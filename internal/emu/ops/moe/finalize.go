@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -112,14 +113,14 @@ func (f *finalizing) run() error {
 	if f.out.Len() == 0 {
 		return nil
 	}
-	places, err := kernel.Indices(f.places.View())
+	places, err := elementwise.Indices(f.places.View())
 	if err != nil {
 		return err
 	}
 	if f.byColumns {
 		places = transposed(places, f.rows)
 	}
-	c := kernel.Combination{X: f.x.View(), Choices: f.choices, Index: within(places, f.first, rows(f.x))}
+	c := indexing.Combination{X: f.x.View(), Choices: f.choices, Index: within(places, f.first, rows(f.x))}
 	if err := f.terms(&c); err != nil {
 		return err
 	}
@@ -132,15 +133,15 @@ func (f *finalizing) run() error {
 }
 
 // terms reads the scales and the bias of the terms.
-func (f *finalizing) terms(c *kernel.Combination) (err error) {
+func (f *finalizing) terms(c *indexing.Combination) (err error) {
 	if f.scales != nil {
-		if c.Scale, err = kernel.Floats(f.scales.View()); err != nil {
+		if c.Scale, err = elementwise.Floats(f.scales.View()); err != nil {
 			return err
 		}
 	}
 	if f.bias != nil {
 		c.Bias = f.bias.View()
-		c.Group, err = kernel.Indices(f.expert.View())
+		c.Group, err = elementwise.Indices(f.expert.View())
 	}
 	return err
 }
@@ -204,12 +205,12 @@ func finalizeRoutingGrad(c *op.Call) (op.Run, error) {
 
 // gradients scatters every row of the gradient (out) to the rows of x that its terms used.
 func (f *finalizing) gradients(gradX, gradScales *op.Tensor) error {
-	places, err := kernel.Indices(f.places.View())
+	places, err := elementwise.Indices(f.places.View())
 	if err != nil {
 		return err
 	}
 	places = within(places, f.first, rows(gradX))
-	terms := kernel.Combination{X: f.x.View(), Choices: f.choices, Index: places}
+	terms := indexing.Combination{X: f.x.View(), Choices: f.choices, Index: places}
 	if err := f.terms(&terms); err != nil {
 		return err
 	}
@@ -233,7 +234,7 @@ func (f *finalizing) gradients(gradX, gradScales *op.Tensor) error {
 				scale[k] = terms.Scale[i]
 			}
 		}
-		back := kernel.Combination{X: f.out.View(), Choices: 1, Index: from, Scale: scale}
+		back := indexing.Combination{X: f.out.View(), Choices: 1, Index: from, Scale: scale}
 		if err := back.Into(gradX.View()); err != nil {
 			return err
 		}
@@ -258,7 +259,7 @@ func expertTokens(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		expert, err := kernel.Indices(sorted.View())
+		expert, err := elementwise.Indices(sorted.View())
 		if err != nil {
 			return err
 		}
@@ -267,6 +268,6 @@ func expertTokens(c *op.Call) (op.Run, error) {
 			n, _ := slices.BinarySearch(expert, int64(e)+1)
 			counts[e] = int64(n)
 		}
-		return kernel.SetInts(out.View(), counts)
+		return indexing.SetInts(out.View(), counts)
 	}, nil
 }

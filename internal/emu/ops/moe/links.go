@@ -4,7 +4,8 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -30,7 +31,7 @@ func testLinks(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		list, err := kernel.Indices(ranks.View())
+		list, err := elementwise.Indices(ranks.View())
 		if err != nil {
 			return err
 		}
@@ -57,10 +58,10 @@ func collectLinks(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	mine, all := c.Scratch(dtype.Int32, size), c.Scratch(dtype.Int32, size, size)
-	c.Compute(func(*op.Exec) error { return kernel.SetInts(mine.View(), sent.Take(comm)) })
+	c.Compute(func(*op.Exec) error { return indexing.SetInts(mine.View(), sent.Take(comm)) })
 	c.AllGather(comm, all, mine)
 	return func(*op.Exec) error {
-		from, err := kernel.Indices(all.View()) // indexed by sender, then receiver
+		from, err := elementwise.Indices(all.View()) // indexed by sender, then receiver
 		if err != nil {
 			return err
 		}
@@ -73,6 +74,6 @@ func collectLinks(c *op.Call) (op.Run, error) {
 				came[i*size+s] = from[s*size+i] * (s + 1)
 			}
 		}
-		return kernel.SetInts(y.View(), came)
+		return indexing.SetInts(y.View(), came)
 	}, nil
 }

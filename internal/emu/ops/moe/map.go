@@ -5,7 +5,10 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -67,7 +70,7 @@ func (m *mapped) countExperts(probs *op.Tensor) {
 // the map selects; with padding they are the first capacity tokens of every expert, selected
 // ones first.
 func (m *mapped) pairs() (token, expert []int64, err error) {
-	chosen, err := kernel.Indices(m.routing.View())
+	chosen, err := elementwise.Indices(m.routing.View())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +116,7 @@ func (m *mapped) places() ([]int64, error) {
 	if m.padded {
 		limit = m.tokens
 	}
-	places, err := kernel.Indices(m.sorted.View())
+	places, err := elementwise.Indices(m.sorted.View())
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +143,8 @@ func (m *mapped) positions(places []int64) ([]int64, error) {
 
 // combination prepares the sum of the rows of x by token. scale multiplies the rows and may be
 // nil. With padding, sorted lists the rows sorted by token.
-func (m *mapped) combination(x kernel.View, places []int64, scale []float32) (c kernel.Combination, sorted []int64) {
-	c = kernel.Combination{X: x, Choices: m.choices, Index: places}
+func (m *mapped) combination(x kernel.View, places []int64, scale []float32) (c indexing.Combination, sorted []int64) {
+	c = indexing.Combination{X: x, Choices: m.choices, Index: places}
 	if m.padded {
 		sorted = order.Stable(places)
 		terms := make([][]int64, m.tokens)
@@ -215,18 +218,18 @@ func mapPermute(c *op.Call) (op.Run, error) {
 		if !m.padded {
 			places = order.Stable(token)
 		}
-		if err := kernel.SetInts(m.sorted.View(), places); err != nil {
+		if err := indexing.SetInts(m.sorted.View(), places); err != nil {
 			return err
 		}
 		if probs != nil {
-			if err := kernel.PickFlat(outProbs.View(), probs.View(), m.at(token, expert)); err != nil {
+			if err := indexing.PickFlat(outProbs.View(), probs.View(), m.at(token, expert)); err != nil {
 				return err
 			}
 		}
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Rows(out.View(), x.View(), token)
+		return indexing.Rows(out.View(), x.View(), token)
 	}, nil
 }
 
@@ -277,7 +280,7 @@ func mapPermuteGrad(c *op.Call) (op.Run, error) {
 
 // spread writes a value per row to the row's pair in out [tokens, experts], and 0 elsewhere.
 func (m *mapped) spread(out, values kernel.View, places []int64) error {
-	if err := kernel.Zero(out); err != nil || m.rows == 0 {
+	if err := elementwise.Zero(out); err != nil || m.rows == 0 {
 		return err
 	}
 	at, err := m.positions(places)
@@ -286,10 +289,10 @@ func (m *mapped) spread(out, values kernel.View, places []int64) error {
 	}
 	index, release := kernel.TemporaryInt64(m.rows)
 	defer release()
-	if err := kernel.SetInts(index, at); err != nil {
+	if err := indexing.SetInts(index, at); err != nil {
 		return err
 	}
-	return kernel.PutFlat(kernel.ScatterSet, out, index, values)
+	return indexing.PutFlat(indexing.ScatterSet, out, index, values)
 }
 
 // mapUnpermute sums the rows of every token, weighted by probs.
@@ -354,10 +357,10 @@ func mapUnpermute(c *op.Call) (op.Run, error) {
 			for i, row := range sorted {
 				ids[i] = places[row]
 			}
-			if err := kernel.SetInts(index.View(), sorted); err != nil {
+			if err := indexing.SetInts(index.View(), sorted); err != nil {
 				return err
 			}
-			if err := kernel.SetInts(tokens.View(), ids); err != nil {
+			if err := indexing.SetInts(tokens.View(), ids); err != nil {
 				return err
 			}
 		}
@@ -372,11 +375,11 @@ func (m *mapped) weights(probs, out *op.Tensor, places []int64) ([]float32, erro
 		return nil, err
 	}
 	if out != nil {
-		if err := kernel.PickFlat(out.View(), probs.View(), at); err != nil {
+		if err := indexing.PickFlat(out.View(), probs.View(), at); err != nil {
 			return nil, err
 		}
 	}
-	all, err := kernel.Floats(probs.View())
+	all, err := elementwise.Floats(probs.View())
 	if err != nil {
 		return nil, err
 	}
@@ -424,7 +427,7 @@ func mapUnpermuteGrad(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		back := kernel.Combination{X: grad.View(), Choices: 1, Index: token}
+		back := indexing.Combination{X: grad.View(), Choices: 1, Index: token}
 		if probs == nil {
 			return back.Into(out.View())
 		}
@@ -440,12 +443,12 @@ func mapUnpermuteGrad(c *op.Call) (op.Run, error) {
 		if err := back.Into(each); err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.Mul, dtype.Float32, each, []kernel.Input{kernel.Of(each), kernel.Of(x.View())}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, each, []elementwise.Input{elementwise.Of(each), elementwise.Of(x.View())}); err != nil {
 			return err
 		}
 		sums, releaseSums := kernel.Temporary(m.rows)
 		defer releaseSums()
-		if err := kernel.Reduce(kernel.ReduceSum, sums, each, []int{1}, 0); err != nil {
+		if err := rowwise.Reduce(rowwise.ReduceSum, sums, each, []int{1}, 0); err != nil {
 			return err
 		}
 		all, releaseAll := kernel.Temporary(m.tokens, m.experts)
@@ -453,17 +456,17 @@ func mapUnpermuteGrad(c *op.Call) (op.Run, error) {
 		if err := m.spread(all, sums, token); err != nil {
 			return err
 		}
-		return kernel.Copy(outProbs.View(), all)
+		return elementwise.Copy(outProbs.View(), all)
 	}, nil
 }
 
 // tokensOf returns the token of each row that index lists. No row may occur twice.
 func (m *mapped) tokensOf(index, ids *op.Tensor) ([]int64, error) {
-	rows, err := kernel.Indices(index.View())
+	rows, err := elementwise.Indices(index.View())
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := kernel.Indices(ids.View())
+	tokens, err := elementwise.Indices(ids.View())
 	if err != nil {
 		return nil, err
 	}

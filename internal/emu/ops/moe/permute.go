@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -62,7 +64,7 @@ func tokenPermute(c *op.Call) (op.Run, error) {
 		if total == 0 {
 			return nil
 		}
-		expert, err := kernel.Indices(indices.View())
+		expert, err := elementwise.Indices(indices.View())
 		if err != nil {
 			return err
 		}
@@ -70,17 +72,17 @@ func tokenPermute(c *op.Call) (op.Run, error) {
 		at := make([]int64, total)
 		sorted := order.Stable(expert)
 		if probs != nil && end > first {
-			if err := kernel.PickFlat(outProbs.View(), probs.View(), sorted[first:end]); err != nil {
+			if err := indexing.PickFlat(outProbs.View(), probs.View(), sorted[first:end]); err != nil {
 				return err
 			}
 		}
 		for i, o := range sorted {
 			at[o], sorted[i] = int64(i), o/choices
 		}
-		if err := kernel.SetInts(places.View(), at); err != nil || out.Len() == 0 {
+		if err := indexing.SetInts(places.View(), at); err != nil || out.Len() == 0 {
 			return err
 		}
-		return kernel.Rows(out.View(), tokens.View(), sorted[first:end])
+		return indexing.Rows(out.View(), tokens.View(), sorted[first:end])
 	}, nil
 }
 
@@ -138,7 +140,7 @@ func tokenPermuteGrad(c *op.Call) (op.Run, error) {
 				return err
 			}
 			t.Shape, t.Strides = outProbs.Shape, op.ContiguousStrides(outProbs.Shape)
-			if err := kernel.Copy(outProbs.View(), t); err != nil {
+			if err := elementwise.Copy(outProbs.View(), t); err != nil {
 				return err
 			}
 		}

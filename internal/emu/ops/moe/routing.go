@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -46,11 +48,11 @@ func initRouting(c *op.Call) (op.Run, error) {
 		if n*k == 0 {
 			return nil
 		}
-		expert, err := kernel.Indices(expertIdx.View())
+		expert, err := elementwise.Indices(expertIdx.View())
 		if err != nil {
 			return err
 		}
-		row, err := kernel.Indices(rowIdx.View())
+		row, err := elementwise.Indices(rowIdx.View())
 		if err != nil {
 			return err
 		}
@@ -62,10 +64,10 @@ func initRouting(c *op.Call) (op.Run, error) {
 			}
 			at[row[o]], byExpert[i], from[i] = int64(i), expert[o], row[o]%n
 		}
-		if err := kernel.SetInts(places.View(), at); err != nil {
+		if err := indexing.SetInts(places.View(), at); err != nil {
 			return err
 		}
-		if err := kernel.SetInts(sorted.View(), byExpert); err != nil {
+		if err := indexing.SetInts(sorted.View(), byExpert); err != nil {
 			return err
 		}
 		return give(from[:out.Shape[0]], nil)
@@ -175,7 +177,7 @@ func (r *routing) checkShapes() {
 }
 
 func (r *routing) run() error {
-	expert, err := kernel.Indices(r.expertIdx.View())
+	expert, err := elementwise.Indices(r.expertIdx.View())
 	if err != nil {
 		return err
 	}
@@ -196,7 +198,7 @@ func (r *routing) run() error {
 				shown[i+1] += shown[i]
 			}
 		}
-		if err := kernel.SetInts(o.out.View(), shown); err != nil {
+		if err := indexing.SetInts(o.out.View(), shown); err != nil {
 			return err
 		}
 	}
@@ -226,7 +228,7 @@ func (r *routing) run() error {
 			from[at[o]] = o / r.choices
 		}
 	}
-	if err := kernel.SetInts(r.places.View(), at); err != nil || r.out.Len() == 0 {
+	if err := indexing.SetInts(r.places.View(), at); err != nil || r.out.Len() == 0 {
 		return err
 	}
 	return r.give(from, r.ends(counts))
@@ -306,14 +308,14 @@ func combineRows(out, x kernel.View, places *op.Tensor, first, choices int64, sc
 	if out.Len() == 0 {
 		return nil
 	}
-	index, err := kernel.Indices(places.View())
+	index, err := elementwise.Indices(places.View())
 	if err != nil {
 		return err
 	}
 	rows := x.Len() / x.Shape[len(x.Shape)-1]
-	c := kernel.Combination{X: x, Choices: choices, Index: within(index, first, rows)}
+	c := indexing.Combination{X: x, Choices: choices, Index: within(index, first, rows)}
 	if scale != nil {
-		if c.Scale, err = kernel.Floats(scale.View()); err != nil {
+		if c.Scale, err = elementwise.Floats(scale.View()); err != nil {
 			return err
 		}
 	}

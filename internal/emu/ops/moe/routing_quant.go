@@ -5,7 +5,11 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -59,23 +63,23 @@ func quantisedRows(out, x *op.Tensor, from []int64, quantise func(into, rows ker
 	}
 	for i, k := range from {
 		if k < 0 {
-			if err := kernel.Zero(into.Narrow(0, int64(i), 1)); err != nil {
+			if err := elementwise.Zero(into.Narrow(0, int64(i), 1)); err != nil {
 				return err
 			}
 		}
 	}
 	if out.DType == dtype.Int4 {
-		return kernel.PackInt4(out.Data, into)
+		return gemm.PackInt4(out.Data, into)
 	}
 	into.Shape, into.Strides = out.Shape, op.ContiguousStrides(out.Shape)
-	return kernel.Copy(out.View(), into)
+	return elementwise.Copy(out.View(), into)
 }
 
 func staticRows(c *op.Call, x, out *op.Tensor) rowWriter {
 	constant := func(v float64) func() (kernel.View, func(), error) {
 		return func() (kernel.View, func(), error) {
 			t, release := kernel.Temporary(1)
-			return t, release, kernel.Fill(t, kernel.Real(v))
+			return t, release, elementwise.Fill(t, elementwise.Real(v))
 		}
 	}
 	var factor, offset func() (kernel.View, func(), error)
@@ -102,7 +106,7 @@ func staticRows(c *op.Call, x, out *op.Tensor) rowWriter {
 			return err
 		}
 		return quantisedRows(out, x, from, func(into, rows kernel.View) error {
-			return kernel.Quantizer{Factor: f, Offset: o, Round: kernel.Round}.Quantize(into, rows)
+			return gemm.Quantizer{Factor: f, Offset: o, Round: elementwise.Round}.Quantize(into, rows)
 		})
 	}
 }
@@ -128,9 +132,9 @@ func dynamicRows(c *op.Call, x, out *op.Tensor) rowWriter {
 		if n := int64(len(from)); scales.Len() < n {
 			return fmt.Errorf("%v must have an element for each of %d rows", scales, n)
 		}
-		q := kernel.DynamicQuantizer{Smooth: op.OptionalView(smooth)}
+		q := gemm.DynamicQuantizer{Smooth: op.OptionalView(smooth)}
 		if out.DType == dtype.Int4 {
-			q.Most = kernel.MostInt4
+			q.Most = gemm.MostInt4
 		}
 		if smooth != nil && smooth.Shape[0] > 1 {
 			if int64(len(ends)) != smooth.Shape[0] {
@@ -239,12 +243,12 @@ func (r *rangeRouting) checkShapes(c *op.Call) {
 		c.Fits(r.scale, r.expertIdx.Shape[:1], "one for each row of x")
 	}
 	r.give = func(from, _ []int64) error {
-		return kernel.Rows(r.out.View().Narrow(0, 0, int64(len(from))), r.x.View(), from)
+		return indexing.Rows(r.out.View().Narrow(0, 0, int64(len(from))), r.x.View(), from)
 	}
 }
 
 func (r *rangeRouting) run() error {
-	expert, err := kernel.Indices(r.expertIdx.View())
+	expert, err := elementwise.Indices(r.expertIdx.View())
 	if err != nil {
 		return err
 	}
@@ -257,11 +261,11 @@ func (r *rangeRouting) run() error {
 			number[e]++
 		}
 	}
-	if err := kernel.SetInts(r.counts.View(), counted(r.counts, number, r.first, r.kind)); err != nil || r.total == 0 {
+	if err := indexing.SetInts(r.counts.View(), counted(r.counts, number, r.first, r.kind)); err != nil || r.total == 0 {
 		return err
 	}
 	at, from := r.order(expert)
-	if err := kernel.SetInts(r.places.View(), at); err != nil {
+	if err := indexing.SetInts(r.places.View(), at); err != nil {
 		return err
 	}
 	if err := op.ZeroAll(r.out, r.scales); err != nil || len(from) == 0 || r.x.Shape[1] == 0 {
@@ -283,7 +287,7 @@ func (r *rangeRouting) run() error {
 		}
 	} else if r.scale != nil {
 		part := r.scales.View().Narrow(0, 0, int64(len(from)))
-		if err := kernel.Rows(op.Column(part), op.Column(r.scale.View()), from); err != nil {
+		if err := indexing.Rows(op.Column(part), op.Column(r.scale.View()), from); err != nil {
 			return err
 		}
 	}
@@ -368,11 +372,11 @@ func updateExpert(c *op.Call) (op.Run, error) {
 		if ids.Len() == 0 {
 			return nil
 		}
-		expert, err := kernel.Indices(ids.View())
+		expert, err := elementwise.Indices(ids.View())
 		if err != nil {
 			return err
 		}
-		instances, err := kernel.Indices(table.View())
+		instances, err := elementwise.Indices(table.View())
 		if err != nil {
 			return err
 		}
@@ -392,7 +396,7 @@ func updateExpert(c *op.Call) (op.Run, error) {
 			}
 			expert[i] = row[1+place]
 		}
-		if err := kernel.SetInts(out.View(), expert); err != nil || mask == nil {
+		if err := indexing.SetInts(out.View(), expert); err != nil || mask == nil {
 			return err
 		}
 		return prune(mask, weights, threshold, active)
@@ -405,17 +409,17 @@ func prune(mask, weights, threshold, active *op.Tensor) error {
 	rows, choices := weights.Shape[0], weights.Shape[1]
 	sum, release := kernel.Temporary(rows)
 	defer release()
-	if err := kernel.Reduce(kernel.ReduceSum, sum, weights.View(), []int{1}, 0); err != nil {
+	if err := rowwise.Reduce(rowwise.ReduceSum, sum, weights.View(), []int{1}, 0); err != nil {
 		return err
 	}
 	least, releaseLeast := kernel.Temporary(rows, choices)
 	defer releaseLeast()
 	share := threshold.As([]int64{choices}, threshold.Strides[threshold.Rank()-1:])
-	if err := kernel.Map(kernel.Mul, dtype.Float32, least, []kernel.Input{kernel.Of(op.Column(sum)), kernel.Of(share)}); err != nil {
+	if err := elementwise.Map(elementwise.Mul, dtype.Float32, least, []elementwise.Input{elementwise.Of(op.Column(sum)), elementwise.Of(share)}); err != nil {
 		return err
 	}
-	if err := kernel.Map(kernel.GreaterEqual, dtype.Float32, mask.View(), []kernel.Input{kernel.Of(weights.View()), kernel.Of(least)}); err != nil || active == nil {
+	if err := elementwise.Map(elementwise.GreaterEqual, dtype.Float32, mask.View(), []elementwise.Input{elementwise.Of(weights.View()), elementwise.Of(least)}); err != nil || active == nil {
 		return err
 	}
-	return kernel.Map(kernel.LogicalAnd, dtype.Bool, mask.View(), []kernel.Input{kernel.Of(mask.View()), kernel.Of(op.Column(active.View()))})
+	return elementwise.Map(elementwise.LogicalAnd, dtype.Bool, mask.View(), []elementwise.Input{elementwise.Of(mask.View()), elementwise.Of(op.Column(active.View()))})
 }

@@ -3,6 +3,9 @@ package normalization
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -71,17 +74,17 @@ func adaLayerNorm(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(x.Shape...)
 		defer release()
-		err := kernel.LayerNorm(t, leadingView(mean, last), leadingView(rstd, last), x.View(), last, op.OptionalView(weight), op.OptionalView(bias), eps)
+		err := rowwise.LayerNorm(t, leadingView(mean, last), leadingView(rstd, last), x.View(), last, op.OptionalView(weight), op.OptionalView(bias), eps)
 		if err == nil {
-			err = kernel.Adapt(t, scale(), shift())
+			err = rowwise.Adapt(t, scale(), shift())
 		}
 		switch {
 		case err != nil:
 			return err
 		case factor != nil:
-			return kernel.DynamicQuantizer{Smooth: op.OptionalView(smooth)}.Quantize(out.View(), factor.View(), t)
+			return gemm.DynamicQuantizer{Smooth: op.OptionalView(smooth)}.Quantize(out.View(), factor.View(), t)
 		}
-		return kernel.Copy(out.View(), t)
+		return elementwise.Copy(out.View(), t)
 	}, nil
 }
 
@@ -118,7 +121,7 @@ func adaLayerNormGrad(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return op.ZeroAll(dscale, dshift, dweight, dbias)
 		}
-		return kernel.AdaptGrad(dx.View(), outs[0]().Select(last-1, 0), outs[1]().Select(last-1, 0), op.OptionalView(dweight), op.OptionalView(dbias),
+		return rowwise.AdaptGrad(dx.View(), outs[0]().Select(last-1, 0), outs[1]().Select(last-1, 0), op.OptionalView(dweight), op.OptionalView(dbias),
 			dy.View(), x.View(), leadingView(mean, last), leadingView(rstd, last), scale(), op.OptionalView(weight), op.OptionalView(bias))
 	}, nil
 }

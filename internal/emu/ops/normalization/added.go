@@ -3,6 +3,8 @@ package normalization
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -15,9 +17,9 @@ var addedNorms = op.Table{
 // sumOf computes scale·a + b, plus an optional bias, in single precision. Valid inside Run only.
 func sumOf(a, b, bias *op.Tensor, scale float64) (kernel.View, func(), error) {
 	t, release := kernel.Temporary(a.Shape...)
-	err := kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(b.View()), kernel.Of(a.View())}, kernel.Real(scale))
+	err := elementwise.Map(elementwise.Add, dtype.Float32, t, []elementwise.Input{elementwise.Of(b.View()), elementwise.Of(a.View())}, elementwise.Real(scale))
 	if err == nil && bias != nil {
-		err = kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(bias.View())}, kernel.Real(1))
+		err = elementwise.Map(elementwise.Add, dtype.Float32, t, []elementwise.Input{elementwise.Of(t), elementwise.Of(bias.View())}, elementwise.Real(1))
 	}
 	return t, release, err
 }
@@ -49,24 +51,24 @@ func AddRMSNorm(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		if wide == nil {
-			if err := kernel.Map(kernel.Add, dtype.Float32, sum.View(), []kernel.Input{kernel.Of(x1.View()), kernel.Of(x2.View())}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Add, dtype.Float32, sum.View(), []elementwise.Input{elementwise.Of(x1.View()), elementwise.Of(x2.View())}, elementwise.Real(1)); err != nil {
 				return err
 			}
-			return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), sum.View(), gamma.View(), eps)
+			return rowwise.RMSNorm(y.View(), rstd.View().Leading(outer), sum.View(), gamma.View(), eps)
 		}
 		// The result before the cast is computed from the unrounded sum.
 		t, release, err := sumOf(x1, x2, nil, 1)
 		defer release()
 		if err == nil {
-			err = kernel.Copy(sum.View(), t)
+			err = elementwise.Copy(sum.View(), t)
 		}
 		if err == nil {
-			err = kernel.RMSNorm(wide.View(), rstd.View().Leading(outer), t, gamma.View(), eps)
+			err = rowwise.RMSNorm(wide.View(), rstd.View().Leading(outer), t, gamma.View(), eps)
 		}
 		if err != nil {
 			return err
 		}
-		return kernel.Copy(y.View(), wide.View())
+		return elementwise.Copy(y.View(), wide.View())
 	}, nil
 }
 
@@ -100,12 +102,12 @@ func addLayerNorm(c *op.Call) (op.Run, error) {
 		t, release, err := sumOf(x1, x2, bias, 1)
 		defer release()
 		if err == nil && sum != nil {
-			err = kernel.Copy(sum.View(), t)
+			err = elementwise.Copy(sum.View(), t)
 		}
 		if err != nil {
 			return err
 		}
-		return kernel.LayerNorm(y.View(), leadingView(mean, outer), leadingView(rstd, outer), t, outer, gamma.View(), beta.View(), eps)
+		return rowwise.LayerNorm(y.View(), leadingView(mean, outer), leadingView(rstd, outer), t, outer, gamma.View(), beta.View(), eps)
 	}, nil
 }
 
@@ -143,9 +145,9 @@ func addLayerNormGrad(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		return g.run(1, func(d kernel.View) error {
 			if dsum == nil {
-				return kernel.Copy(dx.View(), d)
+				return elementwise.Copy(dx.View(), d)
 			}
-			return kernel.Map(kernel.Add, dtype.Float32, dx.View(), []kernel.Input{kernel.Of(d), kernel.Of(dsum.View())}, kernel.Real(1))
+			return elementwise.Map(elementwise.Add, dtype.Float32, dx.View(), []elementwise.Input{elementwise.Of(d), elementwise.Of(dsum.View())}, elementwise.Real(1))
 		})
 	}, nil
 }
@@ -187,7 +189,7 @@ func (g sumGrad) run(scale float64, finish func(d kernel.View) error) error {
 	}
 	d, releaseGrad := kernel.Temporary(g.dy.Shape...)
 	defer releaseGrad()
-	err = kernel.LayerNormGrad(d, g.dgamma.View(), g.dbeta.View(), g.dy.View(), sum, g.outer, leadingView(g.mean, g.outer), leadingView(g.rstd, g.outer), g.gamma.View())
+	err = rowwise.LayerNormGrad(d, g.dgamma.View(), g.dbeta.View(), g.dy.View(), sum, g.outer, leadingView(g.mean, g.outer), leadingView(g.rstd, g.outer), g.gamma.View())
 	if err != nil {
 		return err
 	}
@@ -218,7 +220,7 @@ func deepNorm(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		return kernel.LayerNorm(y.View(), leadingView(mean, outer), leadingView(rstd, outer), t, outer, gamma.View(), beta.View(), eps)
+		return rowwise.LayerNorm(y.View(), leadingView(mean, outer), leadingView(rstd, outer), t, outer, gamma.View(), beta.View(), eps)
 	}, nil
 }
 
@@ -232,10 +234,10 @@ func deepNormGrad(c *op.Call) (op.Run, error) {
 	}
 	return func(*op.Exec) error {
 		return g.run(alpha, func(d kernel.View) error {
-			if err := kernel.Copy(dgx.View(), d); err != nil {
+			if err := elementwise.Copy(dgx.View(), d); err != nil {
 				return err
 			}
-			return kernel.Map(kernel.Mul, dtype.Float32, dx.View(), []kernel.Input{kernel.Of(d), kernel.Const(kernel.Real(alpha))})
+			return elementwise.Map(elementwise.Mul, dtype.Float32, dx.View(), []elementwise.Input{elementwise.Of(d), elementwise.Const(elementwise.Real(alpha))})
 		})
 	}, nil
 }

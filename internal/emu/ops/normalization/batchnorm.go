@@ -3,6 +3,8 @@ package normalization
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -59,12 +61,12 @@ func batchNorm(c *op.Call) (op.Run, error) {
 		v, releaseVariance := kernel.Temporary(x.Shape[1])
 		defer releaseVariance()
 		if !training {
-			if err := kernel.InverseDeviation(v, variance.View(), eps); err != nil {
+			if err := rowwise.InverseDeviation(v, variance.View(), eps); err != nil {
 				return err
 			}
-			return kernel.BatchNorm(out.View(), x.View(), mean.View(), v, op.OptionalView(weight), op.OptionalView(bias))
+			return rowwise.BatchNorm(out.View(), x.View(), mean.View(), v, op.OptionalView(weight), op.OptionalView(bias))
 		}
-		if err := kernel.BatchMoments(m, v, x.View(), 1); err != nil {
+		if err := rowwise.BatchMoments(m, v, x.View(), 1); err != nil {
 			return err
 		}
 		if err := blend(mean, m, momentum); err != nil {
@@ -73,19 +75,19 @@ func batchNorm(c *op.Call) (op.Run, error) {
 		if err := blend(variance, v, momentum); err != nil {
 			return err
 		}
-		if err := kernel.BatchMoments(m, v, x.View(), 0); err != nil {
+		if err := rowwise.BatchMoments(m, v, x.View(), 0); err != nil {
 			return err
 		}
-		if err := kernel.InverseDeviation(v, v, eps); err != nil {
+		if err := rowwise.InverseDeviation(v, v, eps); err != nil {
 			return err
 		}
-		if err := kernel.Copy(saveMean.View(), m); err != nil {
+		if err := elementwise.Copy(saveMean.View(), m); err != nil {
 			return err
 		}
-		if err := kernel.Copy(saveRstd.View(), v); err != nil {
+		if err := elementwise.Copy(saveRstd.View(), v); err != nil {
 			return err
 		}
-		return kernel.BatchNorm(out.View(), x.View(), m, v, op.OptionalView(weight), op.OptionalView(bias))
+		return rowwise.BatchNorm(out.View(), x.View(), m, v, op.OptionalView(weight), op.OptionalView(bias))
 	}, nil
 }
 
@@ -94,7 +96,7 @@ func blend(running *op.Tensor, value kernel.View, momentum float64) error {
 	if running == nil {
 		return nil
 	}
-	return kernel.Blend(running.View(), value, momentum)
+	return rowwise.Blend(running.View(), value, momentum)
 }
 
 func batchNormBackward(c *op.Call) (op.Run, error) {
@@ -131,10 +133,10 @@ func batchNormBackward(c *op.Call) (op.Run, error) {
 		m := mean
 		if training {
 			m = saveMean
-			if err := kernel.Copy(rstd, saveRstd.View()); err != nil {
+			if err := elementwise.Copy(rstd, saveRstd.View()); err != nil {
 				return err
 			}
-		} else if err := kernel.InverseDeviation(rstd, variance.View(), eps); err != nil {
+		} else if err := rowwise.InverseDeviation(rstd, variance.View(), eps); err != nil {
 			return err
 		}
 		if x.Len() == 0 {
@@ -150,12 +152,12 @@ func batchNormBackward(c *op.Call) (op.Run, error) {
 		}
 		if !training { // in evaluation the statistics do not depend on x
 			for _, v := range []kernel.View{sum, product} {
-				if err := kernel.Zero(v); err != nil {
+				if err := elementwise.Zero(v); err != nil {
 					return err
 				}
 			}
 		}
-		return kernel.BatchNormGrad(gradInput.View(), dy.View(), x.View(), m.View(), rstd, op.OptionalView(weight), sum, product, perChannelCount(x))
+		return rowwise.BatchNormGrad(gradInput.View(), dy.View(), x.View(), m.View(), rstd, op.OptionalView(weight), sum, product, perChannelCount(x))
 	}, nil
 }
 
@@ -172,10 +174,10 @@ func batchStats(c *op.Call) (op.Run, error) {
 		if mean.Len() == 0 {
 			return nil
 		}
-		if err := kernel.BatchMoments(mean.View(), rstd.View(), x.View(), 0); err != nil {
+		if err := rowwise.BatchMoments(mean.View(), rstd.View(), x.View(), 0); err != nil {
 			return err
 		}
-		return kernel.InverseDeviation(rstd.View(), rstd.View(), eps)
+		return rowwise.InverseDeviation(rstd.View(), rstd.View(), eps)
 	}, nil
 }
 
@@ -190,7 +192,7 @@ func batchElements(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return kernel.BatchNorm(out.View(), x.View(), mean.View(), rstd.View(), op.OptionalView(weight), op.OptionalView(bias))
+		return rowwise.BatchNorm(out.View(), x.View(), mean.View(), rstd.View(), op.OptionalView(weight), op.OptionalView(bias))
 	}, nil
 }
 
@@ -210,7 +212,7 @@ func batchElementsBackward(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		counts, err := kernel.Floats(counter.View())
+		counts, err := elementwise.Floats(counter.View())
 		if err != nil {
 			return err
 		}
@@ -218,7 +220,7 @@ func batchElementsBackward(c *op.Call) (op.Run, error) {
 		for _, k := range counts {
 			n += float64(k)
 		}
-		return kernel.BatchNormGrad(dx.View(), dy.View(), x.View(), mean.View(), rstd.View(), op.OptionalView(weight), sum.View(), product.View(), n)
+		return rowwise.BatchNormGrad(dx.View(), dy.View(), x.View(), mean.View(), rstd.View(), op.OptionalView(weight), sum.View(), product.View(), n)
 	}, nil
 }
 
@@ -250,7 +252,7 @@ func batchSums(c *op.Call) (op.Run, error) {
 		}
 		for i, t := range []*op.Tensor{sum, product} {
 			if t != nil {
-				if err := kernel.Copy(t.View(), []kernel.View{s, p}[i]); err != nil {
+				if err := elementwise.Copy(t.View(), []kernel.View{s, p}[i]); err != nil {
 					return err
 				}
 			}
@@ -262,18 +264,18 @@ func batchSums(c *op.Call) (op.Run, error) {
 // channelSums writes for each channel sum = Σ dy and product = Σ dy·(x − mean), and the gradients that follow from
 // them: dbias, which is sum, and dweight = product·rstd, unless they are nil.
 func channelSums(sum, product kernel.View, dbias, dweight, dy, x, mean *op.Tensor, rstd kernel.View) error {
-	if err := kernel.BatchSums(sum, product, dy.View(), x.View(), mean.View()); err != nil {
+	if err := rowwise.BatchSums(sum, product, dy.View(), x.View(), mean.View()); err != nil {
 		return err
 	}
 	if dbias != nil {
-		if err := kernel.Copy(dbias.View(), sum); err != nil {
+		if err := elementwise.Copy(dbias.View(), sum); err != nil {
 			return err
 		}
 	}
 	if dweight == nil {
 		return nil
 	}
-	return kernel.Map(kernel.Mul, dtype.Float32, dweight.View(), []kernel.Input{kernel.Of(product), kernel.Of(rstd)})
+	return elementwise.Map(elementwise.Mul, dtype.Float32, dweight.View(), []elementwise.Input{elementwise.Of(product), elementwise.Of(rstd)})
 }
 
 func batchGather(c *op.Call) (op.Run, error) {
@@ -304,7 +306,7 @@ func batchGather(c *op.Call) (op.Run, error) {
 		v, releaseVariance := kernel.Temporary(x.Shape[1])
 		defer releaseVariance()
 		for _, correction := range []float64{1, 0} {
-			if err := kernel.BatchGather(m, v, mean.View(), rstd.View(), counts.View(), eps, correction); err != nil {
+			if err := rowwise.BatchGather(m, v, mean.View(), rstd.View(), counts.View(), eps, correction); err != nil {
 				return err
 			}
 			if correction == 1 {
@@ -316,10 +318,10 @@ func batchGather(c *op.Call) (op.Run, error) {
 		if err := blend(runningMean, m, momentum); err != nil {
 			return err
 		}
-		if err := kernel.Copy(meanAll.View(), m); err != nil {
+		if err := elementwise.Copy(meanAll.View(), m); err != nil {
 			return err
 		}
-		return kernel.InverseDeviation(rstdAll.View(), v, eps)
+		return rowwise.InverseDeviation(rstdAll.View(), v, eps)
 	}, nil
 }
 
@@ -354,7 +356,7 @@ func batchTotals(c *op.Call) (op.Run, error) {
 		if channels == 0 {
 			return nil
 		}
-		samples, err := kernel.Doubles(counts.View())
+		samples, err := elementwise.Doubles(counts.View())
 		if err != nil {
 			return err
 		}
@@ -366,20 +368,20 @@ func batchTotals(c *op.Call) (op.Run, error) {
 		defer releaseMean()
 		v, releaseVariance := kernel.Temporary(channels)
 		defer releaseVariance()
-		if err := kernel.BatchTotals(m, v, sums.View(), squares.View(), n); err != nil {
+		if err := rowwise.BatchTotals(m, v, sums.View(), squares.View(), n); err != nil {
 			return err
 		}
-		if err := kernel.Copy(mean.View(), m); err != nil {
+		if err := elementwise.Copy(mean.View(), m); err != nil {
 			return err
 		}
-		if err := kernel.InverseDeviation(rstd.View(), v, eps); err != nil {
+		if err := rowwise.InverseDeviation(rstd.View(), v, eps); err != nil {
 			return err
 		}
 		if err := blend(runningMean, m, momentum); err != nil {
 			return err
 		}
 		// The running variance estimates the variance of the population, not of this batch.
-		if err := kernel.Map(kernel.Mul, dtype.Float32, v, []kernel.Input{kernel.Of(v), kernel.Const(kernel.Real(n / (n - 1)))}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, v, []elementwise.Input{elementwise.Of(v), elementwise.Const(elementwise.Real(n / (n - 1)))}); err != nil {
 			return err
 		}
 		return blend(runningVar, v, momentum)
@@ -407,12 +409,12 @@ func batchNormReduce(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(x.Shape...)
 		defer release()
-		if err := kernel.Map(kernel.Square, dtype.Float32, t, []kernel.Input{kernel.Of(x.View())}); err != nil {
+		if err := elementwise.Map(elementwise.Square, dtype.Float32, t, []elementwise.Input{elementwise.Of(x.View())}); err != nil {
 			return err
 		}
-		if err := kernel.Reduce(kernel.ReduceSum, squares.View(), t, []int{0, 2, 3}, 0); err != nil {
+		if err := rowwise.Reduce(rowwise.ReduceSum, squares.View(), t, []int{0, 2, 3}, 0); err != nil {
 			return err
 		}
-		return kernel.Reduce(kernel.ReduceSum, sum.View(), x.View(), []int{0, 2, 3}, 0)
+		return rowwise.Reduce(rowwise.ReduceSum, sum.View(), x.View(), []int{0, 2, 3}, 0)
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -52,7 +53,7 @@ func quantBatchNorm(c *op.Call) (op.Run, error) {
 				for range x.Shape[1] - 1 {
 					read[i] = append(read[i], read[i][0])
 				}
-			} else if read[i], err = kernel.Doubles(t.View()); err != nil {
+			} else if read[i], err = elementwise.Doubles(t.View()); err != nil {
 				return err
 			}
 		}
@@ -65,18 +66,18 @@ func quantBatchNorm(c *op.Call) (op.Run, error) {
 			defer release()
 			to := scales[1].Float64()
 			for _, step := range []struct {
-				op     kernel.Op
+				op     elementwise.Op
 				in     kernel.View
 				number float64
-				params []kernel.Number
+				params []elementwise.Number
 			}{
-				{kernel.Mul, x.View().Select(1, k), factor / to, nil}, {kernel.Add, t, shift/to + zeros[1].Float64(), []kernel.Number{kernel.Real(1)}},
+				{elementwise.Mul, x.View().Select(1, k), factor / to, nil}, {elementwise.Add, t, shift/to + zeros[1].Float64(), []elementwise.Number{elementwise.Real(1)}},
 			} {
-				if err := kernel.Map(step.op, dtype.Float32, t, []kernel.Input{kernel.Of(step.in), kernel.Const(kernel.Real(step.number))}, step.params...); err != nil {
+				if err := elementwise.Map(step.op, dtype.Float32, t, []elementwise.Input{elementwise.Of(step.in), elementwise.Const(elementwise.Real(step.number))}, step.params...); err != nil {
 					return err
 				}
 			}
-			if err := kernel.Map(kernel.Round, dtype.Float32, out.View().Select(1, k), []kernel.Input{kernel.Of(t)}); err != nil {
+			if err := elementwise.Map(elementwise.Round, dtype.Float32, out.View().Select(1, k), []elementwise.Input{elementwise.Of(t)}); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,9 @@ package normalization
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -14,8 +17,8 @@ var groupNorms = op.Table{
 
 // groups reads the arguments that the family shares. x is [N, C, …], unless the attributes N, C
 // and HxW define the sizes. The caller adds gamma and beta to the description inside Run.
-func groups(c *op.Call, x *op.Tensor, floor int) kernel.GroupNorm {
-	g := kernel.GroupNorm{Groups: c.Int(c.Either("group", "numGroups")), Factor: 1}
+func groups(c *op.Call, x *op.Tensor, floor int) rowwise.GroupNorm {
+	g := rowwise.GroupNorm{Groups: c.Int(c.Either("group", "numGroups")), Factor: 1}
 	c.Plain(x)
 	c.DType(x, op.FloatTypes...)
 	c.Rank(x, floor, kernel.MaxRank)
@@ -109,7 +112,7 @@ func groupNorm(c *op.Call) (op.Run, error) {
 		if err := run.Forward(t, mean.View(), rstd.View(), x.View(), eps); err != nil {
 			return err
 		}
-		return kernel.Quantizer{Factor: factor(), Divide: true, Round: kernel.Round}.Quantize(y.View(), t)
+		return gemm.Quantizer{Factor: factor(), Divide: true, Round: elementwise.Round}.Quantize(y.View(), t)
 	}, nil
 }
 
@@ -118,10 +121,10 @@ func noGroups(mean, rstd *op.Tensor) error {
 	if mean.Len() == 0 {
 		return nil
 	}
-	if err := kernel.Zero(mean.View()); err != nil {
+	if err := elementwise.Zero(mean.View()); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Div, dtype.Float32, rstd.View(), []kernel.Input{kernel.Const(kernel.Real(0)), kernel.Const(kernel.Real(0))})
+	return elementwise.Map(elementwise.Div, dtype.Float32, rstd.View(), []elementwise.Input{elementwise.Const(elementwise.Real(0)), elementwise.Const(elementwise.Real(0))})
 }
 
 func groupNormGrad(c *op.Call) (op.Run, error) {
@@ -219,10 +222,10 @@ func instanceNorm(c *op.Call) (op.Run, error) {
 		in := op.Permuted(x.View(), order)
 		rstd, release := kernel.Temporary(batch, channels)
 		defer release()
-		g := kernel.GroupNorm{Batch: batch, Channels: channels, Groups: channels, Factor: 1, Gamma: gamma.View(), Beta: beta.View()}
+		g := rowwise.GroupNorm{Batch: batch, Channels: channels, Groups: channels, Factor: 1, Gamma: gamma.View(), Beta: beta.View()}
 		if err := g.Forward(op.Permuted(y.View(), order), each(mean), rstd, in, eps); err != nil {
 			return err
 		}
-		return kernel.Reduce(kernel.ReduceVar, each(variance), in, []int{2, 3}, 0)
+		return rowwise.Reduce(rowwise.ReduceVar, each(variance), in, []int{2, 3}, 0)
 	}, nil
 }

@@ -7,7 +7,9 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -63,7 +65,7 @@ func mxNorm(c *op.Call) (op.Run, error) {
 	eps := c.Float("epsilon")
 	return func(*op.Exec) error {
 		if n == 0 && rstd != nil {
-			return kernel.Fill(rstd.View(), kernel.Real(math.NaN()))
+			return elementwise.Fill(rstd.View(), elementwise.Real(math.NaN()))
 		}
 		if x.Len() == 0 {
 			return nil
@@ -79,7 +81,7 @@ func mxNorm(c *op.Call) (op.Run, error) {
 		if err := biasedRMSNorm(rows, leadingView(rstd, x.Rank()-1), in, gamma, beta, eps); err != nil {
 			return err
 		}
-		values, err := kernel.Doubles(rows)
+		values, err := elementwise.Doubles(rows)
 		if err != nil {
 			return err
 		}
@@ -125,12 +127,12 @@ func mxNormTypes(c *op.Call, inputs []*op.Tensor, gamma, beta, y, scale *op.Tens
 // biasedRMSNorm is kernel.RMSNorm with a bias, which may be nil, that is added before the result is rounded.
 func biasedRMSNorm(out, rstd, x kernel.View, gamma, beta *op.Tensor, eps float64) error {
 	if beta == nil {
-		return kernel.RMSNorm(out, rstd, x, gamma.View(), eps)
+		return rowwise.RMSNorm(out, rstd, x, gamma.View(), eps)
 	}
 	t, release := kernel.Temporary(x.Shape...)
 	defer release()
-	if err := kernel.RMSNorm(t, rstd, x, gamma.View(), eps); err != nil {
+	if err := rowwise.RMSNorm(t, rstd, x, gamma.View(), eps); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Add, dtype.Float32, out, []kernel.Input{kernel.Of(t), kernel.Of(beta.View())}, kernel.Real(1))
+	return elementwise.Map(elementwise.Add, dtype.Float32, out, []elementwise.Input{elementwise.Of(t), elementwise.Of(beta.View())}, elementwise.Real(1))
 }

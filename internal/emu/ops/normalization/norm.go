@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -84,12 +86,12 @@ func rmsNormOf(c *op.Call, base float64) (op.Run, error) {
 		if base != 0 {
 			t, release := kernel.Temporary(gamma.Shape...)
 			defer release()
-			if err := kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(factor), kernel.Const(kernel.Real(base))}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Add, dtype.Float32, t, []elementwise.Input{elementwise.Of(factor), elementwise.Const(elementwise.Real(base))}, elementwise.Real(1)); err != nil {
 				return err
 			}
 			factor = t
 		}
-		return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), x.View(), factor, eps)
+		return rowwise.RMSNorm(y.View(), rstd.View().Leading(outer), x.View(), factor, eps)
 	}, nil
 }
 
@@ -111,7 +113,7 @@ func rmsNormGrad(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return op.Zero(dgamma)
 		}
-		return kernel.RMSNormGrad(dx.View(), dgamma.View(), dy.View(), x.View(), rstd.View().Leading(outer), gamma.View())
+		return rowwise.RMSNormGrad(dx.View(), dgamma.View(), dy.View(), x.View(), rstd.View().Leading(outer), gamma.View())
 	}, nil
 }
 
@@ -168,7 +170,7 @@ func layerNorm(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return kernel.LayerNorm(out.View(), leadingView(mean, axis), leadingView(rstd, axis), x.View(), axis, op.OptionalView(weight), op.OptionalView(bias), eps)
+		return rowwise.LayerNorm(out.View(), leadingView(mean, axis), leadingView(rstd, axis), x.View(), axis, op.OptionalView(weight), op.OptionalView(bias), eps)
 	}, nil
 }
 
@@ -209,7 +211,7 @@ func layerNormBackward(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return op.ZeroAll(dweight, dbias)
 		}
-		return kernel.LayerNormGrad(op.OptionalView(dx), op.OptionalView(dweight), op.OptionalView(dbias), dy.View(), x.View(), axis,
+		return rowwise.LayerNormGrad(op.OptionalView(dx), op.OptionalView(dweight), op.OptionalView(dbias), dy.View(), x.View(), axis,
 			leadingView(mean, axis), leadingView(rstd, axis), op.OptionalView(weight))
 	}, nil
 }

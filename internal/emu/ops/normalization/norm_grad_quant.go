@@ -5,7 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -48,25 +50,25 @@ func rmsNormGradQuant(c *op.Call) (op.Run, error) {
 		}
 		wide, release := kernel.Temporary(x.Shape...)
 		defer release()
-		if err := kernel.RMSNormGrad(wide, dgamma.View(), dy.View(), x.View(), rstd.View().Leading(outer), gamma.View()); err != nil {
+		if err := rowwise.RMSNormGrad(wide, dgamma.View(), dy.View(), x.View(), rstd.View().Leading(outer), gamma.View()); err != nil {
 			return err
 		}
-		by := kernel.Mul
+		by := elementwise.Mul
 		if c.Bool("divMode") {
-			by = kernel.Div
+			by = elementwise.Div
 		}
-		if err := kernel.Map(by, dtype.Float32, wide, []kernel.Input{kernel.Of(wide), kernel.Of(scale.View())}); err != nil {
+		if err := elementwise.Map(by, dtype.Float32, wide, []elementwise.Input{elementwise.Of(wide), elementwise.Of(scale.View())}); err != nil {
 			return err
 		}
 		if offset != nil {
-			if err := kernel.Map(kernel.Add, dtype.Float32, wide, []kernel.Input{kernel.Of(wide), kernel.Of(offset.View())}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Add, dtype.Float32, wide, []elementwise.Input{elementwise.Of(wide), elementwise.Of(offset.View())}, elementwise.Real(1)); err != nil {
 				return err
 			}
 		}
 		if dx.DType == dtype.Int8 {
-			return kernel.Map(kernel.Round, dtype.Float32, dx.View(), []kernel.Input{kernel.Of(wide)})
+			return elementwise.Map(elementwise.Round, dtype.Float32, dx.View(), []elementwise.Input{elementwise.Of(wide)})
 		}
-		values, err := kernel.Doubles(wide)
+		values, err := elementwise.Doubles(wide)
 		if err != nil {
 			return err
 		}

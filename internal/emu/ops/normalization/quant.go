@@ -6,6 +6,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -87,16 +90,16 @@ func quantisedOnce(c *op.Call, q quantResult, x *op.Tensor, gamma []int64, dynam
 func (q quantResult) run(t kernel.View, dynamic, divide bool) error {
 	return op.WithInt8(q.y, t.Shape, func(into kernel.View) error {
 		if !dynamic {
-			return kernel.Quantizer{Factor: q.scale.View(), Offset: op.OptionalView(q.offset), Divide: divide, Round: kernel.Round}.Quantize(into, t)
+			return gemm.Quantizer{Factor: q.scale.View(), Offset: op.OptionalView(q.offset), Divide: divide, Round: elementwise.Round}.Quantize(into, t)
 		}
 		rows := t.Shape[:len(t.Shape)-1]
 		extent := q.extent.View()
 		if len(extent.Shape) != len(rows) {
 			extent = q.extent.As(rows, op.ContiguousStrides(rows))
 		}
-		d := kernel.DynamicQuantizer{Smooth: op.OptionalView(q.scale)}
+		d := gemm.DynamicQuantizer{Smooth: op.OptionalView(q.scale)}
 		if q.y.DType != dtype.Int8 {
-			d.Most = kernel.MostInt4
+			d.Most = gemm.MostInt4
 		}
 		return d.Quantize(into, extent, t)
 	})
@@ -165,15 +168,15 @@ func quantNorm(c *op.Call) (op.Run, error) {
 		t, release := kernel.Temporary(x.Shape...)
 		defer release()
 		if rms {
-			err = kernel.RMSNorm(t, leadingView(rstd, outer), from, gamma.View(), eps)
+			err = rowwise.RMSNorm(t, leadingView(rstd, outer), from, gamma.View(), eps)
 		} else {
-			err = kernel.LayerNorm(t, kernel.View{}, kernel.View{}, from, outer, gamma.View(), op.OptionalView(beta), eps)
+			err = rowwise.LayerNorm(t, kernel.View{}, kernel.View{}, from, outer, gamma.View(), op.OptionalView(beta), eps)
 		}
 		if err == nil && plain != nil {
-			err = kernel.Copy(plain.View(), t)
+			err = elementwise.Copy(plain.View(), t)
 		}
 		if err == nil && rms && beta != nil {
-			err = kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(beta.View())}, kernel.Real(1))
+			err = elementwise.Map(elementwise.Add, dtype.Float32, t, []elementwise.Input{elementwise.Of(t), elementwise.Of(beta.View())}, elementwise.Real(1))
 		}
 		for _, r := range results {
 			if err == nil {
@@ -192,7 +195,7 @@ func summed(x, x2, bias, sum *op.Tensor) (v kernel.View, release func(), err err
 	}
 	v, release, err = sumOf(x, x2, bias, 1)
 	if err == nil {
-		err = kernel.Copy(sum.View(), v)
+		err = elementwise.Copy(sum.View(), v)
 	}
 	return v, release, err
 }

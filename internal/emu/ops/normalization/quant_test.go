@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -145,8 +145,8 @@ func TestDynamicQuantNorms(t *testing.T) {
 			second := fourBitTensors(t, shape)
 			for i, four := range fourBitTensors(t, shape) {
 				optest.Run(t, "AddRmsNormDynamicQuantV2", a.With(optest.Args{"y1Out": four, "y2Out": second[i]}))
-				optest.ExtremesTo(t, what, kernel.MostInt4, rms, optest.Values(smooth1), optest.LoadInt4(four), optest.Values(extent1))
-				optest.ExtremesTo(t, what, kernel.MostInt4, rms, optest.Values(smooth2), optest.LoadInt4(second[i]), optest.Values(extent2))
+				optest.ExtremesTo(t, what, gemm.MostInt4, rms, optest.Values(smooth1), optest.LoadInt4(four), optest.Values(extent1))
+				optest.ExtremesTo(t, what, gemm.MostInt4, rms, optest.Values(smooth2), optest.LoadInt4(second[i]), optest.Values(extent2))
 			}
 
 			layer, _, _ := layerNormDefinition(total, optest.Values(gamma), optest.Values(beta))

@@ -2,6 +2,7 @@ package normalization
 
 import (
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -30,6 +31,6 @@ func renorm(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return kernel.Renorm(out.View(), x.View(), axis, p, most)
+		return rowwise.Renorm(out.View(), x.View(), axis, p, most)
 	}, nil
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -49,10 +51,10 @@ func updateScale(c *op.Call) (op.Run, error) {
 			}
 			steps = 0
 		}
-		if err := kernel.Fill(newScale.View(), kernel.Real(next)); err != nil {
+		if err := elementwise.Fill(newScale.View(), elementwise.Real(next)); err != nil {
 			return err
 		}
-		return kernel.Fill(newTracker.View(), kernel.Whole(steps))
+		return elementwise.Fill(newTracker.View(), elementwise.Whole(steps))
 	}, nil
 }
 
@@ -100,26 +102,26 @@ func unscale(c *op.Call) (op.Run, error) {
 				continue
 			}
 			each, releaseEach := kernel.Temporary(g.Shape...)
-			err := kernel.Map(kernel.IsFinite, dtype.Float32, each, []kernel.Input{kernel.Of(g.View())})
+			err := elementwise.Map(elementwise.IsFinite, dtype.Float32, each, []elementwise.Input{elementwise.Of(g.View())})
 			if err == nil {
 				each.Shape, each.Strides = []int64{g.Len()}, []int64{1}
 				least := kernel.View{Data: finite.Data, DType: finite.DType, Shape: []int64{}, Strides: []int64{}}
-				err = kernel.Reduce(kernel.ReduceMin, least, each, []int{0}, 0)
+				err = rowwise.Reduce(rowwise.ReduceMin, least, each, []int{0}, 0)
 			}
 			releaseEach()
 			if err != nil {
 				return err
 			}
-			every, err := kernel.Floats(finite)
+			every, err := elementwise.Floats(finite)
 			if err != nil {
 				return err
 			}
 			if every[0] == 0 {
-				if err := kernel.Fill(found.View(), kernel.Real(1)); err != nil {
+				if err := elementwise.Fill(found.View(), elementwise.Real(1)); err != nil {
 					return err
 				}
 			}
-			if err := kernel.Map(kernel.Mul, dtype.Float32, g.View(), []kernel.Input{kernel.Of(g.View()), kernel.Const(kernel.Real(factor[0]))}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, g.View(), []elementwise.Input{elementwise.Of(g.View()), elementwise.Const(elementwise.Real(factor[0]))}); err != nil {
 				return err
 			}
 		}

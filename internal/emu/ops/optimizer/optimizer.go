@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -35,16 +37,16 @@ func applyAdam(c *op.Call) (op.Run, error) {
 		if err != nil || w.Len() == 0 {
 			return err
 		}
-		o := kernel.AdamW{LR: s[2] * math.Sqrt(1-s[1]) / (1 - s[0]), Beta1: s[3], Beta2: s[4], Eps: s[5]}
+		o := rowwise.AdamW{LR: s[2] * math.Sqrt(1-s[1]) / (1 - s[0]), Beta1: s[3], Beta2: s[4], Eps: s[5]}
 		average, releaseAverage := kernel.Temporary(w.Shape...)
 		defer releaseAverage()
 		square, releaseSquare := kernel.Temporary(w.Shape...)
 		defer releaseSquare()
-		if err := errors.Join(kernel.Copy(average, m.View()), kernel.Copy(square, v.View())); err != nil {
+		if err := errors.Join(elementwise.Copy(average, m.View()), elementwise.Copy(square, v.View())); err != nil {
 			return err
 		}
 		if into != w {
-			if err := kernel.Copy(into.View(), w.View()); err != nil {
+			if err := elementwise.Copy(into.View(), w.View()); err != nil {
 				return err
 			}
 		}
@@ -54,7 +56,7 @@ func applyAdam(c *op.Call) (op.Run, error) {
 			// would give.
 			next, releaseNext := kernel.Temporary(w.Shape...)
 			defer releaseNext()
-			if err := errors.Join(kernel.Blend(average, grad.View(), 1-o.Beta1), kernel.Copy(next, average)); err != nil {
+			if err := errors.Join(rowwise.Blend(average, grad.View(), 1-o.Beta1), elementwise.Copy(next, average)); err != nil {
 				return err
 			}
 			step = next
@@ -62,7 +64,7 @@ func applyAdam(c *op.Call) (op.Run, error) {
 		if err := o.Update(into.View(), step, square, kernel.View{}, grad.View()); err != nil || outM == nil {
 			return err
 		}
-		return errors.Join(kernel.Copy(outM.View(), average), kernel.Copy(outV.View(), square))
+		return errors.Join(elementwise.Copy(outM.View(), average), elementwise.Copy(outV.View(), square))
 	}, nil
 }
 
@@ -91,8 +93,8 @@ func gradientDescent(c *op.Call) (op.Run, error) {
 		if w.Len() == 0 {
 			return nil
 		}
-		in := []kernel.Input{kernel.Of(w.View()), kernel.Of(grad.View()), kernel.Of(rate.As([]int64{}, []int64{}))}
-		return kernel.Map(kernel.Addcmul, dtype.Float32, w.View(), in, kernel.Real(-1))
+		in := []elementwise.Input{elementwise.Of(w.View()), elementwise.Of(grad.View()), elementwise.Of(rate.As([]int64{}, []int64{}))}
+		return elementwise.Map(elementwise.Addcmul, dtype.Float32, w.View(), in, elementwise.Real(-1))
 	}, nil
 }
 
@@ -119,7 +121,7 @@ func applyFTRL(c *op.Call) (op.Run, error) {
 		rate, l1, l2, power := s[0], s[1], s[2], s[3]
 		old := make([][]float64, 4)
 		for i, t := range []*op.Tensor{w, squares, linear, grad} {
-			if old[i], err = kernel.Doubles(t.View()); err != nil {
+			if old[i], err = elementwise.Doubles(t.View()); err != nil {
 				return err
 			}
 		}
@@ -134,7 +136,7 @@ func applyFTRL(c *op.Call) (op.Run, error) {
 			old[1][i], old[2][i] = sum, z
 		}
 		for i, t := range []*op.Tensor{w, squares, linear} {
-			if err := kernel.SetFloats(t.View(), old[i]); err != nil {
+			if err := elementwise.SetFloats(t.View(), old[i]); err != nil {
 				return err
 			}
 		}
@@ -147,7 +149,7 @@ func applyFTRL(c *op.Call) (op.Run, error) {
 func applyAdamWV2(c *op.Call) (op.Run, error) {
 	w, m, v, grad := c.Tensor("varRef"), c.Tensor("mRef"), c.Tensor("vRef"), c.Tensor("grad")
 	peak, step := c.Optional("maxGradNormOptionalRef"), c.Tensor("step")
-	o := kernel.AdamW{
+	o := rowwise.AdamW{
 		LR: c.Float("lr"), Beta1: c.Float("beta1"), Beta2: c.Float("beta2"), WeightDecay: c.Float("weightDecay"),
 		Eps: c.Float("eps"), Scale: direction(c),
 	}
@@ -174,7 +176,7 @@ func applyAdamWV2(c *op.Call) (op.Run, error) {
 		if w.Len() == 0 {
 			return nil
 		}
-		made, err := kernel.Floats(step.View())
+		made, err := elementwise.Floats(step.View())
 		if err != nil {
 			return err
 		}
@@ -221,7 +223,7 @@ func first(c *op.Call, t *op.Tensor) {
 func numbersOf(tensors []*op.Tensor) ([]float64, error) {
 	numbers := make([]float64, len(tensors))
 	for i, t := range tensors {
-		v, err := kernel.Doubles(t.View())
+		v, err := elementwise.Doubles(t.View())
 		if err != nil {
 			return nil, err
 		}
@@ -253,7 +255,7 @@ func applyAdamW(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		o := kernel.AdamW{LR: s[2], WeightDecay: s[3], Beta1: s[4], Beta2: s[5], Eps: s[6], Power1: s[0] * s[4], Power2: s[1] * s[5], Scale: sign}
+		o := rowwise.AdamW{LR: s[2], WeightDecay: s[3], Beta1: s[4], Beta2: s[5], Eps: s[6], Power1: s[0] * s[4], Power2: s[1] * s[5], Scale: sign}
 		return o.Update(w.View(), m.View(), v.View(), op.OptionalView(peak), grad.View())
 	}, nil
 }
@@ -271,7 +273,7 @@ func fusedAdamW(c *op.Call) (op.Run, error) {
 	weights, grads, steps := c.Tensors("paramsRef"), c.Tensors("grads"), c.Tensors("stateSteps")
 	averages, squares, peaks := c.Tensors("expAvgsRef"), c.Tensors("expAvgSqsRef"), c.Tensors("maxExpAvgSqsRef")
 	scale, bad := c.Optional("gradScaleOptional"), c.Optional("foundInfOptional")
-	o := kernel.AdamW{
+	o := rowwise.AdamW{
 		LR: c.Float("lr"), Beta1: c.Float("beta1"), Beta2: c.Float("beta2"), WeightDecay: c.Float("weightDecay"), Eps: c.Float("eps"), Scale: direction(c),
 	}
 	if !c.Bool("amsgrad") {
@@ -326,7 +328,7 @@ func fusedAdamW(c *op.Call) (op.Run, error) {
 func emaAdam(c *op.Call) (op.Run, error) {
 	grad, w, m, v, average, step := c.Tensor("grad"), c.Tensor("varRef"), c.Tensor("mRef"), c.Tensor("vRef"), c.Tensor("sRef"), c.Tensor("step")
 	keep := c.Float("emaDecay")
-	o := kernel.AdamW{LR: c.Float("lr"), Beta1: c.Float("beta1"), Beta2: c.Float("beta2"), Eps: c.Float("eps")}
+	o := rowwise.AdamW{LR: c.Float("lr"), Beta1: c.Float("beta1"), Beta2: c.Float("beta2"), Eps: c.Float("eps")}
 	switch mode := c.Int("mode"); mode {
 	case 0:
 		o.L2 = c.Float("weightDecay")
@@ -357,14 +359,14 @@ func emaAdam(c *op.Call) (op.Run, error) {
 		if err := run.Update(w.View(), m.View(), v.View(), kernel.View{}, grad.View()); err != nil {
 			return err
 		}
-		return kernel.Blend(average.View(), w.View(), 1-keep)
+		return rowwise.Blend(average.View(), w.View(), 1-keep)
 	}, nil
 }
 
 // fusedSGD updates a list of weights. Without momentum buffers there is no momentum.
 func fusedSGD(c *op.Call) (op.Run, error) {
 	weights, grads, buffers, scale := c.Tensors("paramsRef"), c.Tensors("gradsRef"), c.Tensors("momentumBufferListOptionalRef"), c.Optional("gradScaleOptional")
-	o := kernel.SGD{
+	o := rowwise.SGD{
 		LR: c.Float("lr"), Momentum: c.Float("momentum"), Dampening: c.Float("dampening"), WeightDecay: c.Float("weightDecay"),
 		Nesterov: c.Bool("nesterov"), Maximize: c.Bool("maximize"), First: c.Bool("isFirstStep"),
 	}

@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -22,15 +25,15 @@ type code struct {
 
 // newCode reads a code. Valid inside Run only.
 func newCode(values, largest, indices *op.Tensor, block int64) (code, error) {
-	v, err := kernel.Doubles(values.View())
+	v, err := elementwise.Doubles(values.View())
 	if err != nil {
 		return code{}, err
 	}
-	b, err := kernel.Doubles(largest.View())
+	b, err := elementwise.Doubles(largest.View())
 	if err != nil {
 		return code{}, err
 	}
-	at, err := kernel.Indices(indices.View())
+	at, err := elementwise.Indices(indices.View())
 	return code{values: v, blocks: b, block: int(block), indices: at}, err
 }
 
@@ -79,7 +82,7 @@ func adamWQuant(c *op.Call) (op.Run, error) {
 	w, grad, step, block := c.Tensor("varRef"), c.Tensor("grad"), c.Tensor("step"), c.Int("blockSize")
 	m, mValues, mLargest := c.Tensor("mRef"), c.Tensor("qmapM"), c.Tensor("absmaxMRef")
 	v, vValues, vLargest := c.Tensor("vRef"), c.Tensor("qmapV"), c.Tensor("absmaxVRef")
-	o := kernel.AdamW{
+	o := rowwise.AdamW{
 		LR: c.Float("lr"), Beta1: c.Float("beta1"), Beta2: c.Float("beta2"), WeightDecay: c.Float("weightDecay"), Eps: c.Float("eps"), Scale: c.Float("gnormScale"),
 	}
 	if block != codeLength {
@@ -124,7 +127,7 @@ func adamWQuant(c *op.Call) (op.Run, error) {
 			if codes[i], err = newCode(s.values, s.magnitude, s.bytes, block); err != nil {
 				return err
 			}
-			if err := kernel.SetFloats(s.numbers, codes[i].moments()); err != nil {
+			if err := elementwise.SetFloats(s.numbers, codes[i].moments()); err != nil {
 				return err
 			}
 		}
@@ -132,15 +135,15 @@ func adamWQuant(c *op.Call) (op.Run, error) {
 			return err
 		}
 		for i, s := range moments {
-			after, err := kernel.Doubles(s.numbers)
+			after, err := elementwise.Doubles(s.numbers)
 			if err != nil {
 				return err
 			}
 			codes[i].encode(after)
-			if err := kernel.SetInts(s.bytes.View(), codes[i].indices); err != nil {
+			if err := indexing.SetInts(s.bytes.View(), codes[i].indices); err != nil {
 				return err
 			}
-			if err := kernel.SetFloats(s.magnitude.View(), codes[i].blocks); err != nil {
+			if err := elementwise.SetFloats(s.magnitude.View(), codes[i].blocks); err != nil {
 				return err
 			}
 		}

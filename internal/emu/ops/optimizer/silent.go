@@ -7,7 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 )
@@ -62,15 +62,15 @@ func (s *silent) run(j judge) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		value, err := kernel.Doubles(s.value.View())
+		value, err := elementwise.Doubles(s.value.View())
 		if err != nil {
 			return err
 		}
-		checked, err := kernel.Indices(s.step.View())
+		checked, err := elementwise.Indices(s.step.View())
 		if err != nil {
 			return err
 		}
-		history, err := kernel.Doubles(s.history.View())
+		history, err := elementwise.Doubles(s.history.View())
 		if err != nil {
 			return err
 		}
@@ -78,21 +78,21 @@ func (s *silent) run(j judge) (op.Run, error) {
 			return s.exception("stepRef is %d; it must not be negative", checked[0])
 		}
 		level, next := j(value[0], checked[0], history)
-		if err := kernel.Fill(s.result.View(), kernel.Whole(level)); err != nil {
+		if err := elementwise.Fill(s.result.View(), elementwise.Whole(level)); err != nil {
 			return err
 		}
 		if level == faultyValue && !s.goesOn {
 			if s.clears {
-				if err := kernel.Zero(s.grad.View()); err != nil {
+				if err := elementwise.Zero(s.grad.View()); err != nil {
 					return err
 				}
 			}
 			return s.exception("silent fault: val is %g after %d checks that left %s %g; resume from a checkpoint, or pass npuAsdDetect 1 to go on", value[0], checked[0], s.history.Name, history)
 		}
-		if err := kernel.SetFloats(s.history.View(), next); err != nil {
+		if err := elementwise.SetFloats(s.history.View(), next); err != nil {
 			return err
 		}
-		return kernel.Fill(s.step.View(), kernel.Whole(checked[0]+1))
+		return elementwise.Fill(s.step.View(), elementwise.Whole(checked[0]+1))
 	}, nil
 }
 

@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/convolution"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -62,14 +65,14 @@ func maskPool(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		at, release := kernel.TemporaryInt64(out.Shape...)
 		defer release()
-		var spans [][]kernel.Span
+		var spans [][]convolution.Span
 		for i, w := range p.windows {
 			spans = append(spans, w.spans(out.Dim(i-2)))
 		}
-		if err := kernel.MaxPool(out.View(), at, self.View(), spans); err != nil || out.Len() == 0 {
+		if err := convolution.MaxPool(out.View(), at, self.View(), spans); err != nil || out.Len() == 0 {
 			return err
 		}
-		places, err := kernel.Indices(at)
+		places, err := elementwise.Indices(at)
 		if err != nil {
 			return err
 		}
@@ -83,7 +86,7 @@ func maskPool(c *op.Call) (op.Run, error) {
 		for i, b := range bits {
 			bits[i] = int64(int8(b))
 		}
-		return kernel.SetInts(mask.View(), bits)
+		return indexing.SetInts(mask.View(), bits)
 	}, nil
 }
 
@@ -98,7 +101,7 @@ func maskPoolGrad(c *op.Call) (op.Run, error) {
 		if dy.Len() == 0 {
 			return op.Zero(dx)
 		}
-		bits, err := kernel.Indices(mask.View())
+		bits, err := elementwise.Indices(mask.View())
 		if err != nil {
 			return err
 		}
@@ -115,9 +118,9 @@ func maskPoolGrad(c *op.Call) (op.Run, error) {
 		}
 		at, release := kernel.TemporaryInt64(dy.Shape...)
 		defer release()
-		if err := kernel.SetInts(at, places); err != nil {
+		if err := indexing.SetInts(at, places); err != nil {
 			return err
 		}
-		return kernel.Unpool(kernel.ScatterAdd, dx.View(), dy.View(), at, 2)
+		return convolution.Unpool(indexing.ScatterAdd, dx.View(), dy.View(), at, 2)
 	}, nil
 }

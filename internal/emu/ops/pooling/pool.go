@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/convolution"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -46,7 +47,7 @@ func (w poolWindow) count(ceil bool) int64 {
 
 // span returns the elements that position i covers. It is empty if the window covers only
 // padding.
-func (w poolWindow) span(i int64) kernel.Span {
+func (w poolWindow) span(i int64) convolution.Span {
 	first, last := i*w.stride-w.before, w.size
 	skip := int64(0)
 	if first < 0 {
@@ -54,14 +55,14 @@ func (w poolWindow) span(i int64) kernel.Span {
 		first += skip * w.dilation
 	}
 	if first >= w.n {
-		return kernel.Span{}
+		return convolution.Span{}
 	}
-	return kernel.Span{First: first, N: min(last-skip, (w.n-1-first)/w.dilation+1), Step: w.dilation}
+	return convolution.Span{First: first, N: min(last-skip, (w.n-1-first)/w.dilation+1), Step: w.dilation}
 }
 
 // spans returns the span of every position.
-func (w poolWindow) spans(count int64) []kernel.Span {
-	s := make([]kernel.Span, count)
+func (w poolWindow) spans(count int64) []convolution.Span {
+	s := make([]convolution.Span, count)
 	for i := range s {
 		s[i] = w.span(int64(i))
 	}
@@ -70,8 +71,8 @@ func (w poolWindow) spans(count int64) []kernel.Span {
 
 // averages gives each covered element its weight in the mean: one over the window size including
 // padding, or over the number of covered elements. If divided is false the weight is 1.
-func (w poolWindow) averages(count int64, includePadding, divided bool) kernel.Taps {
-	var t kernel.Taps
+func (w poolWindow) averages(count int64, includePadding, divided bool) convolution.Taps {
+	var t convolution.Taps
 	for i := range count {
 		s, share := w.span(i), 1.0
 		if divided {
@@ -176,9 +177,9 @@ func poolPadding(c *op.Call, name string, n int) (before, after []int64) {
 }
 
 // averages returns the weights of an average pooling.
-func averages(c *op.Call, p pooling) []kernel.Taps {
+func averages(c *op.Call, p pooling) []convolution.Taps {
 	divisor := c.Int("divisorOverride")
-	var taps []kernel.Taps
+	var taps []convolution.Taps
 	axis := len(p.shape) - len(p.windows)
 	for i, w := range p.windows {
 		t := w.averages(p.shape[axis+i], c.Bool("countIncludePad"), divisor == 0)
@@ -206,7 +207,7 @@ func averagePool(n int) op.Prepare {
 		if c.Err() == nil {
 			c.Shape(out, p.shape, "the pooled shape of "+self.String())
 		}
-		return c.Resample(out, self, n, func() []kernel.Taps { return averages(c, p) })
+		return c.Resample(out, self, n, func() []convolution.Taps { return averages(c, p) })
 	}
 }
 
@@ -223,20 +224,20 @@ func averagePoolBackward(n int) op.Prepare {
 		if c.Err() == nil {
 			c.Shape(grad, p.shape, "the pooled shape of "+self.String())
 		}
-		return c.ResampleGrad(out, grad, n, func() []kernel.Taps { return averages(c, p) })
+		return c.ResampleGrad(out, grad, n, func() []convolution.Taps { return averages(c, p) })
 	}
 }
 
 // adaptive divides each of the last dimensions of self into count windows, which may overlap.
-func adaptive(self *op.Tensor, counts []int64) (spans [][]kernel.Span, taps []kernel.Taps) {
+func adaptive(self *op.Tensor, counts []int64) (spans [][]convolution.Span, taps []convolution.Taps) {
 	axis := self.Rank() - len(counts)
 	for i, count := range counts {
 		n := self.Shape[axis+i]
-		var s []kernel.Span
-		var t kernel.Taps
+		var s []convolution.Span
+		var t convolution.Taps
 		for k := range count {
 			first, end := k*n/count, ((k+1)*n+count-1)/count
-			s = append(s, kernel.Span{First: first, N: end - first, Step: 1})
+			s = append(s, convolution.Span{First: first, N: end - first, Step: 1})
 			var places []int64
 			for at := first; at < end; at++ {
 				places = append(places, at)
@@ -274,7 +275,7 @@ func adaptiveAverage(n int) op.Prepare {
 		if c.Err() == nil {
 			c.Shape(out, shape, "self with outputSize as its last dimensions")
 		}
-		return c.Resample(out, self, n, func() []kernel.Taps {
+		return c.Resample(out, self, n, func() []convolution.Taps {
 			_, taps := adaptive(self, out.Shape[out.Rank()-n:])
 			return taps
 		})
@@ -289,7 +290,7 @@ func adaptiveAverageBackward(n int) op.Prepare {
 		c.Same(self, out)
 		c.Rank(self, n+1, n+2)
 		pooledFrom(c, grad, self, n)
-		return c.ResampleGrad(out, grad, n, func() []kernel.Taps {
+		return c.ResampleGrad(out, grad, n, func() []convolution.Taps {
 			_, taps := adaptive(self, grad.Shape[grad.Rank()-n:])
 			return taps
 		})
@@ -308,7 +309,7 @@ func pooledFrom(c *op.Call, t, self *op.Tensor, n int) {
 }
 
 // maximum returns the Run of a pooling that keeps the largest elements.
-func maximum(c *op.Call, out, index, self *op.Tensor, spans func() [][]kernel.Span) (op.Run, error) {
+func maximum(c *op.Call, out, index, self *op.Tensor, spans func() [][]convolution.Span) (op.Run, error) {
 	c.SameDType(self, out)
 	c.Plain(self, out)
 	if index != nil {
@@ -321,7 +322,7 @@ func maximum(c *op.Call, out, index, self *op.Tensor, spans func() [][]kernel.Sp
 	}
 	s := spans()
 	return func(*op.Exec) error {
-		return kernel.MaxPool(out.View(), op.OptionalView(index), self.View(), s)
+		return convolution.MaxPool(out.View(), op.OptionalView(index), self.View(), s)
 	}, nil
 }
 
@@ -337,7 +338,7 @@ func maxPool(n int) op.Prepare {
 		if c.Err() == nil {
 			c.Shape(out, p.shape, "the pooled shape of "+self.String())
 		}
-		return maximum(c, out, index, self, func() (spans [][]kernel.Span) {
+		return maximum(c, out, index, self, func() (spans [][]convolution.Span) {
 			for i, w := range p.windows {
 				spans = append(spans, w.spans(out.Shape[out.Rank()-n+i]))
 			}
@@ -354,7 +355,7 @@ func adaptiveMax(n int) op.Prepare {
 		if c.Err() == nil {
 			c.Shape(out, shape, "self with outputSize as its last dimensions")
 		}
-		return maximum(c, out, index, self, func() [][]kernel.Span {
+		return maximum(c, out, index, self, func() [][]convolution.Span {
 			spans, _ := adaptive(self, out.Shape[out.Rank()-n:])
 			return spans
 		})
@@ -382,7 +383,7 @@ func maxPoolBackward(n int) op.Prepare {
 			return nil, err
 		}
 		return func(*op.Exec) error {
-			return kernel.Unpool(kernel.ScatterAdd, out.View(), grad.View(), index.View(), n)
+			return convolution.Unpool(indexing.ScatterAdd, out.View(), grad.View(), index.View(), n)
 		}, nil
 	}
 }
@@ -410,7 +411,7 @@ func maxUnpool(n int) op.Prepare {
 			return nil, err
 		}
 		return func(*op.Exec) error {
-			return kernel.Unpool(kernel.ScatterSet, out.View(), self.View(), index.View(), n)
+			return convolution.Unpool(indexing.ScatterSet, out.View(), self.View(), index.View(), n)
 		}, nil
 	}
 }
@@ -423,7 +424,7 @@ func maxUnpoolBackward(n int) op.Prepare {
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
-		return func(*op.Exec) error { return kernel.UnpoolGrad(out.View(), grad.View(), index.View(), n) }, nil
+		return func(*op.Exec) error { return convolution.UnpoolGrad(out.View(), grad.View(), index.View(), n) }, nil
 	}
 }
 
@@ -446,10 +447,10 @@ func global(c *op.Call) (self, out *op.Tensor, ones []int64) {
 
 func globalAverage(c *op.Call) (op.Run, error) {
 	self, out, ones := global(c)
-	return c.Resample(out, self, len(ones), func() []kernel.Taps { _, taps := adaptive(self, ones); return taps })
+	return c.Resample(out, self, len(ones), func() []convolution.Taps { _, taps := adaptive(self, ones); return taps })
 }
 
 func globalMax(c *op.Call) (op.Run, error) {
 	self, out, ones := global(c)
-	return maximum(c, out, nil, self, func() [][]kernel.Span { spans, _ := adaptive(self, ones); return spans })
+	return maximum(c, out, nil, self, func() [][]convolution.Span { spans, _ := adaptive(self, ones); return spans })
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -83,35 +85,35 @@ func quantiseBlocks(y, scale, x kernel.View, least float64) error {
 	r := len(x.Shape)
 	most, release := kernel.Temporary(scale.Shape...)
 	defer release()
-	if err := kernel.Reduce(kernel.ReduceNorm, most, x, []int{r - 3, r - 1}, math.Inf(1)); err != nil {
+	if err := rowwise.Reduce(rowwise.ReduceNorm, most, x, []int{r - 3, r - 1}, math.Inf(1)); err != nil {
 		return err
 	}
-	set := func(op kernel.Op, out, in kernel.View, with kernel.Input) error {
-		return kernel.Map(op, dtype.Float32, out, []kernel.Input{kernel.Of(in), with})
+	set := func(op elementwise.Op, out, in kernel.View, with elementwise.Input) error {
+		return elementwise.Map(op, dtype.Float32, out, []elementwise.Input{elementwise.Of(in), with})
 	}
-	if err := set(kernel.Div, most, most, kernel.Const(kernel.Real(127))); err != nil {
+	if err := set(elementwise.Div, most, most, elementwise.Const(elementwise.Real(127))); err != nil {
 		return err
 	}
 	if least > 0 {
-		if err := set(kernel.Min, most, most, kernel.Const(kernel.Real(1/least))); err != nil {
+		if err := set(elementwise.Min, most, most, elementwise.Const(elementwise.Real(1/least))); err != nil {
 			return err
 		}
 	}
-	if err := kernel.Copy(scale, most); err != nil {
+	if err := elementwise.Copy(scale, most); err != nil {
 		return err
 	}
 	// A block of zeros has scale 0 and quantises to zeros.
-	if err := set(kernel.Max, most, most, kernel.Const(kernel.Real(math.SmallestNonzeroFloat32))); err != nil {
+	if err := set(elementwise.Max, most, most, elementwise.Const(elementwise.Real(math.SmallestNonzeroFloat32))); err != nil {
 		return err
 	}
 	t, releaseT := kernel.Temporary(x.Shape...)
 	defer releaseT()
 	most.Shape, most.Strides = widened(most.Shape, r-3, 1), widened(most.Strides, r-3, 0)
 	most.Shape, most.Strides = append(most.Shape, 1), append(most.Strides, 0)
-	if err := set(kernel.Div, t, x, kernel.Of(most)); err != nil {
+	if err := set(elementwise.Div, t, x, elementwise.Of(most)); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Round, dtype.Float32, y, []kernel.Input{kernel.Of(t)})
+	return elementwise.Map(elementwise.Round, dtype.Float32, y, []elementwise.Input{elementwise.Of(t)})
 }
 
 // widened inserts a value before index at.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -16,8 +18,8 @@ var eightBitFloats = []dtype.Type{dtype.HiFloat8, dtype.Float8E5M2, dtype.Float8
 // floatQuantizer scales the lines of a tensor to the range of floats of eight bits, in the float32 steps of the
 // Ascend950, so that the results have its bits.
 type floatQuantizer struct {
-	kernel.DynamicQuantizer         // what quantising to integers takes, but for Most
-	most                    float32 // the largest number of the range
+	gemm.DynamicQuantizer         // what quantising to integers takes, but for Most
+	most                  float32 // the largest number of the range
 }
 
 // largestOf returns the largest number of a range of type d. dstTypeMax is that of HiFloat8, unless it is 0.
@@ -51,11 +53,11 @@ func (q floatQuantizer) quantise(y, scale, x kernel.View) error {
 		s, o := q.line(line)
 		scales, offsets = append(scales, float64(s)), append(offsets, float64(o))
 	}
-	if err := kernel.SetFloats(scale, scales); err != nil {
+	if err := elementwise.SetFloats(scale, scales); err != nil {
 		return err
 	}
 	if q.Offset.Data != nil {
-		if err := kernel.SetFloats(q.Offset, offsets); err != nil {
+		if err := elementwise.SetFloats(q.Offset, offsets); err != nil {
 			return err
 		}
 	}
@@ -68,7 +70,7 @@ func (q floatQuantizer) quantise(y, scale, x kernel.View) error {
 
 // multiply multiplies lines of n numbers by the factors of their group. Lines after the last group keep their numbers.
 func (q floatQuantizer) multiply(v []float64, n int) error {
-	factors, err := kernel.Floats(q.Smooth)
+	factors, err := elementwise.Floats(q.Smooth)
 	if err != nil {
 		return err
 	}

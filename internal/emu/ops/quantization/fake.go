@@ -3,6 +3,7 @@ package quantization
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -57,42 +58,42 @@ func fakeQuant(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		if !enabled {
-			if err := kernel.Fill(mask.View(), kernel.Whole(1)); err != nil {
+			if err := elementwise.Fill(mask.View(), elementwise.Whole(1)); err != nil {
 				return err
 			}
-			return kernel.Copy(out.View(), x.View())
+			return elementwise.Copy(out.View(), x.View())
 		}
-		return fakeQuantise(out.View(), mask.View(), x.View(), kernel.Of(wide(scale)), kernel.Of(wide(zero)), least, most)
+		return fakeQuantise(out.View(), mask.View(), x.View(), elementwise.Of(wide(scale)), elementwise.Of(wide(zero)), least, most)
 	}, nil
 }
 
 // fakeQuantise rounds x to steps of factor, with a zero point, and converts back. Steps are
 // clamped to [least, most]; mask marks those inside that range.
-func fakeQuantise(out, mask, x kernel.View, factor, shift kernel.Input, least, most int64) error {
+func fakeQuantise(out, mask, x kernel.View, factor, shift elementwise.Input, least, most int64) error {
 	t, release := kernel.Temporary(x.Shape...)
 	defer release()
 	inside, releaseInside := kernel.Temporary(x.Shape...)
 	defer releaseInside()
-	now, low, high := kernel.Of(t), kernel.Const(kernel.Whole(least)), kernel.Const(kernel.Whole(most))
-	minus, plus := kernel.Whole(-1), kernel.Whole(1)
+	now, low, high := elementwise.Of(t), elementwise.Const(elementwise.Whole(least)), elementwise.Const(elementwise.Whole(most))
+	minus, plus := elementwise.Whole(-1), elementwise.Whole(1)
 	for _, s := range []struct {
-		op     kernel.Op
+		op     elementwise.Op
 		out    kernel.View
-		in     []kernel.Input
-		params []kernel.Number
+		in     []elementwise.Input
+		params []elementwise.Number
 	}{
-		{kernel.Div, t, []kernel.Input{kernel.Of(x), factor}, nil},
-		{kernel.Round, t, []kernel.Input{now}, nil},
-		{kernel.Add, t, []kernel.Input{now, shift}, []kernel.Number{plus}},
-		{kernel.Round, t, []kernel.Input{now}, nil},
-		{kernel.GreaterEqual, inside, []kernel.Input{now, low}, nil},
-		{kernel.LessEqual, mask, []kernel.Input{now, high}, nil},
-		{kernel.LogicalAnd, mask, []kernel.Input{kernel.Of(mask), kernel.Of(inside)}, nil},
-		{kernel.Clamp, t, []kernel.Input{now, low, high}, nil},
-		{kernel.Add, t, []kernel.Input{now, shift}, []kernel.Number{minus}},
-		{kernel.Mul, out, []kernel.Input{now, factor}, nil},
+		{elementwise.Div, t, []elementwise.Input{elementwise.Of(x), factor}, nil},
+		{elementwise.Round, t, []elementwise.Input{now}, nil},
+		{elementwise.Add, t, []elementwise.Input{now, shift}, []elementwise.Number{plus}},
+		{elementwise.Round, t, []elementwise.Input{now}, nil},
+		{elementwise.GreaterEqual, inside, []elementwise.Input{now, low}, nil},
+		{elementwise.LessEqual, mask, []elementwise.Input{now, high}, nil},
+		{elementwise.LogicalAnd, mask, []elementwise.Input{elementwise.Of(mask), elementwise.Of(inside)}, nil},
+		{elementwise.Clamp, t, []elementwise.Input{now, low, high}, nil},
+		{elementwise.Add, t, []elementwise.Input{now, shift}, []elementwise.Number{minus}},
+		{elementwise.Mul, out, []elementwise.Input{now, factor}, nil},
 	} {
-		if err := kernel.Map(s.op, dtype.Float32, s.out, s.in, s.params...); err != nil {
+		if err := elementwise.Map(s.op, dtype.Float32, s.out, s.in, s.params...); err != nil {
 			return err
 		}
 	}

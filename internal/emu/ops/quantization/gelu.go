@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -21,7 +23,7 @@ func geluQuant(c *op.Call) (op.Run, error) {
 	c.DType(y, dtype.Int8, dtype.HiFloat8, dtype.Float8E5M2, dtype.Float8E4M3)
 	c.SameShape(self, y)
 	namedType(c, y)
-	gelu, known := map[string]kernel.Op{"none": kernel.Gelu, "tanh": kernel.GeluTanh}[c.Text("approximate")]
+	gelu, known := map[string]elementwise.Op{"none": elementwise.Gelu, "tanh": elementwise.GeluTanh}[c.Text("approximate")]
 	if !known {
 		c.Invalid("approximate is %q; use none or tanh", c.Text("approximate"))
 	}
@@ -73,16 +75,16 @@ func geluQuant(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		t, release := kernel.Temporary(self.Shape...)
 		defer release()
-		if err := kernel.Map(gelu, dtype.Float32, t, []kernel.Input{kernel.Of(self.View())}); err != nil {
+		if err := elementwise.Map(gelu, dtype.Float32, t, []elementwise.Input{elementwise.Of(self.View())}); err != nil {
 			return err
 		}
 		if y.DType != dtype.Int8 {
 			return quantiseToFloats(y, scale, t, op.OptionalView(factor), op.OptionalView(offset))
 		}
 		if scale == nil {
-			return kernel.Quantizer{Factor: factor.View(), Offset: op.OptionalView(offset), Round: kernel.Round}.Quantize(y.View(), t)
+			return gemm.Quantizer{Factor: factor.View(), Offset: op.OptionalView(offset), Round: elementwise.Round}.Quantize(y.View(), t)
 		}
-		return kernel.DynamicQuantizer{Smooth: op.OptionalView(factor)}.Quantize(y.View(), scale.View(), t)
+		return gemm.DynamicQuantizer{Smooth: op.OptionalView(factor)}.Quantize(y.View(), scale.View(), t)
 	}, nil
 }
 
@@ -90,19 +92,19 @@ func geluQuant(c *op.Call) (op.Run, error) {
 // magnitude of each row of t·factor, over the largest number of the type, and y to the quotients.
 func quantiseToFloats(y, scale *op.Tensor, t, factor, offset kernel.View) error {
 	if scale == nil {
-		return minifloat.Quantize(kernel.Quantizer{Factor: factor, Offset: offset}, y.View(), t)
+		return minifloat.Quantize(gemm.Quantizer{Factor: factor, Offset: offset}, y.View(), t)
 	}
 	if factor.Data != nil {
-		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(factor)}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, t, []elementwise.Input{elementwise.Of(t), elementwise.Of(factor)}); err != nil {
 			return err
 		}
 	}
 	whole, release := kernel.Temporary(t.Shape...) // the same in whole numbers, which nobody needs
 	defer release()
-	if err := (kernel.DynamicQuantizer{Most: minifloat.Largest(y.DType)}).Quantize(whole, scale.View(), t); err != nil {
+	if err := (gemm.DynamicQuantizer{Most: minifloat.Largest(y.DType)}).Quantize(whole, scale.View(), t); err != nil {
 		return err
 	}
 	rows := scale.View()
 	rows.Shape, rows.Strides = append(slices.Clone(rows.Shape), 1), append(slices.Clone(rows.Strides), 0)
-	return minifloat.Quantize(kernel.Quantizer{Factor: rows, Divide: true}, y.View(), t)
+	return minifloat.Quantize(gemm.Quantizer{Factor: rows, Divide: true}, y.View(), t)
 }

@@ -6,6 +6,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -64,7 +67,7 @@ func (d *dequantising) modes() {
 		d.Invalid("quantModeOptional %q is not supported; use static or dynamic", mode)
 	}
 	left := d.Bool("activateLeft")
-	plain := kernel.SwishGate
+	plain := rowwise.SwishGate
 	plain.Left = left
 	d.gate = func(out, x kernel.View) error { return plain.Forward(out, kernel.View{}, x, 1) }
 	if !d.Has("swigluMode") {
@@ -89,7 +92,7 @@ func (d *dequantising) modes() {
 		if limit <= 0 || math.IsNaN(limit) {
 			d.Invalid("clampLimit is %g; it must be above 0", limit)
 		}
-		clipped := kernel.ClippedGate{Alpha: d.Float("gluAlpha"), Limit: limit, Bias: d.Float("gluBias"), Interleaved: mode == 1}
+		clipped := rowwise.ClippedGate{Alpha: d.Float("gluAlpha"), Limit: limit, Bias: d.Float("gluBias"), Interleaved: mode == 1}
 		d.gate = func(out, x kernel.View) error { return clipped.Forward(out, x, kernel.View{}) }
 	default:
 		d.Invalid("swigluMode is %d; 0 is SwiGLU, 1 and 2 clamp, of even and odd elements or of halves", mode)
@@ -151,32 +154,32 @@ func (d *dequantising) parameters(last int) {
 func (d *dequantising) numbers(out kernel.View, g int, first, n int64) error {
 	x := d.x.As([]int64{d.rows, d.width}, []int64{d.width, 1}).Narrow(0, first, n)
 	if d.x.DType != dtype.Int32 {
-		return kernel.Copy(out, x)
+		return elementwise.Copy(out, x)
 	}
-	step := func(op kernel.Op, a, b kernel.View, params ...kernel.Number) error {
-		return kernel.Map(op, dtype.Float32, out, []kernel.Input{kernel.Of(a), kernel.Of(b)}, params...)
+	step := func(op elementwise.Op, a, b kernel.View, params ...elementwise.Number) error {
+		return elementwise.Map(op, dtype.Float32, out, []elementwise.Input{elementwise.Of(a), elementwise.Of(b)}, params...)
 	}
 	whole := d.bias != nil && d.bias.DType == dtype.Int32
 	if whole {
 		sums, release := kernel.TemporaryInt64(n, d.width)
 		defer release()
-		if err := kernel.Map(kernel.Add, dtype.Int64, sums, []kernel.Input{kernel.Of(x), kernel.Of(ofGroup(d.bias, d.parts, g))}, kernel.Whole(1)); err != nil {
+		if err := elementwise.Map(elementwise.Add, dtype.Int64, sums, []elementwise.Input{elementwise.Of(x), elementwise.Of(ofGroup(d.bias, d.parts, g))}, elementwise.Whole(1)); err != nil {
 			return err
 		}
 		x = sums
 	}
-	if err := step(kernel.Mul, x, ofGroup(d.columns, d.parts, g)); err != nil {
+	if err := step(elementwise.Mul, x, ofGroup(d.columns, d.parts, g)); err != nil {
 		return err
 	}
 	if d.lines != nil {
-		if err := step(kernel.Mul, out, d.lines.As([]int64{d.rows, 1}, []int64{1, 1}).Narrow(0, first, n)); err != nil {
+		if err := step(elementwise.Mul, out, d.lines.As([]int64{d.rows, 1}, []int64{1, 1}).Narrow(0, first, n)); err != nil {
 			return err
 		}
 	}
 	if d.bias == nil || whole {
 		return nil
 	}
-	return step(kernel.Add, out, ofGroup(d.bias, d.parts, g), kernel.Real(1))
+	return step(elementwise.Add, out, ofGroup(d.bias, d.parts, g), elementwise.Real(1))
 }
 
 func (d *dequantising) run() error {
@@ -202,9 +205,9 @@ func (d *dequantising) run() error {
 		}
 		into := y.Narrow(0, first, n)
 		if !d.dynamic {
-			return kernel.Quantizer{Factor: ofGroup(d.scale, d.parts, g), Offset: ofGroup(d.offset, d.parts, g), Divide: true, Round: kernel.Round}.Quantize(into, act)
+			return gemm.Quantizer{Factor: ofGroup(d.scale, d.parts, g), Offset: ofGroup(d.offset, d.parts, g), Divide: true, Round: elementwise.Round}.Quantize(into, act)
 		}
 		extent := d.extent.As([]int64{d.rows}, []int64{1}).Narrow(0, first, n)
-		return kernel.DynamicQuantizer{Smooth: ofGroup(d.scale, d.parts, g)}.Quantize(into, extent, act)
+		return gemm.DynamicQuantizer{Smooth: ofGroup(d.scale, d.parts, g)}.Quantize(into, extent, act)
 	})
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -19,7 +21,7 @@ var gateQuantisations = op.Table{"SwigluGroupQuant": swigluGroupQuant}.Selects()
 type gateQuant struct {
 	*op.Call
 	mode                       int64
-	gate                       kernel.ClippedGate
+	gate                       rowwise.ClippedGate
 	x, weight, counts, factors *op.Tensor
 	y, scale, origin           *op.Tensor
 	rows, width                int64 // of the result
@@ -37,7 +39,7 @@ const (
 
 func swigluGroupQuant(c *op.Call) (op.Run, error) {
 	g := &gateQuant{
-		Call: c, mode: c.Int("quantMode"), gate: kernel.ClippedGate{Alpha: 1, Limit: c.Float("clampLimit")},
+		Call: c, mode: c.Int("quantMode"), gate: rowwise.ClippedGate{Alpha: 1, Limit: c.Float("clampLimit")},
 		x: c.Tensor("x"), weight: c.Optional("weightOptional"), counts: c.Optional("groupIndexOptional"), factors: c.Optional("scaleOptional"),
 		y: c.Tensor("yOut"), scale: c.Tensor("yScaleOut"), origin: c.Tensor("yOriginOut"),
 	}
@@ -185,12 +187,12 @@ func (g *gateQuant) run(*op.Exec) error {
 	if g.y.DType.Bits() == 4 { // the device rounds the rows to the type of x first
 		rounded, release := kernel.TemporaryOf(g.x.DType, n, g.width)
 		defer release()
-		if err := kernel.Copy(rounded, t); err != nil {
+		if err := elementwise.Copy(rounded, t); err != nil {
 			return err
 		}
 		t = rounded
 	}
-	values, err := kernel.Doubles(t)
+	values, err := elementwise.Doubles(t)
 	if err != nil {
 		return err
 	}
@@ -212,7 +214,7 @@ func (g *gateQuant) used() (int64, error) {
 	if g.counts == nil {
 		return g.rows, nil
 	}
-	counts, err := kernel.Indices(g.counts.View())
+	counts, err := elementwise.Indices(g.counts.View())
 	if err == nil && slices.Min(counts) < 0 {
 		err = fmt.Errorf("%v holds %v; numbers of rows are not negative", g.counts, counts)
 	}
@@ -245,7 +247,7 @@ func (g *gateQuant) block(values []float64) float64 {
 // hiFloats quantises the rows of each group to HiFloat8. A group without rows has no scale.
 func (g *gateQuant) hiFloats(t kernel.View) error {
 	if g.Bool("outputOrigin") {
-		if err := kernel.Copy(g.origin.As(t.Shape, t.Strides), t); err != nil {
+		if err := elementwise.Copy(g.origin.As(t.Shape, t.Strides), t); err != nil {
 			return err
 		}
 	}
@@ -253,13 +255,13 @@ func (g *gateQuant) hiFloats(t kernel.View) error {
 	if err != nil {
 		return err
 	}
-	values, err := kernel.Doubles(t)
+	values, err := elementwise.Doubles(t)
 	if err != nil {
 		return err
 	}
 	var factors []float64
 	if g.mode == byFactors {
-		if factors, err = kernel.Doubles(g.factors.View()); err != nil {
+		if factors, err = elementwise.Doubles(g.factors.View()); err != nil {
 			return err
 		}
 	}
@@ -277,7 +279,7 @@ func (g *gateQuant) hiFloats(t kernel.View) error {
 			if factor = 1 / scale; g.counts != nil {
 				factor = float32(g.Float("dstTypeMax")) / float32(most)
 			}
-			if err := kernel.Fill(g.scale.View().Narrow(0, int64(i), 1), kernel.Real(float64(scale))); err != nil {
+			if err := elementwise.Fill(g.scale.View().Narrow(0, int64(i), 1), elementwise.Real(float64(scale))); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -15,7 +18,7 @@ var boundedQuantGates = op.Table{"DequantSituQuant": dequantSitu}.Omits()
 func dequantSitu(c *op.Call) (op.Run, error) {
 	x, columns, whole, bias := c.Tensor("x"), c.Optional("weightScaleOptional"), c.Optional("activationScaleOptional"), c.Optional("biasOptional")
 	scale, offset, y, extent := c.Optional("quantScaleOptional"), c.Optional("quantOffsetOptional"), c.Tensor("yOut"), c.Tensor("yScaleOut")
-	g := kernel.TanhBoundGate{Beta: c.Float("beta"), Linear: c.Float("linearBeta"), Left: c.Bool("activateLeft")}
+	g := rowwise.TanhBoundGate{Beta: c.Float("beta"), Linear: c.Float("linearBeta"), Left: c.Bool("activateLeft")}
 	if g.Beta == 0 {
 		c.Invalid("beta is 0")
 	}
@@ -79,10 +82,10 @@ func dequantSitu(c *op.Call) (op.Run, error) {
 			return err
 		}
 		if !dynamic {
-			return kernel.Quantizer{Factor: scale.View(), Offset: op.OptionalView(offset), Divide: true, Round: kernel.Trunc}.Quantize(y.View(), out)
+			return gemm.Quantizer{Factor: scale.View(), Offset: op.OptionalView(offset), Divide: true, Round: elementwise.Trunc}.Quantize(y.View(), out)
 		}
 		if scale != nil {
-			if err := kernel.Map(kernel.Mul, dtype.Float32, out, []kernel.Input{kernel.Of(out), kernel.Of(scale.View())}); err != nil {
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(scale.View())}); err != nil {
 				return err
 			}
 		}
@@ -105,21 +108,21 @@ func oneOrMore(c *op.Call, t *op.Tensor, n int64) {
 // scaledSums sets out to sums times the scales, plus the bias. Scales and bias may be nil.
 func scaledSums(out kernel.View, sums, bias *op.Tensor, scales ...*op.Tensor) error {
 	f := dtype.Float32
-	if err := kernel.Map(kernel.Identity, f, out, []kernel.Input{kernel.Of(sums.View())}); err != nil {
+	if err := elementwise.Map(elementwise.Identity, f, out, []elementwise.Input{elementwise.Of(sums.View())}); err != nil {
 		return err
 	}
 	for _, t := range scales {
 		if t == nil {
 			continue
 		}
-		if err := kernel.Map(kernel.Mul, f, out, []kernel.Input{kernel.Of(out), kernel.Of(t.View())}); err != nil {
+		if err := elementwise.Map(elementwise.Mul, f, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(t.View())}); err != nil {
 			return err
 		}
 	}
 	if bias == nil {
 		return nil
 	}
-	return kernel.Map(kernel.Add, f, out, []kernel.Input{kernel.Of(out), kernel.Of(bias.View())}, kernel.Real(1))
+	return elementwise.Map(elementwise.Add, f, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(bias.View())}, elementwise.Real(1))
 }
 
 // quantiseByExtremes quantises each row of numbers to int8 by truncation. extent receives the
@@ -128,15 +131,15 @@ func quantiseByExtremes(y, extent *op.Tensor, numbers kernel.View) error {
 	f, last := dtype.Float32, y.Rank()-1
 	sizes, release := kernel.Temporary(y.Shape...)
 	defer release()
-	if err := kernel.Map(kernel.Abs, f, sizes, []kernel.Input{kernel.Of(numbers)}); err != nil {
+	if err := elementwise.Map(elementwise.Abs, f, sizes, []elementwise.Input{elementwise.Of(numbers)}); err != nil {
 		return err
 	}
-	if err := kernel.Reduce(kernel.ReduceMax, extent.View(), sizes, []int{last}, 0); err != nil {
+	if err := rowwise.Reduce(rowwise.ReduceMax, extent.View(), sizes, []int{last}, 0); err != nil {
 		return err
 	}
-	if err := kernel.Map(kernel.Mul, f, extent.View(), []kernel.Input{kernel.Of(extent.View()), kernel.Const(kernel.Real(1.0 / 127))}); err != nil {
+	if err := elementwise.Map(elementwise.Mul, f, extent.View(), []elementwise.Input{elementwise.Of(extent.View()), elementwise.Const(elementwise.Real(1.0 / 127))}); err != nil {
 		return err
 	}
 	column := extent.As(append(slices.Clone(extent.Shape), 1), append(slices.Clone(extent.Strides), 0))
-	return kernel.Quantizer{Factor: column, Divide: true, Round: kernel.Trunc}.Quantize(y.View(), numbers)
+	return gemm.Quantizer{Factor: column, Divide: true, Round: elementwise.Trunc}.Quantize(y.View(), numbers)
 }

@@ -3,6 +3,9 @@ package quantization
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -37,7 +40,7 @@ func groupQuant(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		q := kernel.Quantizer{Round: kernel.Round}
+		q := gemm.Quantizer{Round: elementwise.Round}
 		if offset != nil {
 			q.Offset = offset.As([]int64{}, []int64{})
 		}
@@ -64,7 +67,7 @@ func ofGroup(t *op.Tensor, groups int64, g int) kernel.View {
 func swiGLUQuant(c *op.Call) (op.Run, error) {
 	x, smooth, offsets, groups := c.Tensor("x"), c.Optional("smoothScalesOptional"), c.Optional("offsetsOptional"), c.Optional("groupIndexOptional")
 	y, scale := c.Tensor("yOut"), c.Tensor("scaleOut")
-	gate := kernel.SwishGate
+	gate := rowwise.SwishGate
 	gate.Left = c.Bool("activateLeft")
 	mode := c.Text("quantModeOptional")
 	dynamic := mode == "dynamic"
@@ -89,9 +92,9 @@ func swiGLUQuant(c *op.Call) (op.Run, error) {
 	}
 	last := x.Rank() - 1
 	half := op.Halved(c, x, last)
-	rounder := kernel.DynamicQuantizer{}
+	rounder := gemm.DynamicQuantizer{}
 	if y.DType == dtype.Int4 {
-		rounder.Most = kernel.MostInt4
+		rounder.Most = gemm.MostInt4
 		c.FourBits(y, half)
 	} else {
 		c.Shape(y, half, "x with half its last dimension")
@@ -134,7 +137,7 @@ func swiGLUQuant(c *op.Call) (op.Run, error) {
 			return op.EachGroup(ends, func(g int, first, n int64) error {
 				part, into := flat(t).Narrow(0, first, n), flat(into).Narrow(0, first, n)
 				if !dynamic {
-					return kernel.Quantizer{Factor: ofGroup(smooth, parts, g), Offset: ofGroup(offsets, parts, g), Round: kernel.Round}.Quantize(into, part)
+					return gemm.Quantizer{Factor: ofGroup(smooth, parts, g), Offset: ofGroup(offsets, parts, g), Round: elementwise.Round}.Quantize(into, part)
 				}
 				return quantiseSmoothed(rounder, into, scale.As([]int64{rows}, []int64{1}).Narrow(0, first, n), part, ofGroup(smooth, parts, g))
 			})
@@ -144,12 +147,12 @@ func swiGLUQuant(c *op.Call) (op.Run, error) {
 
 // quantiseSmoothed quantises rows, multiplied by smooth if that has data, and sets factors to what they
 // were multiplied by. The device gives these instead of the scales that dequantise.
-func quantiseSmoothed(q kernel.DynamicQuantizer, into, factors, rows, smooth kernel.View) error {
+func quantiseSmoothed(q gemm.DynamicQuantizer, into, factors, rows, smooth kernel.View) error {
 	q.Smooth = smooth
 	if err := q.Quantize(into, factors, rows); err != nil {
 		return err
 	}
-	return kernel.Map(kernel.Reciprocal, dtype.Float32, factors, []kernel.Input{kernel.Of(factors)})
+	return elementwise.Map(elementwise.Reciprocal, dtype.Float32, factors, []elementwise.Input{elementwise.Of(factors)})
 }
 
 // forGroups checks quantisation parameters: one per group, or one per column of each group.

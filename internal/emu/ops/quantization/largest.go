@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -46,7 +46,7 @@ func quantMax(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		factors, err := kernel.Floats(scale.View())
+		factors, err := elementwise.Floats(scale.View())
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func quantMax(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		if err := kernel.SetFloats(amax.View(), most); err != nil {
+		if err := elementwise.SetFloats(amax.View(), most); err != nil {
 			return err
 		}
 		return minifloat.Write(y.View(), in, round)

@@ -5,7 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -54,15 +56,15 @@ func packInt4(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		values, release := kernel.TemporaryInt8(weight.Shape...)
 		defer release()
-		if err := kernel.Copy(values, weight.View()); err != nil {
+		if err := elementwise.Copy(values, weight.View()); err != nil {
 			return err
 		}
 		if !nz {
-			return kernel.PackInt4(out.Data, values)
+			return gemm.PackInt4(out.Data, values)
 		}
 		packed, releasePacked := kernel.TemporaryInt8(weight.Len() / 2)
 		defer releasePacked()
-		if err := kernel.PackInt4(packed.Data, values); err != nil {
+		if err := gemm.PackInt4(packed.Data, values); err != nil {
 			return err
 		}
 		v := kernel.View{Data: packed.Data, DType: dtype.Int4, Shape: weight.Shape, Strides: op.ContiguousStrides(weight.Shape)}

@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -61,7 +62,7 @@ func transQuantParam(c *op.Call) (op.Run, error) {
 			}
 			packed[i] = int64(op.PackScale(s, o, rounding))
 		}
-		return kernel.SetInts(out.View(), packed)
+		return indexing.SetInts(out.View(), packed)
 	}, nil
 }
 
@@ -71,5 +72,5 @@ func spread(t *op.Tensor, shape []int64) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kernel.Floats(v)
+	return elementwise.Floats(v)
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -17,7 +19,7 @@ var quantisations = op.Table{
 }.Omits("DynamicQuant", "DynamicQuantV2", "DynamicQuantV3", "DynamicQuantV4")
 
 // roundings maps the values of roundMode.
-var roundings = map[string]kernel.Op{"": kernel.Round, "round": kernel.Round, "floor": kernel.Floor, "ceil": kernel.Ceil, "trunc": kernel.Trunc}
+var roundings = map[string]elementwise.Op{"": elementwise.Round, "round": elementwise.Round, "floor": elementwise.Floor, "ceil": elementwise.Ceil, "trunc": elementwise.Trunc}
 
 // optionalPerAxis is PerAxis for a tensor that may be absent.
 func optionalPerAxis(c *op.Call, name string, x *op.Tensor, axis int) func() kernel.View {
@@ -80,7 +82,7 @@ func ascendQuant(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		q := kernel.Quantizer{Factor: scale(), Offset: offset(), Root: root, Round: round}
+		q := gemm.Quantizer{Factor: scale(), Offset: offset(), Root: root, Round: round}
 		return op.WithInt8(y, x.Shape, func(into kernel.View) error { return q.Quantize(into, x.View()) })
 	}, nil
 }
@@ -116,7 +118,7 @@ func quantize(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return kernel.Quantizer{Factor: factor(), Offset: offset(), Divide: true, Round: kernel.Round}.Quantize(out.View(), x.View())
+		return gemm.Quantizer{Factor: factor(), Offset: offset(), Divide: true, Round: elementwise.Round}.Quantize(out.View(), x.View())
 	}, nil
 }
 
@@ -152,12 +154,12 @@ func ascendAntiQuant(c *op.Call) (op.Run, error) {
 		if fours {
 			bytes, release := kernel.TemporaryInt8(y.Shape...)
 			defer release()
-			if err := kernel.UnpackInt4(bytes, x.Data); err != nil {
+			if err := gemm.UnpackInt4(bytes, x.Data); err != nil {
 				return err
 			}
 			values = bytes
 		}
-		return kernel.Dequantize(y.View(), values, scale(), offset(), root)
+		return gemm.Dequantize(y.View(), values, scale(), offset(), root)
 	}, nil
 }
 
@@ -203,9 +205,9 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	q, channels := kernel.DynamicQuantizer{}, false
+	q, channels := gemm.DynamicQuantizer{}, false
 	if fours {
-		q.Most = kernel.MostInt4
+		q.Most = gemm.MostInt4
 	}
 	want, length, line := x.Shape[:x.Rank()-1], x.Dim(-1), "row"
 	if limit := minifloat.Largest(dtype.HiFloat8); c.Has("dstTypeMax") && (c.Float("dstTypeMax") < 0 || c.Float("dstTypeMax") > limit) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -112,7 +112,7 @@ func TestDynamicQuantisationToInt4(t *testing.T) {
 			check := func(scales, offsets []float64, place func(i int) int) {
 				t.Helper()
 				bytes := optest.Tensor(t, dtype.Int8, []int64{16})
-				require.NoError(t, kernel.UnpackInt4(bytes.View(), y.Data))
+				require.NoError(t, gemm.UnpackInt4(bytes.View(), y.Data))
 				for i, q := range optest.Values(bytes) {
 					require.Equal(t, math.RoundToEven(v[i]/scales[place(i)]+offsets[place(i)]), q, "%v %v element %d", d, l, i)
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/random"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
@@ -73,12 +74,12 @@ func exponential(c *op.Call) (op.Run, error) {
 		if err := p.Uniform(t, 0, 1); err != nil {
 			return err
 		}
-		for _, op := range []kernel.Op{kernel.Neg, kernel.Log1p} {
-			if err := kernel.Map(op, dtype.Float32, t, []kernel.Input{kernel.Of(t)}); err != nil {
+		for _, op := range []elementwise.Op{elementwise.Neg, elementwise.Log1p} {
+			if err := elementwise.Map(op, dtype.Float32, t, []elementwise.Input{elementwise.Of(t)}); err != nil {
 				return err
 			}
 		}
-		return kernel.Map(kernel.Mul, dtype.Float32, self.View(), []kernel.Input{kernel.Of(t), kernel.Const(kernel.Real(-1 / rate))})
+		return elementwise.Map(elementwise.Mul, dtype.Float32, self.View(), []elementwise.Input{elementwise.Of(t), elementwise.Const(elementwise.Real(-1 / rate))})
 	})
 }
 
@@ -92,24 +93,24 @@ func deviation(c *op.Call, x float64) float64 {
 func normalInPlace(c *op.Call) (op.Run, error) {
 	self, mean, std := c.Tensor("selfRef"), c.Float("mean"), deviation(c, c.Float("std"))
 	return drawn(c, self, func(p random.Philox) error {
-		return p.Normal(self.View(), kernel.Const(kernel.Real(mean)), kernel.Const(kernel.Real(std)))
+		return p.Normal(self.View(), elementwise.Const(elementwise.Real(mean)), elementwise.Const(elementwise.Real(std)))
 	})
 }
 
 // normalFrom accepts mean and std as numbers or as tensors that broadcast to out.
 func normalFrom(c *op.Call) (op.Run, error) {
 	out := c.Tensor("out")
-	read := func(name string) func() kernel.Input {
+	read := func(name string) func() elementwise.Input {
 		if c.Class(name) != op.TensorClass {
-			n := kernel.Real(c.Float(name))
-			return func() kernel.Input { return kernel.Const(n) }
+			n := elementwise.Real(c.Float(name))
+			return func() elementwise.Input { return elementwise.Const(n) }
 		}
 		t := c.Tensor(name)
 		c.Countable(t)
 		if shape, ok := op.BroadcastShape(t.Shape, out.Shape); !ok || !slices.Equal(shape, out.Shape) {
 			c.Invalid("%v does not broadcast to %v", t, out)
 		}
-		return func() kernel.Input { return kernel.Of(t.View()) }
+		return func() elementwise.Input { return elementwise.Of(t.View()) }
 	}
 	mean, std := read("mean"), read("std")
 	if strings.HasSuffix(c.Op.Name, "Float") {
@@ -141,7 +142,7 @@ func randomIntegers(c *op.Call) (op.Run, error) {
 		if err := p.Integers(re, lo, n); err != nil {
 			return err
 		}
-		return kernel.Fill(im, kernel.Whole(0))
+		return elementwise.Fill(im, elementwise.Whole(0))
 	})
 }
 
@@ -173,13 +174,13 @@ func bernoulli(c *op.Call) (op.Run, error) {
 	self, out := c.Target()
 	c.SameShape(self, out)
 	v := pointwise.Argument(c, "prob")
-	probability := func() kernel.Input { return kernel.Of(v.Tensor.View()) }
+	probability := func() elementwise.Input { return elementwise.Of(v.Tensor.View()) }
 	if v.Scalar != nil {
 		x := v.Scalar.Float64()
 		if !(x >= 0 && x <= 1) {
 			c.Invalid("prob is %v; it must be in [0, 1]", x)
 		}
-		probability = func() kernel.Input { return kernel.Const(kernel.Real(x)) }
+		probability = func() elementwise.Input { return elementwise.Const(elementwise.Real(x)) }
 	} else {
 		c.Countable(v.Tensor)
 		if !v.Tensor.DType.IsFloat() {

@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/random"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -93,7 +94,7 @@ func (d *drawing) readOutputs(c *op.Call, listed bool) {
 
 func (d *drawing) run() error {
 	rows, n := d.logits.Shape[0], d.logits.Shape[1]
-	ks, err := kernel.Indices(d.topK.View())
+	ks, err := elementwise.Indices(d.topK.View())
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (d *drawing) run() error {
 		if t == nil {
 			continue
 		}
-		if read[i], err = kernel.Floats(t.View()); err != nil {
+		if read[i], err = elementwise.Floats(t.View()); err != nil {
 			return err
 		}
 	}
@@ -134,19 +135,19 @@ func (d *drawing) run() error {
 // write sets the requested outputs.
 func (d *drawing) write(index, at []int64, probability, values []float64) error {
 	if d.choice != nil {
-		if err := kernel.SetInts(d.choice.View(), index); err != nil {
+		if err := indexing.SetInts(d.choice.View(), index); err != nil {
 			return err
 		}
 	} else {
-		if err := kernel.SetInts(d.places.View(), at); err != nil {
+		if err := indexing.SetInts(d.places.View(), at); err != nil {
 			return err
 		}
-		if err := kernel.SetFloats(d.probabilities.View(), probability); err != nil {
+		if err := elementwise.SetFloats(d.probabilities.View(), probability); err != nil {
 			return err
 		}
 	}
 	if d.kept == nil {
 		return nil
 	}
-	return kernel.SetFloats(d.kept.View(), values)
+	return elementwise.SetFloats(d.kept.View(), values)
 }

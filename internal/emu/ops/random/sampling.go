@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -79,19 +79,19 @@ func topKTopP(c *op.Call) (op.Run, error) {
 		if logits.Len() == 0 {
 			return nil
 		}
-		rows, err := kernel.Doubles(logits.View())
+		rows, err := elementwise.Doubles(logits.View())
 		if err != nil {
 			return err
 		}
 		var most []int64
 		if k != nil {
-			if most, err = kernel.Indices(k.View()); err != nil {
+			if most, err = elementwise.Indices(k.View()); err != nil {
 				return err
 			}
 		}
 		var mass []float64
 		if p != nil {
-			if mass, err = kernel.Doubles(p.View()); err != nil {
+			if mass, err = elementwise.Doubles(p.View()); err != nil {
 				return err
 			}
 		}
@@ -105,6 +105,6 @@ func topKTopP(c *op.Call) (op.Run, error) {
 				keepProbable(row, mass[r])
 			}
 		}
-		return kernel.SetFloats(out.View(), rows)
+		return elementwise.SetFloats(out.View(), rows)
 	}, nil
 }

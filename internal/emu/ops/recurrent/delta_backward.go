@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	recurrentkernel "github.com/goascend/cann/internal/emu/kernel/recurrent"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -22,7 +23,7 @@ func deltaLocalGrad(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		return d.eachChunk(func(q tokenSpan) error {
 			return d.heads(func(key, h int64) error {
-				return kernel.DeltaLocalGrad(q.of(dv, h), q.of(query, key), q.of(k, key), q.of(dOut, h), q.of(g, h), scale)
+				return recurrentkernel.DeltaLocalGrad(q.of(dv, h), q.of(query, key), q.of(k, key), q.of(dOut, h), q.of(g, h), scale)
 			})
 		})
 	}, nil
@@ -55,7 +56,7 @@ func deltaStatesGrad(c *op.Call) (op.Run, error) {
 		}
 		return d.sequences(func(q tokenSpan) error {
 			return d.heads(func(key, h int64) error {
-				return kernel.DeltaStatesGrad(q.states(dh, h, false), q.of(dv, h), q.of(local, h), q.of(query, key), q.of(k, key), q.of(w, h), q.of(dOut, h), q.of(g, h), scale, d.length)
+				return recurrentkernel.DeltaStatesGrad(q.states(dh, h, false), q.of(dv, h), q.of(local, h), q.of(query, key), q.of(k, key), q.of(w, h), q.of(dOut, h), q.of(g, h), scale, d.length)
 			})
 		})
 	}, nil
@@ -98,14 +99,14 @@ func deltaInputGrad(c *op.Call) (op.Run, error) {
 	}
 	return func(*op.Exec) error {
 		return d.eachGroup(func(q tokenSpan, key int64, heads []int64) error {
-			var group []kernel.DeltaHead
+			var group []recurrentkernel.DeltaHead
 			for _, x := range heads {
-				group = append(group, kernel.DeltaHead{
+				group = append(group, recurrentkernel.DeltaHead{
 					Gamma: q.of(g, x), V: q.of(v, x), H: q.states(h, x, false).Select(0, 0), DH: q.states(dh, x, false).Select(0, 0),
 					DOut: q.of(dOut, x), DV: q.of(dv, x), DW: q.of(dw, x), DGamma: q.of(dg, x),
 				})
 			}
-			return kernel.DeltaInputGrad(q.of(dq, key), q.of(dk, key), q.of(query, key), q.of(k, key), group, scale)
+			return recurrentkernel.DeltaInputGrad(q.of(dq, key), q.of(dk, key), q.of(query, key), q.of(k, key), group, scale)
 		})
 	}, nil
 }
@@ -145,7 +146,7 @@ func deltaSystemGrad(c *op.Call) (op.Run, error) {
 }
 
 func (s solveArgs) systemGrad(da kernel.View, q tokenSpan, key, h int64) error {
-	return kernel.DeltaSystemGrad(da, q.of(s.k, key), q.of(s.v, h), q.of(s.beta, h), q.square(s.a, h), q.of(s.dw, h), q.of(s.du, h), q.of(s.g, h))
+	return recurrentkernel.DeltaSystemGrad(da, q.of(s.k, key), q.of(s.v, h), q.of(s.beta, h), q.square(s.a, h), q.of(s.dw, h), q.of(s.du, h), q.of(s.g, h))
 }
 
 // wuGrad is the gradient through w and u; the gradient of the triangular system is given.
@@ -159,20 +160,20 @@ func wuGrad(c *op.Call, s solveArgs, da func(x *op.Exec, q tokenSpan, key, head 
 	}
 	return func(x *op.Exec) error {
 		return s.eachGroup(func(q tokenSpan, key int64, heads []int64) error {
-			var group []kernel.DeltaHead
+			var group []recurrentkernel.DeltaHead
 			var values []kernel.View
 			for _, h := range heads {
 				system, err := da(x, q, key, h)
 				if err != nil {
 					return err
 				}
-				group = append(group, kernel.DeltaHead{
+				group = append(group, recurrentkernel.DeltaHead{
 					Gamma: q.of(s.g, h), Beta: q.of(s.beta, h), V: q.of(s.v, h), A: q.square(s.a, h), DA: system,
 					DW: q.of(s.dw, h), DU: q.of(s.du, h), DGamma: q.of(dg, h), DBeta: q.of(dBeta, h),
 				})
 				values = append(values, q.of(dv, h))
 			}
-			return kernel.DeltaWUGrad(q.of(dk, key), values, q.of(s.k, key), group)
+			return recurrentkernel.DeltaWUGrad(q.of(dk, key), values, q.of(s.k, key), group)
 		})
 	}, nil
 }

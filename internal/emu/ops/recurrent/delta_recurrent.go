@@ -6,6 +6,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	recurrentkernel "github.com/goascend/cann/internal/emu/kernel/recurrent"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -58,17 +60,17 @@ func recurrentDelta(c *op.Call) (op.Run, error) {
 	}
 	step := deltaSteps{q, k, v, beta, g, state, out, scale}
 	return func(*op.Exec) error {
-		bounds, err := kernel.Indices(ends.View())
+		bounds, err := elementwise.Indices(ends.View())
 		if err != nil {
 			return err
 		}
-		places, err := kernel.Indices(rows.View())
+		places, err := elementwise.Indices(rows.View())
 		if err != nil {
 			return err
 		}
 		var kept []int64
 		if accepted != nil {
-			if kept, err = kernel.Indices(accepted.View()); err != nil {
+			if kept, err = elementwise.Indices(accepted.View()); err != nil {
 				return err
 			}
 		}
@@ -111,7 +113,7 @@ func (d deltaSteps) sequence(from, to int64, places []int64, before int64) error
 	for i := from; i < to; i++ {
 		row := d.state.View().Select(0, places[i])
 		if before != places[i] {
-			if err := kernel.Copy(row, d.state.View().Select(0, before)); err != nil {
+			if err := elementwise.Copy(row, d.state.View().Select(0, before)); err != nil {
 				return err
 			}
 		}
@@ -123,7 +125,7 @@ func (d deltaSteps) sequence(from, to int64, places []int64, before int64) error
 			if d.g != nil {
 				decay = one(d.g)
 			}
-			if err := kernel.DeltaStep(at(d.out, h), row.Select(0, h), at(d.q, h/each), at(d.k, h/each), at(d.v, h), decay, one(d.beta), d.scale); err != nil {
+			if err := recurrentkernel.DeltaStep(at(d.out, h), row.Select(0, h), at(d.q, h/each), at(d.k, h/each), at(d.v, h), decay, one(d.beta), d.scale); err != nil {
 				return err
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/kda"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -52,7 +52,7 @@ func gates(c *op.Call, heads, n int64) func() ([]kda.Gate, error) {
 		}
 	}
 	return func() ([]kda.Gate, error) {
-		rates, err := kernel.Doubles(rate.View())
+		rates, err := elementwise.Doubles(rate.View())
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func gates(c *op.Call, heads, n int64) func() ([]kda.Gate, error) {
 			all[h] = kda.Gate{Rate: math.Exp(rates[h]), Lower: lower}
 		}
 		if bias != nil {
-			values, err := kernel.Doubles(bias.View())
+			values, err := elementwise.Doubles(bias.View())
 			if err != nil {
 				return nil, err
 			}
@@ -104,7 +104,7 @@ func kdaGateCumsum(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		values, err := kernel.Doubles(g.View())
+		values, err := elementwise.Doubles(g.View())
 		if err != nil {
 			return err
 		}
@@ -124,6 +124,6 @@ func kdaGateCumsum(c *op.Call) (op.Run, error) {
 				}
 			}
 		}
-		return kernel.SetFloats(out.View(), values)
+		return elementwise.SetFloats(out.View(), values)
 	}, c.Err()
 }

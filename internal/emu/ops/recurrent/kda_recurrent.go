@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/thread"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -123,7 +124,7 @@ func recurrentKda(c *op.Call) (op.Run, error) {
 		}
 		values := make([][]float64, 5)
 		for i, t := range []*op.Tensor{f.q, f.k, f.v, f.gate, f.beta} {
-			if values[i], err = kernel.Doubles(t.View()); err != nil {
+			if values[i], err = elementwise.Doubles(t.View()); err != nil {
 				return err
 			}
 		}
@@ -131,7 +132,7 @@ func recurrentKda(c *op.Call) (op.Run, error) {
 		x.prepare(all, scale, normalize, sigmoid, double)
 		for _, s := range spans {
 			failures := make([]error, f.heads)
-			kernel.Parallel(f.heads, 1, func(lo, hi int64) {
+			thread.Parallel(f.heads, 1, func(lo, hi int64) {
 				for h := lo; h < hi; h++ {
 					failures[h] = x.sequence(s, h)
 				}
@@ -140,9 +141,9 @@ func recurrentKda(c *op.Call) (op.Run, error) {
 				return err
 			}
 		}
-		if err := kernel.SetFloats(f.out.View(), x.out); err != nil || !copies {
+		if err := elementwise.SetFloats(f.out.View(), x.out); err != nil || !copies {
 			return err
 		}
-		return kernel.Copy(f.final.View(), f.state.View())
+		return elementwise.Copy(f.final.View(), f.state.View())
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/kda"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -21,7 +22,7 @@ func (f *kdaForm) spans() (all []kdaSpan, err error) {
 	lists := make([][]int64, 3)
 	for i, t := range []*op.Tensor{f.ends, f.slots, f.accepted} {
 		if t != nil {
-			if lists[i], err = kernel.Indices(t.View()); err != nil {
+			if lists[i], err = elementwise.Indices(t.View()); err != nil {
 				return nil, err
 			}
 		}
@@ -102,7 +103,7 @@ func (x kdaTokens) prepare(all []kda.Gate, scale float64, normalize, sigmoid, do
 
 // sequence computes the tokens of a sequence for one value head.
 func (x kdaTokens) sequence(s kdaSpan, h int64) error {
-	state, err := kernel.Doubles(x.stateOf(x.state, s.before, h))
+	state, err := elementwise.Doubles(x.stateOf(x.state, s.before, h))
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (x kdaTokens) sequence(s kdaSpan, h int64) error {
 		row, key := i*x.heads+h, (i*x.keys+h/(x.heads/x.keys))*x.dk
 		kda.Step(x.out[row*x.dv:][:x.dv], state, x.q[key:][:x.dk], x.k[key:][:x.dk], x.v[row*x.dv:][:x.dv], x.g[row*x.dk:][:x.dk], x.beta[row])
 		if x.stores {
-			if err := kernel.SetFloats(x.stateOf(into, s.slots[i-s.first], h), state); err != nil {
+			if err := elementwise.SetFloats(x.stateOf(into, s.slots[i-s.first], h), state); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	recurrentkernel "github.com/goascend/cann/internal/emu/kernel/recurrent"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -201,13 +203,13 @@ func (n *network) run(*op.Exec) error {
 		}
 		x = out
 	}
-	return kernel.Copy(n.timeFirst(n.out.View()), x)
+	return elementwise.Copy(n.timeFirst(n.out.View()), x)
 }
 
 // direction runs the k-th layer and direction, and writes its states to out.
 func (n *network) direction(out, x kernel.View, k int64, reverse bool) error {
 	p := n.weights(n.params, k)
-	r := kernel.Recurrence{Input: p[0].View(), Hidden: p[1].View(), Reverse: reverse}
+	r := recurrentkernel.Recurrence{Input: p[0].View(), Hidden: p[1].View(), Reverse: reverse}
 	if n.biased {
 		r.InputBias, r.HiddenBias = p[2].View(), p[3].View()
 	}
@@ -216,7 +218,7 @@ func (n *network) direction(out, x kernel.View, k int64, reverse bool) error {
 	if err != nil {
 		return err
 	}
-	rec := kernel.Record{Out: out}
+	rec := recurrentkernel.Record{Out: out}
 	for _, list := range n.gates {
 		rec.Gates = append(rec.Gates, list[k].View())
 	}
@@ -227,20 +229,20 @@ func (n *network) direction(out, x kernel.View, k int64, reverse bool) error {
 	if n.lstm {
 		layer = r.LSTM
 	}
-	if err := layer(x, kernel.States{H: states[0], C: states[1]}, rec); err != nil {
+	if err := layer(x, recurrentkernel.States{H: states[0], C: states[1]}, rec); err != nil {
 		return err
 	}
 	if n.states != nil {
-		if err := kernel.Copy(n.states[0][k].View(), out); err != nil {
+		if err := elementwise.Copy(n.states[0][k].View(), out); err != nil {
 			return err
 		}
 	}
 	if n.lstm {
-		if err := kernel.Copy(n.cy.View().Select(0, k), states[1]); err != nil {
+		if err := elementwise.Copy(n.cy.View().Select(0, k), states[1]); err != nil {
 			return err
 		}
 	}
-	return kernel.Copy(n.hy.View().Select(0, k), states[0])
+	return elementwise.Copy(n.hy.View().Select(0, k), states[0])
 }
 
 // weights returns the tensors of the k-th layer and direction from a list like params.
@@ -262,9 +264,9 @@ func (n *network) stateCopies(of []*op.Tensor, k int64) (states [2]kernel.View, 
 			continue
 		}
 		if i < len(of) && of[i] != nil {
-			err = kernel.Copy(states[i], of[i].View().Select(0, k))
+			err = elementwise.Copy(states[i], of[i].View().Select(0, k))
 		} else {
-			err = kernel.Zero(states[i])
+			err = elementwise.Zero(states[i])
 		}
 	}
 	return states, func() { releases[0](); releases[1]() }, err
@@ -317,7 +319,7 @@ func lstmCell(c *op.Call) (op.Run, error) {
 		if last.Len() == 0 {
 			return nil
 		}
-		return kernel.LSTMCell(h.View(), cell.View(), gates.View(), in.View(), hidden.View(), op.OptionalView(inBias), op.OptionalView(hiddenBias), last.View())
+		return recurrentkernel.LSTMCell(h.View(), cell.View(), gates.View(), in.View(), hidden.View(), op.OptionalView(inBias), op.OptionalView(hiddenBias), last.View())
 	}, nil
 }
 
@@ -337,6 +339,6 @@ func lstmCellGrad(c *op.Call) (op.Run, error) {
 		if last.Len() == 0 {
 			return op.ZeroAll(dbias)
 		}
-		return kernel.LSTMCellGrad(dgates.View(), dlast.View(), op.OptionalView(dbias), op.OptionalView(dh), op.OptionalView(dcell), last.View(), cell.View(), gates.View())
+		return recurrentkernel.LSTMCellGrad(dgates.View(), dlast.View(), op.OptionalView(dbias), op.OptionalView(dh), op.OptionalView(dcell), last.View(), cell.View(), gates.View())
 	}, nil
 }

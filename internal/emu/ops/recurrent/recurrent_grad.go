@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	recurrentkernel "github.com/goascend/cann/internal/emu/kernel/recurrent"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -71,7 +73,7 @@ func (g *networkGrad) run(*op.Exec) error {
 	}
 	dy, release := kernel.Temporary(g.times, g.batch, g.directions*g.size)
 	defer release()
-	if err := kernel.Copy(dy, g.timeFirst(g.out.View())); err != nil {
+	if err := elementwise.Copy(dy, g.timeFirst(g.out.View())); err != nil {
 		return err
 	}
 	for layer := g.layers - 1; layer >= 0; layer-- {
@@ -80,7 +82,7 @@ func (g *networkGrad) run(*op.Exec) error {
 			below, release := kernel.Temporary(g.times, g.batch, g.directions*g.size)
 			defer release()
 			for d := range g.directions {
-				if err := kernel.Copy(below.Narrow(2, d*g.size, g.size), g.states[0][(layer-1)*g.directions+d].View()); err != nil {
+				if err := elementwise.Copy(below.Narrow(2, d*g.size, g.size), g.states[0][(layer-1)*g.directions+d].View()); err != nil {
 					return err
 				}
 			}
@@ -94,9 +96,9 @@ func (g *networkGrad) run(*op.Exec) error {
 			switch {
 			case err != nil:
 			case d == 0:
-				err = kernel.Copy(dx, part)
+				err = elementwise.Copy(dx, part)
 			default:
-				err = kernel.Map(kernel.Add, dx.DType, dx, []kernel.Input{kernel.Of(dx), kernel.Of(part)}, kernel.Real(1))
+				err = elementwise.Map(elementwise.Add, dx.DType, dx, []elementwise.Input{elementwise.Of(dx), elementwise.Of(part)}, elementwise.Real(1))
 			}
 			releasePart()
 			if err != nil {
@@ -105,7 +107,7 @@ func (g *networkGrad) run(*op.Exec) error {
 		}
 		dy = dx
 	}
-	return kernel.Copy(g.timeFirst(g.dx.View()), dy)
+	return elementwise.Copy(g.timeFirst(g.dx.View()), dy)
 }
 
 // direction computes the gradient of the k-th layer and direction, whose input was x. It writes
@@ -122,10 +124,10 @@ func (g *networkGrad) direction(dx, x, dy kernel.View, k int64, reverse bool) er
 		return err
 	}
 	p, dp := g.weights(g.params, k), g.weights(g.dparams, k)
-	r := kernel.Recurrence{Input: p[0].View(), Hidden: p[1].View(), Reverse: reverse}
-	of := kernel.RecurrentGrad{
-		X: x, Start: kernel.States{H: start[0], C: start[1]}, DOut: dy, D: kernel.States{H: d[0], C: d[1]},
-		Rec: kernel.Record{Out: g.states[0][k].View()}, DX: dx, DInput: dp[0].View(), DHidden: dp[1].View(),
+	r := recurrentkernel.Recurrence{Input: p[0].View(), Hidden: p[1].View(), Reverse: reverse}
+	of := recurrentkernel.RecurrentGrad{
+		X: x, Start: recurrentkernel.States{H: start[0], C: start[1]}, DOut: dy, D: recurrentkernel.States{H: d[0], C: d[1]},
+		Rec: recurrentkernel.Record{Out: g.states[0][k].View()}, DX: dx, DInput: dp[0].View(), DHidden: dp[1].View(),
 	}
 	if g.biased {
 		of.DInputBias, of.DHiddenBias = dp[2].View(), dp[3].View()
@@ -142,7 +144,7 @@ func (g *networkGrad) direction(dx, x, dy kernel.View, k int64, reverse bool) er
 		return err
 	}
 	for i, t := range g.dstates {
-		if err := kernel.Copy(t.View().Select(0, k), d[i]); err != nil {
+		if err := elementwise.Copy(t.View().Select(0, k), d[i]); err != nil {
 			return err
 		}
 	}

@@ -3,17 +3,18 @@ package reduction
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // cumulatives lists the running reductions along a dimension.
 var cumulatives = op.Table{
 	"Cumsum": cumsum, "CumsumV2": cumsum, "Cumprod": cumprod, "InplaceCumprod": cumprod,
-	"Cummax": cumulativeExtreme(kernel.RunningMax), "Cummin": cumulativeExtreme(kernel.RunningMin),
+	"Cummax": cumulativeExtreme(rowwise.RunningMax), "Cummin": cumulativeExtreme(rowwise.RunningMin),
 }
 
 // scan writes the running reduction of self to out. index may be nil.
-func scan(c *op.Call, r kernel.Running, out, index, self *op.Tensor, dim int64, exclusive, reverse bool) (op.Run, error) {
+func scan(c *op.Call, r rowwise.Running, out, index, self *op.Tensor, dim int64, exclusive, reverse bool) (op.Run, error) {
 	c.Plain(self, out)
 	c.SameShape(self, out)
 	axis := c.Axis(self, dim)
@@ -43,7 +44,7 @@ func scan(c *op.Call, r kernel.Running, out, index, self *op.Tensor, dim int64, 
 		if index != nil {
 			places = index.View()
 		}
-		return kernel.Scan(r, out.View(), places, self.View(), axis, exclusive, reverse)
+		return rowwise.Scan(r, out.View(), places, self.View(), axis, exclusive, reverse)
 	}, nil
 }
 
@@ -53,7 +54,7 @@ func cumsum(c *op.Call) (op.Run, error) {
 	if c.Tensor("self").DType.IsComplex() {
 		return complexCumsum(c, exclusive, reverse)
 	}
-	return scan(c, kernel.RunningSum, c.Tensor("out"), nil, c.Tensor("self"), c.Int("dim"), exclusive, reverse)
+	return scan(c, rowwise.RunningSum, c.Tensor("out"), nil, c.Tensor("self"), c.Int("dim"), exclusive, reverse)
 }
 
 // complexCumsum computes the running sums of the real and of the imaginary parts.
@@ -71,10 +72,10 @@ func complexCumsum(c *op.Call, exclusive, reverse bool) (op.Run, error) {
 	return func(*op.Exec) error {
 		re, im := self.Parts()
 		outRe, outIm := out.Parts()
-		if err := kernel.Scan(kernel.RunningSum, outRe, kernel.View{}, re, axis, exclusive, reverse); err != nil {
+		if err := rowwise.Scan(rowwise.RunningSum, outRe, kernel.View{}, re, axis, exclusive, reverse); err != nil {
 			return err
 		}
-		return kernel.Scan(kernel.RunningSum, outIm, kernel.View{}, im, axis, exclusive, reverse)
+		return rowwise.Scan(rowwise.RunningSum, outIm, kernel.View{}, im, axis, exclusive, reverse)
 	}, nil
 }
 
@@ -84,11 +85,11 @@ func cumprod(c *op.Call) (op.Run, error) {
 	if c.Has("out") {
 		out = c.Tensor("out")
 	}
-	return scan(c, kernel.RunningProd, out, nil, input, c.Scalar("dim").Int64(), false, false)
+	return scan(c, rowwise.RunningProd, out, nil, input, c.Scalar("dim").Int64(), false, false)
 }
 
 // cumulativeExtreme computes the running maximum or minimum and its index.
-func cumulativeExtreme(r kernel.Running) op.Prepare {
+func cumulativeExtreme(r rowwise.Running) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		return scan(c, r, c.Tensor("valuesOut"), c.Tensor("indicesOut"), c.Tensor("self"), c.Int("dim"), false, false)
 	}

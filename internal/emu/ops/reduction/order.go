@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -44,10 +46,10 @@ func bincount(c *op.Call) (op.Run, error) {
 
 // count sets out[v] to the number of elements of x with the value v, or to the sum of their weights.
 func count(out, x, weights kernel.View) error {
-	if err := kernel.Zero(out); err != nil || x.Len() == 0 {
+	if err := elementwise.Zero(out); err != nil || x.Len() == 0 {
 		return err
 	}
-	at, err := kernel.Indices(x)
+	at, err := elementwise.Indices(x)
 	if err != nil {
 		return err
 	}
@@ -57,9 +59,9 @@ func count(out, x, weights kernel.View) error {
 		}
 	}
 	if weights.Data == nil {
-		return kernel.ScatterNumber(kernel.ScatterAdd, out, kernel.Whole(1), 0, x)
+		return indexing.ScatterNumber(indexing.ScatterAdd, out, elementwise.Whole(1), 0, x)
 	}
-	return kernel.Scatter(kernel.ScatterAdd, out, weights, 0, x)
+	return indexing.Scatter(indexing.ScatterAdd, out, weights, 0, x)
 }
 
 // histogram counts the elements in bins of equal width between min and max, both inclusive, or over the
@@ -80,9 +82,9 @@ func histogram(c *op.Call) (op.Run, error) {
 	}
 	return func(*op.Exec) error {
 		if self.Len() == 0 {
-			return kernel.Zero(out.View())
+			return elementwise.Zero(out.View())
 		}
-		values, err := kernel.Doubles(self.View())
+		values, err := elementwise.Doubles(self.View())
 		if err != nil {
 			return err
 		}
@@ -90,7 +92,7 @@ func histogram(c *op.Call) (op.Run, error) {
 		if err := order.Histogram(counts, values, lo, hi); err != nil {
 			return err
 		}
-		return kernel.SetInts(out.View(), counts)
+		return indexing.SetInts(out.View(), counts)
 	}, nil
 }
 
@@ -120,7 +122,7 @@ func ranked(c *op.Call, self, value, index *op.Tensor, axes []int, keep bool, ra
 		if value.Len() == 0 {
 			return nil
 		}
-		return kernel.Ranked(valueView(), indexView(), self.View(), axes, rank)
+		return indexing.Ranked(valueView(), indexView(), self.View(), axes, rank)
 	}, nil
 }
 

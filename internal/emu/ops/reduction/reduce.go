@@ -5,12 +5,15 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // reduction describes an operator that reduces dimensions, as an entry of the tables.
 type reduction struct {
-	op        kernel.Reduction
+	op        rowwise.Reduction
 	parameter func(c *op.Call) float64
 	real      bool // requires a floating-point output
 	nonempty  bool // undefined for zero elements
@@ -20,27 +23,27 @@ type reduction struct {
 
 // reductions lists the operators that reduce dimensions.
 var reductions = op.Table{
-	"ReduceSum":         reduction{op: kernel.ReduceSum, fills: true, converts: true}.prepare,
-	"ReduceNansum":      reduction{op: kernel.ReduceNanSum, fills: true}.prepare,
-	"Mean":              reduction{op: kernel.ReduceMean, real: true}.prepare,
-	"MeanV2":            reduction{op: kernel.ReduceMean, real: true}.prepare,
-	"Prod":              reduction{op: kernel.ReduceProd, fills: true, converts: true}.prepare,
-	"ProdDim":           reduction{op: kernel.ReduceProd, fills: true, converts: true}.prepare,
-	"Max":               reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
-	"Min":               reduction{op: kernel.ReduceMin, nonempty: true}.prepare,
-	"Amax":              reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
-	"Amin":              reduction{op: kernel.ReduceMin, nonempty: true}.prepare,
-	"MaxV2":             reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
-	"Any":               reduction{op: kernel.ReduceAny, fills: true}.prepare,
-	"All":               reduction{op: kernel.ReduceAll}.prepare,
-	"LogSumExp":         reduction{op: kernel.ReduceLogSumExp, real: true}.prepare,
-	"Norm":              reduction{op: kernel.ReduceNorm, real: true, parameter: normOrder("pScalar")}.prepare,
-	"LinalgVectorNorm":  reduction{op: kernel.ReduceNorm, real: true, parameter: normOrder("ord")}.prepare,
-	"Var":               reduction{op: kernel.ReduceVar, real: true, parameter: correction}.prepare,
-	"VarCorrection":     reduction{op: kernel.ReduceVar, real: true, parameter: correction}.prepare,
-	"Std":               reduction{op: kernel.ReduceStd, real: true, parameter: correction}.prepare,
-	"VarMean":           moments(kernel.ReduceVar, "varOut"),
-	"StdMeanCorrection": moments(kernel.ReduceStd, "stdOut"),
+	"ReduceSum":         reduction{op: rowwise.ReduceSum, fills: true, converts: true}.prepare,
+	"ReduceNansum":      reduction{op: rowwise.ReduceNanSum, fills: true}.prepare,
+	"Mean":              reduction{op: rowwise.ReduceMean, real: true}.prepare,
+	"MeanV2":            reduction{op: rowwise.ReduceMean, real: true}.prepare,
+	"Prod":              reduction{op: rowwise.ReduceProd, fills: true, converts: true}.prepare,
+	"ProdDim":           reduction{op: rowwise.ReduceProd, fills: true, converts: true}.prepare,
+	"Max":               reduction{op: rowwise.ReduceMax, nonempty: true}.prepare,
+	"Min":               reduction{op: rowwise.ReduceMin, nonempty: true}.prepare,
+	"Amax":              reduction{op: rowwise.ReduceMax, nonempty: true}.prepare,
+	"Amin":              reduction{op: rowwise.ReduceMin, nonempty: true}.prepare,
+	"MaxV2":             reduction{op: rowwise.ReduceMax, nonempty: true}.prepare,
+	"Any":               reduction{op: rowwise.ReduceAny, fills: true}.prepare,
+	"All":               reduction{op: rowwise.ReduceAll}.prepare,
+	"LogSumExp":         reduction{op: rowwise.ReduceLogSumExp, real: true}.prepare,
+	"Norm":              reduction{op: rowwise.ReduceNorm, real: true, parameter: normOrder("pScalar")}.prepare,
+	"LinalgVectorNorm":  reduction{op: rowwise.ReduceNorm, real: true, parameter: normOrder("ord")}.prepare,
+	"Var":               reduction{op: rowwise.ReduceVar, real: true, parameter: correction}.prepare,
+	"VarCorrection":     reduction{op: rowwise.ReduceVar, real: true, parameter: correction}.prepare,
+	"Std":               reduction{op: rowwise.ReduceStd, real: true, parameter: correction}.prepare,
+	"VarMean":           moments(rowwise.ReduceVar, "varOut"),
+	"StdMeanCorrection": moments(rowwise.ReduceStd, "stdOut"),
 	"Aminmax":           aminmax,
 	"AminmaxDim":        aminmax,
 	"AminmaxAll":        aminmax,
@@ -170,10 +173,10 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 			c.Invalid("%v must have dtype %v, the argument dtype", out, want)
 		}
 	}
-	if out.DType.IsComplex() && (r.op == kernel.ReduceSum || r.op == kernel.ReduceMean || r.op == kernel.ReduceProd) && self.Len() > 0 {
+	if out.DType.IsComplex() && (r.op == rowwise.ReduceSum || r.op == rowwise.ReduceMean || r.op == rowwise.ReduceProd) && self.Len() > 0 {
 		return r.ofComplex(c, out, self, axes, keep)
 	}
-	if r.op == kernel.ReduceMean && op.Category(out.DType) == 1 && self.Len() > 0 {
+	if r.op == rowwise.ReduceMean && op.Category(out.DType) == 1 && self.Len() > 0 {
 		return meanOfIntegers(c, out, self, axes, keep)
 	}
 	if r.real && !out.DType.IsFloat() {
@@ -183,7 +186,7 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 		return r.fill(c, out)
 	}
 	convert := r.converts && !op.Castable(self.DType, out.DType)
-	if !convert && !op.Castable(self.DType, out.DType) && r.op != kernel.ReduceAny && r.op != kernel.ReduceAll {
+	if !convert && !op.Castable(self.DType, out.DType) && r.op != rowwise.ReduceAny && r.op != rowwise.ReduceAll {
 		c.Invalid("%v cannot be reduced to %v", self, out)
 	}
 	for _, axis := range axes {
@@ -202,19 +205,19 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 	return func(*op.Exec) error {
 		in, fn := self.View(), r.op
 		switch {
-		case convert && out.DType == dtype.Bool && fn == kernel.ReduceSum:
-			fn = kernel.ReduceAny
+		case convert && out.DType == dtype.Bool && fn == rowwise.ReduceSum:
+			fn = rowwise.ReduceAny
 		case convert && out.DType == dtype.Bool: // a product
-			fn = kernel.ReduceAll
+			fn = rowwise.ReduceAll
 		case convert:
 			t, release := kernel.TemporaryOf(out.DType, self.Shape...)
 			defer release()
-			if err := kernel.Copy(t, in); err != nil {
+			if err := elementwise.Copy(t, in); err != nil {
 				return err
 			}
 			in = t
 		}
-		return kernel.Reduce(fn, view(), in, axes, parameter)
+		return rowwise.Reduce(fn, view(), in, axes, parameter)
 	}, nil
 }
 
@@ -229,16 +232,16 @@ func (r reduction) ofComplex(c *op.Call, out, self *op.Tensor, axes []int, keep 
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	if r.op == kernel.ReduceProd {
+	if r.op == rowwise.ReduceProd {
 		return func(*op.Exec) error { return complexProducts(out, self, axes) }, nil
 	}
 	return func(*op.Exec) error {
 		re, im := self.Parts()
 		outRe, outIm := out.Parts()
-		if err := kernel.Reduce(r.op, place(outRe), re, axes, 0); err != nil {
+		if err := rowwise.Reduce(r.op, place(outRe), re, axes, 0); err != nil {
 			return err
 		}
-		return kernel.Reduce(r.op, place(outIm), im, axes, 0)
+		return rowwise.Reduce(r.op, place(outIm), im, axes, 0)
 	}, nil
 }
 
@@ -250,7 +253,7 @@ func meanOfIntegers(c *op.Call, out, self *op.Tensor, axes []int, keep bool) (op
 	}
 	placed(c, out, self, axes, keep)
 	return func(*op.Exec) error {
-		values, err := kernel.Indices(self.View())
+		values, err := elementwise.Indices(self.View())
 		if err != nil || out.Len() == 0 {
 			return err
 		}
@@ -261,7 +264,7 @@ func meanOfIntegers(c *op.Call, out, self *op.Tensor, axes []int, keep bool) (op
 		for i := range means {
 			means[i] /= self.Len() / out.Len()
 		}
-		return kernel.SetInts(out.View(), means)
+		return indexing.SetInts(out.View(), means)
 	}, c.Err()
 }
 
@@ -298,15 +301,15 @@ func (r reduction) fill(c *op.Call, out *op.Tensor) (op.Run, error) {
 	if !kernel.Computes(out.DType) {
 		c.Invalid("%v has a dtype that is not supported", out)
 	}
-	n := kernel.Whole(0)
-	if r.op == kernel.ReduceProd {
-		n = kernel.Whole(1)
+	n := elementwise.Whole(0)
+	if r.op == rowwise.ReduceProd {
+		n = elementwise.Whole(1)
 	}
-	return func(*op.Exec) error { return kernel.Fill(out.View(), n) }, c.Err()
+	return func(*op.Exec) error { return elementwise.Fill(out.View(), n) }, c.Err()
 }
 
 // moments computes a variance or deviation and the mean.
-func moments(fn kernel.Reduction, name string) op.Prepare {
+func moments(fn rowwise.Reduction, name string) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		self := c.Tensor("self")
 		axes, keep := axes(c, self)
@@ -314,7 +317,7 @@ func moments(fn kernel.Reduction, name string) op.Prepare {
 		if err != nil {
 			return nil, err
 		}
-		mean, err := reduction{op: kernel.ReduceMean, real: true}.run(c, c.Tensor("meanOut"), self, axes, keep)
+		mean, err := reduction{op: rowwise.ReduceMean, real: true}.run(c, c.Tensor("meanOut"), self, axes, keep)
 		return op.Sequence([]op.Run{spread, mean}), err
 	}
 }
@@ -323,11 +326,11 @@ func moments(fn kernel.Reduction, name string) op.Prepare {
 func aminmax(c *op.Call) (op.Run, error) {
 	self := c.Tensor("self")
 	axes, keep := axes(c, self)
-	lo, err := reduction{op: kernel.ReduceMin, nonempty: true}.run(c, c.Tensor("minOut"), self, axes, keep)
+	lo, err := reduction{op: rowwise.ReduceMin, nonempty: true}.run(c, c.Tensor("minOut"), self, axes, keep)
 	if err != nil {
 		return nil, err
 	}
-	hi, err := reduction{op: kernel.ReduceMax, nonempty: true}.run(c, c.Tensor("maxOut"), self, axes, keep)
+	hi, err := reduction{op: rowwise.ReduceMax, nonempty: true}.run(c, c.Tensor("maxOut"), self, axes, keep)
 	return op.Sequence([]op.Run{lo, hi}), err
 }
 
@@ -361,7 +364,7 @@ func extreme(largest bool) op.Prepare {
 			if value != nil {
 				v = value()
 			}
-			return kernel.ReduceArg(largest, v, place(), self.View(), axes)
+			return rowwise.ReduceArg(largest, v, place(), self.View(), axes)
 		}, nil
 	}
 }

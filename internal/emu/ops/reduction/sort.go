@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -63,10 +65,10 @@ func ordered(c *op.Call, self, values, indices *op.Tensor, axis int, shape []int
 		if self.Rank() > kernel.MaxRank || values != nil && values.DType != self.DType {
 			return orderedApart(self, values, indices, axis, descending)
 		}
-		if err := kernel.Order(indices.AsVector(), self.AsVector(), axis, descending); err != nil || values == nil {
+		if err := indexing.Order(indices.AsVector(), self.AsVector(), axis, descending); err != nil || values == nil {
 			return err
 		}
-		return kernel.Gather(values.AsVector(), self.AsVector(), axis, indices.AsVector())
+		return indexing.Gather(values.AsVector(), self.AsVector(), axis, indices.AsVector())
 	}, nil
 }
 
@@ -81,19 +83,19 @@ func orderedApart(self, values, indices *op.Tensor, axis int, descending bool) e
 	defer release()
 	places, releasePlaces := folded(dtype.Int64, indices)
 	defer releasePlaces()
-	if err := kernel.CopyInOrder(x, self.View()); err != nil {
+	if err := elementwise.CopyInOrder(x, self.View()); err != nil {
 		return err
 	}
-	if err := kernel.Order(places, x, 1, descending); err != nil {
+	if err := indexing.Order(places, x, 1, descending); err != nil {
 		return err
 	}
-	if err := kernel.CopyInOrder(indices.View(), places); err != nil || values == nil {
+	if err := elementwise.CopyInOrder(indices.View(), places); err != nil || values == nil {
 		return err
 	}
 	sorted, releaseSorted := folded(self.DType, values)
 	defer releaseSorted()
-	if err := kernel.Gather(sorted, x, 1, places); err != nil {
+	if err := indexing.Gather(sorted, x, 1, places); err != nil {
 		return err
 	}
-	return kernel.CopyInOrder(values.View(), sorted)
+	return elementwise.CopyInOrder(values.View(), sorted)
 }

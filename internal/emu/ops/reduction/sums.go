@@ -3,6 +3,8 @@ package reduction
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -29,7 +31,7 @@ func reduceLogSum(c *op.Call) (op.Run, error) {
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
-		return func(*op.Exec) error { return kernel.Copy(out.View(), data.View()) }, nil
+		return func(*op.Exec) error { return elementwise.Copy(out.View(), data.View()) }, nil
 	}
 	if len(all) == 0 {
 		all = op.Axes(data.Rank())
@@ -45,9 +47,9 @@ func reduceLogSum(c *op.Call) (op.Run, error) {
 		}
 		t, release := kernel.Temporary(into.Shape...)
 		defer release()
-		if err := kernel.Reduce(kernel.ReduceSum, t, data.View(), all, 0); err != nil {
+		if err := rowwise.Reduce(rowwise.ReduceSum, t, data.View(), all, 0); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Log, dtype.Float32, into, []kernel.Input{kernel.Of(t)})
+		return elementwise.Map(elementwise.Log, dtype.Float32, into, []elementwise.Input{elementwise.Of(t)})
 	}, nil
 }

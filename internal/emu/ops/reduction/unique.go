@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -72,7 +74,7 @@ func unique(c *op.Call) (op.Run, error) {
 			if err := o.t.Settle(o.shape); err != nil {
 				return err
 			}
-			if err := kernel.SetInts(o.t.View(), o.values); err != nil {
+			if err := indexing.SetInts(o.t.View(), o.values); err != nil {
 				return err
 			}
 		}
@@ -80,9 +82,9 @@ func unique(c *op.Call) (op.Run, error) {
 		case value.Len() == 0:
 			return nil
 		case flat:
-			return kernel.PickFlat(value.View(), self.View(), g.First)
+			return indexing.PickFlat(value.View(), self.View(), g.First)
 		}
-		return kernel.Pick(value.View(), self.AsVector(), axis, g.First)
+		return indexing.Pick(value.View(), self.AsVector(), axis, g.First)
 	}, nil
 }
 
@@ -95,9 +97,9 @@ func groupsOf(self *op.Tensor, axis int, flat, runs bool) (order.Groups, error) 
 	case self.DType.IsComplex():
 		return runsOfComplex(self, axis, flat)
 	case flat:
-		return kernel.UniqueFlat(self.View(), runs)
+		return indexing.UniqueFlat(self.View(), runs)
 	}
-	return kernel.Unique(self.AsVector(), axis, runs)
+	return indexing.Unique(self.AsVector(), axis, runs)
 }
 
 // runsOfComplex groups equal neighbours as slices of their real and imaginary parts.
@@ -107,12 +109,12 @@ func runsOfComplex(self *op.Tensor, axis int, flat bool) (order.Groups, error) {
 	defer release()
 	last := len(re.Shape)
 	for i, part := range []kernel.View{re, im} {
-		if err := kernel.Copy(both.Select(last, int64(i)), part); err != nil {
+		if err := elementwise.Copy(both.Select(last, int64(i)), part); err != nil {
 			return order.Groups{}, err
 		}
 	}
 	if flat {
 		both.Shape, both.Strides, axis = []int64{re.Len(), 2}, []int64{2, 1}, 0
 	}
-	return kernel.Unique(both, axis, true)
+	return indexing.Unique(both, axis, true)
 }

@@ -3,7 +3,7 @@ package resampling
 import (
 	"math"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/convolution"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -59,7 +59,7 @@ func keysHalf(x float64) float64 {
 // antialiased weights the elements around a centre by a filter of the given reach, which is stretched
 // if the image shrinks. The weights of a position add up to 1.
 func antialiased(reach float64, filter func(distance float64) float64) interpolation {
-	return func(s axisSampling) (t kernel.Taps) {
+	return func(s axisSampling) (t convolution.Taps) {
 		stretch := max(s.ratio, 1)
 		for k := range s.m {
 			centre := s.ratio * (float64(k) + 0.5)

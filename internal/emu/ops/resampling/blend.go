@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -37,7 +38,7 @@ func blended(c *op.Call, images []*op.Tensor, mask, out *op.Tensor, compute func
 			v, release := kernel.TemporaryOf(dtype.Float16, out.Shape...)
 			defer release()
 			if h.err == nil {
-				h.err = kernel.Map(kernel.Identity, dtype.Float32, v, []kernel.Input{kernel.Of(t.View())})
+				h.err = elementwise.Map(elementwise.Identity, dtype.Float32, v, []elementwise.Input{elementwise.Of(t.View())})
 			}
 			h.views = append(h.views, v)
 		}
@@ -53,30 +54,30 @@ type halves struct {
 }
 
 // set computes to = f(a, b), rounded to float16. Additions multiply b by a factor.
-func (h *halves) set(to kernel.View, f kernel.Op, a kernel.View, b kernel.Input, factor ...kernel.Number) {
+func (h *halves) set(to kernel.View, f elementwise.Op, a kernel.View, b elementwise.Input, factor ...elementwise.Number) {
 	if h.err == nil {
-		h.err = kernel.Map(f, dtype.Float32, to, []kernel.Input{kernel.Of(a), b}, factor...)
+		h.err = elementwise.Map(f, dtype.Float32, to, []elementwise.Input{elementwise.Of(a), b}, factor...)
 	}
 }
 
 // round stores an image in out, as the cast f rounds it.
-func (h *halves) round(f kernel.Op, v kernel.View) error {
+func (h *halves) round(f elementwise.Op, v kernel.View) error {
 	if h.err != nil || h.out.DType == dtype.Float16 {
-		f = kernel.Identity
+		f = elementwise.Identity
 	}
 	if h.err == nil {
-		h.err = kernel.Map(f, dtype.Float32, h.out, []kernel.Input{kernel.Of(v)})
+		h.err = elementwise.Map(f, dtype.Float32, h.out, []elementwise.Input{elementwise.Of(v)})
 	}
 	return h.err
 }
 
 // mix is back·(1 − mask) + front·mask.
 func mix(h halves, front, back, mask kernel.View) error {
-	h.set(front, kernel.Mul, front, kernel.Of(mask))
-	h.set(mask, kernel.Mul, back, kernel.Of(mask))
-	h.set(back, kernel.Add, back, kernel.Of(mask), kernel.Real(-1))
-	h.set(back, kernel.Add, back, kernel.Of(front), kernel.Real(1))
-	return h.round(kernel.Round, back)
+	h.set(front, elementwise.Mul, front, elementwise.Of(mask))
+	h.set(mask, elementwise.Mul, back, elementwise.Of(mask))
+	h.set(back, elementwise.Add, back, elementwise.Of(mask), elementwise.Real(-1))
+	h.set(back, elementwise.Add, back, elementwise.Of(front), elementwise.Real(1))
+	return h.round(elementwise.Round, back)
 }
 
 func backgroundReplace(c *op.Call) (op.Run, error) {
@@ -91,7 +92,7 @@ func blendImages(c *op.Call) (op.Run, error) {
 	c.DType(front, dtype.Uint8)
 	c.DType(alpha, dtype.Uint8)
 	return blended(c, []*op.Tensor{front, back}, alpha, out, func(h halves) error {
-		h.set(h.views[2], kernel.Mul, h.views[2], kernel.Const(kernel.Real(opaque)))
+		h.set(h.views[2], elementwise.Mul, h.views[2], elementwise.Const(elementwise.Real(opaque)))
 		return mix(h, h.views[0], h.views[1], h.views[2])
 	})
 }
@@ -102,8 +103,8 @@ func fadeImage(c *op.Call) (op.Run, error) {
 	c.DType(image, dtype.Uint8)
 	c.DType(alpha, dtype.Uint8)
 	return blended(c, []*op.Tensor{image}, alpha, out, func(h halves) error {
-		h.set(h.views[1], kernel.Mul, h.views[1], kernel.Const(kernel.Real(opaque)))
-		h.set(h.views[0], kernel.Mul, h.views[0], kernel.Of(h.views[1]))
-		return h.round(kernel.Floor, h.views[0])
+		h.set(h.views[1], elementwise.Mul, h.views[1], elementwise.Const(elementwise.Real(opaque)))
+		h.set(h.views[0], elementwise.Mul, h.views[0], elementwise.Of(h.views[1]))
+		return h.round(elementwise.Floor, h.views[0])
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/interpolate"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -153,7 +155,7 @@ func affineGrid(c *op.Call) (op.Run, error) {
 		if b, err = b.Broadcast(slices.Concat(lead, []int64{axes + 1, axes})); err != nil {
 			return err
 		}
-		return kernel.Gemm(kernel.Product{Out: out.View(), A: a, B: b, Alpha: 1})
+		return gemm.Gemm(gemm.Product{Out: out.View(), A: a, B: b, Alpha: 1})
 	}, nil
 }
 
@@ -172,15 +174,15 @@ func places(base kernel.View, corners bool) error {
 		}
 		line, release := kernel.Temporary(n)
 		defer release()
-		if err := kernel.Sequence(line, kernel.Real(first), kernel.Real(step)); err != nil {
+		if err := elementwise.Sequence(line, elementwise.Real(first), elementwise.Real(step)); err != nil {
 			return err
 		}
 		into := base.Select(axes, int64(axes-1-i))
 		line.Shape, line.Strides = slices.Repeat([]int64{1}, axes), make([]int64, axes)
 		line.Shape[i], line.Strides[i] = n, 1
-		if err := kernel.Map(kernel.Identity, dtype.Float32, into, []kernel.Input{kernel.Of(line)}); err != nil {
+		if err := elementwise.Map(elementwise.Identity, dtype.Float32, into, []elementwise.Input{elementwise.Of(line)}); err != nil {
 			return err
 		}
 	}
-	return kernel.Fill(base.Select(axes, int64(axes)), kernel.Real(1))
+	return elementwise.Fill(base.Select(axes, int64(axes)), elementwise.Real(1))
 }

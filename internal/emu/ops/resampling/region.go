@@ -2,7 +2,7 @@ package resampling
 
 import (
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/interpolate"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -40,12 +40,12 @@ func roiAlign(c *op.Call) (op.Run, error) {
 		case image.Len() == 0:
 			return op.Zero(out)
 		}
-		rows, err := kernel.Doubles(boxes.View())
+		rows, err := elementwise.Doubles(boxes.View())
 		if err != nil {
 			return err
 		}
 		if batch != nil {
-			numbers, err := kernel.Indices(batch.View())
+			numbers, err := elementwise.Indices(batch.View())
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ func roiAlignBackward(c *op.Call) (op.Run, error) {
 		if dout.Len() == 0 || dimage.Len() == 0 {
 			return op.Zero(dimage)
 		}
-		rows, err := kernel.Doubles(boxes.View())
+		rows, err := elementwise.Doubles(boxes.View())
 		if err != nil {
 			return err
 		}

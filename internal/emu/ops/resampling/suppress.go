@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -44,11 +45,11 @@ func nonMaxSuppression(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	return func(*op.Exec) error {
-		all, err := kernel.Doubles(boxes.View())
+		all, err := elementwise.Doubles(boxes.View())
 		if err != nil {
 			return err
 		}
-		of, err := kernel.Doubles(scores.View())
+		of, err := elementwise.Doubles(scores.View())
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func nonMaxSuppression(c *op.Call) (op.Run, error) {
 		for int64(len(chosen)) < rows {
 			chosen = append(chosen, -1)
 		}
-		return kernel.SetInts(out.View(), chosen[:rows])
+		return indexing.SetInts(out.View(), chosen[:rows])
 	}, nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/convolution"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -49,11 +49,11 @@ func (s axisSampling) centre(k int64) float64 {
 }
 
 // interpolation computes the taps of one dimension.
-type interpolation func(s axisSampling) kernel.Taps
+type interpolation func(s axisSampling) convolution.Taps
 
 // nearest takes the element that contains the start of a result position. It computes in
 // float32, as array libraries do, so that ties resolve to the same element.
-func nearest(s axisSampling) (t kernel.Taps) {
+func nearest(s axisSampling) (t convolution.Taps) {
 	for k := range s.m {
 		at := int64(math.Floor(float64(float32(k) * float32(s.ratio))))
 		t.Index = append(t.Index, []int64{min(at, s.n-1)})
@@ -62,7 +62,7 @@ func nearest(s axisSampling) (t kernel.Taps) {
 }
 
 // nearestCentre takes the element that contains the centre of a result position.
-func nearestCentre(s axisSampling) (t kernel.Taps) {
+func nearestCentre(s axisSampling) (t convolution.Taps) {
 	for k := range s.m {
 		at := int64(math.Floor(float64((float32(k) + 0.5) * float32(s.ratio))))
 		t.Index = append(t.Index, []int64{min(at, s.n-1)})
@@ -71,7 +71,7 @@ func nearestCentre(s axisSampling) (t kernel.Taps) {
 }
 
 // linear weights the two elements around a centre by distance.
-func linear(s axisSampling) (t kernel.Taps) {
+func linear(s axisSampling) (t convolution.Taps) {
 	for k := range s.m {
 		x := max(s.centre(k), 0)
 		at := min(int64(x), s.n-1)
@@ -87,7 +87,7 @@ func linear(s axisSampling) (t kernel.Taps) {
 
 // cubic weights the four elements around a centre by Keys' cubic convolution with a = -0.75.
 // Positions outside repeat the border.
-func cubic(s axisSampling) (t kernel.Taps) {
+func cubic(s axisSampling) (t convolution.Taps) {
 	const a = -0.75
 	near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
 	far := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
@@ -135,7 +135,7 @@ func samplings(c *op.Call, n int, image, result []int64) (s []axisSampling) {
 }
 
 // resizing checks a result of outputSize computed from an image and returns the taps.
-func resizing(c *op.Call, n int, image, result []int64, of interpolation) (taps []kernel.Taps) {
+func resizing(c *op.Call, n int, image, result []int64, of interpolation) (taps []convolution.Taps) {
 	size := c.Ints("outputSize")
 	if len(image) != n+2 || len(result) != n+2 {
 		c.Invalid("images of shape %s and %s: %d dimensions are needed, batch and channels before the others", op.Dims(image), op.Dims(result), n+2)
@@ -156,11 +156,11 @@ func resized(n int, of interpolation, types []dtype.Type) op.Prepare {
 		self, out := c.Tensor(c.Either("self", "input", "x")), c.Tensor("out")
 		c.DType(self, types...)
 		c.SameDType(self, out)
-		var taps []kernel.Taps
+		var taps []convolution.Taps
 		if c.Err() == nil {
 			taps = resizing(c, n, self.Shape, out.Shape, of)
 		}
-		return c.Resample(out, self, n, func() []kernel.Taps { return taps })
+		return c.Resample(out, self, n, func() []convolution.Taps { return taps })
 	}
 }
 
@@ -170,11 +170,11 @@ func resizedBackward(n int, of interpolation, types []dtype.Type) op.Prepare {
 		c.DType(grad, types...)
 		c.SameDType(grad, out)
 		c.Shape(out, size, "inputSize")
-		var taps []kernel.Taps
+		var taps []convolution.Taps
 		if c.Err() == nil {
 			taps = resizing(c, n, size, grad.Shape, of)
 		}
-		return c.ResampleGrad(out, grad, n, func() []kernel.Taps { return taps })
+		return c.ResampleGrad(out, grad, n, func() []convolution.Taps { return taps })
 	}
 }
 
@@ -196,7 +196,7 @@ func resize(c *op.Call) (op.Run, error) {
 	if self.Format == dtype.NHWC {
 		self, out = channelsFirst(c, self), channelsFirst(c, out)
 	}
-	var taps []kernel.Taps
+	var taps []convolution.Taps
 	for i, m := range out.Shape[2:] {
 		n := self.Shape[2+i]
 		if m < 1 || n < 1 {
@@ -205,7 +205,7 @@ func resize(c *op.Call) (op.Run, error) {
 		}
 		taps = append(taps, of(axisSampling{m: m, n: n, ratio: float64(n) / float64(m)}))
 	}
-	return c.Resample(out, self, 2, func() []kernel.Taps { return taps })
+	return c.Resample(out, self, 2, func() []convolution.Taps { return taps })
 }
 
 // channelsFirst views images whose last dimension is the channels as those of NCHW.

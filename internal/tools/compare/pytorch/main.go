@@ -20,6 +20,8 @@ import (
 	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 )
 
 // task is a case: a product of [M,K] and [K,N], or attention of Heads × Rows × Dim with as many keys.
@@ -66,12 +68,12 @@ func (t task) prepare() func() error {
 	d := types[t.Type]
 	if t.Type == "int4" {
 		packed, x, out := random(dtype.Int8, t.N, t.K/2), random(dtype.Float16, t.M, t.K), random(dtype.Float16, t.M, t.N)
-		q := kernel.QuantWeight{Weight: packed, Packed: packed.Data, Group: 32, Scale: random(dtype.Float16, t.K/32, t.N)}
+		q := gemm.QuantWeight{Weight: packed, Packed: packed.Data, Group: 32, Scale: random(dtype.Float16, t.K/32, t.N)}
 		q.Weight.Shape, q.Weight.Strides = []int64{t.K, t.N}, []int64{1, t.K}
 		return func() error { return q.Product(out, x, kernel.View{}) }
 	}
 	if t.Kind == "matmul" {
-		p := kernel.Product{A: random(d, t.M, t.K), B: random(d, t.K, t.N), Alpha: 1}
+		p := gemm.Product{A: random(d, t.M, t.K), B: random(d, t.K, t.N), Alpha: 1}
 		if t.LeftTransposed {
 			p.A.Strides = []int64{1, t.M}
 		}
@@ -83,30 +85,30 @@ func (t task) prepare() func() error {
 			out = dtype.Int32
 		}
 		p.Out = random(out, t.M, t.N)
-		return func() error { return kernel.Gemm(p) }
+		return func() error { return gemm.Gemm(p) }
 	}
 	some := func() kernel.View { return random(d, t.Heads, t.Rows, t.Dim) }
-	stats := func() kernel.View { return random(dtype.Float32, t.Heads, t.Rows, kernel.AttentionStatCopies) }
-	a := kernel.Attention{
+	stats := func() kernel.View { return random(dtype.Float32, t.Heads, t.Rows, attention.AttentionStatCopies) }
+	a := attention.Attention{
 		Query: some(), Key: some(), Value: some(), Out: some(), Max: stats(), Sum: stats(),
-		Scale: float32(1 / math.Sqrt(float64(t.Dim))), First: -kernel.Unlimited, Last: kernel.Unlimited,
+		Scale: float32(1 / math.Sqrt(float64(t.Dim))), First: -attention.Unlimited, Last: attention.Unlimited,
 	}
 	if t.Causal {
 		a.Last = 0
 	}
-	items := []kernel.Attention{a}
+	items := []attention.Attention{a}
 	if t.Kind == "forward" {
-		return func() error { return kernel.FlashAttention(items) }
+		return func() error { return attention.FlashAttention(items) }
 	}
-	if err := kernel.FlashAttention(items); err != nil {
+	if err := attention.FlashAttention(items); err != nil {
 		log.Fatal(err)
 	}
-	n, err := kernel.FlashAttentionGradWorkspace(items)
+	n, err := attention.FlashAttentionGradWorkspace(items)
 	if err != nil {
 		log.Fatal(err)
 	}
-	grads, work := []kernel.AttentionGrad{{OutGrad: some(), QueryGrad: some(), KeyGrad: some(), ValueGrad: some()}}, C.malloc(C.size_t(n))
-	return func() error { return kernel.FlashAttentionGrad(items, grads, work) }
+	grads, work := []attention.AttentionGrad{{OutGrad: some(), QueryGrad: some(), KeyGrad: some(), ValueGrad: some()}}, C.malloc(C.size_t(n))
+	return func() error { return attention.FlashAttentionGrad(items, grads, work) }
 }
 
 // random returns a contiguous view of normally distributed numbers.

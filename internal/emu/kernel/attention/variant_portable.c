@@ -1,0 +1,4 @@
+/* Baseline of the architecture: SSE2 on amd64, NEON on arm64. */
+#define KERNELS attention_portable
+#define VECTOR_BYTES 16
+#include "body.h"

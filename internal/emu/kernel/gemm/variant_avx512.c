@@ -1,0 +1,9 @@
+#if defined(__x86_64__)
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
+#define KERNELS gemm_avx512
+#define VECTOR_BYTES 64
+#define GEMM_FETCH_A 1
+#define OTHERS gemm_avx2
+#define FLOATS_ONLY
+#include "body.h"
+#endif
