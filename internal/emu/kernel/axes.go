@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// kept inserts dimensions of size 1 at axes into v, the result of reducing a tensor of the
+// Kept inserts dimensions of size 1 at axes into v, the result of reducing a tensor of the
 // given rank over axes, so that v broadcasts against the tensor.
 func Kept(v View, rank int, axes []int) View {
 	both := make([]int64, 2*rank)
@@ -21,7 +21,7 @@ func Kept(v View, rank int, axes []int) View {
 	return k
 }
 
-// others returns shape without the dimensions axes.
+// Others returns shape without the dimensions axes.
 func Others(shape []int64, axes []int) []int64 {
 	out := make([]int64, 0, len(shape))
 	for i, d := range shape {
@@ -32,7 +32,7 @@ func Others(shape []int64, axes []int) []int64 {
 	return out
 }
 
-// axesFrom lists the dimensions from lo up to hi.
+// AxesFrom lists the dimensions from lo up to hi.
 func AxesFrom(lo, hi int) []int { return appendAxes(nil, lo, hi) }
 
 func appendAxes(axes []int, lo, hi int) []int {
@@ -42,7 +42,7 @@ func appendAxes(axes []int, lo, hi int) []int {
 	return axes
 }
 
-// common returns the shape to which the views broadcast.
+// Common returns the shape to which the views broadcast.
 func Common(views []View) ([]int64, error) {
 	var shape []int64
 	for _, v := range views {
@@ -62,7 +62,7 @@ func Common(views []View) ([]int64, error) {
 	return shape, nil
 }
 
-// merged merges adjacent dimensions of v that are contiguous, in their order, and appends them to shape
+// Merged merges adjacent dimensions of v that are contiguous, in their order, and appends them to shape
 // and strides, which are empty.
 func Merged(v View, shape, strides []int64) (_, _ []int64) {
 	for i, d := range v.Shape {

@@ -6,7 +6,7 @@
 #include "convert.h"
 #include "strided.h"
 
-#define LANEWISE _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
+#define EACH_ELEMENT _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
 
 /* Kernels call what is NOT_INLINE for each chunk from many places. Copies would take most of the time of compiling. */
 

@@ -6,7 +6,7 @@
 #define LOAD(type, x) \
 	do { \
 		const type *p = src; \
-		LANEWISE dst[i] = (T)(x); \
+		EACH_ELEMENT dst[i] = (T)(x); \
 	} while (0)
 
 static NOT_INLINE void JOIN(load, S)(T *restrict dst, const void *src, int32_t dtype, int64_t n)
@@ -19,7 +19,7 @@ static NOT_INLINE void JOIN(load, S)(T *restrict dst, const void *src, int32_t d
 		}
 		float wide[CHUNK];
 		floats_of_half(wide, src, dtype, n);
-		LANEWISE dst[i] = (T)FROM_FLOAT(wide[i]);
+		EACH_ELEMENT dst[i] = (T)FROM_FLOAT(wide[i]);
 		break;
 	}
 	case DTYPE_FLOAT32: LOAD(float, FROM_FLOAT(p[i])); break;
@@ -39,7 +39,7 @@ static NOT_INLINE void JOIN(load, S)(T *restrict dst, const void *src, int32_t d
 #define STORE(type, x) \
 	do { \
 		type *p = dst; \
-		LANEWISE p[i] = (x); \
+		EACH_ELEMENT p[i] = (x); \
 	} while (0)
 
 static NOT_INLINE void JOIN(store, S)(void *dst, const T *restrict src, int32_t dtype, int64_t n)
@@ -51,7 +51,7 @@ static NOT_INLINE void JOIN(store, S)(void *dst, const T *restrict src, int32_t 
 			break;
 		}
 		float narrow[CHUNK];
-		LANEWISE narrow[i] = (float)src[i];
+		EACH_ELEMENT narrow[i] = (float)src[i];
 		halves_of_float(dst, narrow, dtype, n);
 		break;
 	}

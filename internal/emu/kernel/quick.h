@@ -98,7 +98,7 @@ static inline double quick_tan(double x)
 	c = c * z - 1 / 720.0;
 	c = c * z + 1 / 24.0;
 	c = (c * z - 0.5) * z + 1;
-	uint64_t odd = -(double_bits(shifted) & 1); /* turned by a quarter: -c/s */
+	uint64_t odd = -(double_bits(shifted) & 1); /* rotated by a quarter: -c/s */
 	uint64_t up = (double_bits(s) & ~odd) | (double_bits(-c) & odd), down = (double_bits(c) & ~odd) | (double_bits(s) & odd);
 	double y = double_of(up) / double_of(down);
 	return nan_unless((fabs(x) < 0x1p21) & (x != 0), y);

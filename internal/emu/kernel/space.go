@@ -27,7 +27,7 @@ func (v View) Broadcast(shape []int64) (View, error) {
 	return out, nil
 }
 
-// spread sets strides, which are zero, to those of v broadcast to the given shape.
+// Spread sets strides, which are zero, to those of v broadcast to the given shape.
 func (v View) Spread(strides, shape []int64) error {
 	lead := len(shape) - len(v.Shape)
 	if lead < 0 {
@@ -62,7 +62,7 @@ func (v View) extent() (lo, hi uintptr) {
 	return uintptr(base + first*size), uintptr(base + (last+1)*size)
 }
 
-// overlaps reports whether a and b may share memory without being the same elements in the same
+// Overlaps reports whether a and b may share memory without being the same elements in the same
 // order. Writing to one could then change elements of the other that were not read yet.
 func Overlaps(a, b View) bool {
 	if a.Data == b.Data && a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && slices.Equal(a.Strides, b.Strides) {
@@ -73,14 +73,7 @@ func Overlaps(a, b View) bool {
 	return alo < bhi && blo < ahi
 }
 
-// temporary allocates a contiguous view in C memory. The caller frees it with release.
-func NewTemporary(d dtype.Type, shape []int64) (v View, release func()) {
-	v = Allocated(d, shape, ContiguousStrides(shape))
-	p := v.Data
-	return v, func() { Free(p) }
-}
-
-// allocated returns a view of new C memory with these strides, those of a contiguous view. The caller frees its data.
+// Allocated returns a view of new C memory with these strides, those of a contiguous view. The caller frees its data.
 func Allocated(d dtype.Type, shape, strides []int64) View {
 	v := View{DType: d, Shape: shape, Strides: strides}
 	v.Data = C.malloc(C.size_t(max(v.Len()*int64(d.Size()), 1)))
@@ -91,7 +84,7 @@ func Free(p unsafe.Pointer) { C.free(p) }
 
 func ContiguousStrides(shape []int64) []int64 { return SetContiguous(make([]int64, len(shape)), shape) }
 
-// setContiguous sets s to the strides of a contiguous view and returns it.
+// SetContiguous sets s to the strides of a contiguous view and returns it.
 func SetContiguous(s, shape []int64) []int64 {
 	n := int64(1)
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -101,7 +94,7 @@ func SetContiguous(s, shape []int64) []int64 {
 	return s
 }
 
-// space is the iteration space of operands with a common shape. Up to MaxRank dimensions and four
+// Space is the iteration space of operands with a common shape. Up to MaxRank dimensions and four
 // operands need no other memory, since its rows are in one array: a slice of slices would move to the
 // heap.
 type Space struct {
@@ -110,10 +103,10 @@ type Space struct {
 	many       []int64 // instead of few
 }
 
-// shape returns the sizes of the dimensions.
+// Shape returns the sizes of the dimensions.
 func (s *Space) Shape() []int64 { return s.row(0) }
 
-// strides returns the strides of an operand.
+// Strides returns the strides of an operand.
 func (s *Space) Strides(operand int) []int64 { return s.row(1 + operand) }
 
 func (s *Space) row(k int) []int64 {
@@ -124,7 +117,7 @@ func (s *Space) row(k int) []int64 {
 	return all[k*s.room:][:s.rank]
 }
 
-// plan computes the space. Dimensions are ordered by the first operand's strides, largest first, and
+// Plan computes the space. Dimensions are ordered by the first operand's strides, largest first, and
 // dimensions that are contiguous in every operand are merged, so that the innermost one is as long as
 // possible. The space has at least one dimension.
 func (s *Space) Plan(shape []int64, strides ...[]int64) {
@@ -160,7 +153,7 @@ func (s *Space) Plan(shape []int64, strides ...[]int64) {
 func ordered(order []int, shape []int64, strides [][]int64) []int {
 	before := func(i, j int) bool {
 		for _, s := range strides {
-			if a, b := Abs(s[i]), Abs(s[j]); a != b {
+			if a, b := Magnitude(s[i]), Magnitude(s[j]); a != b {
 				return a > b
 			}
 		}
@@ -178,8 +171,8 @@ func ordered(order []int, shape []int64, strides [][]int64) []int {
 	return order
 }
 
-// Abs returns the magnitude of a stride.
-func Abs(x int64) int64 { return max(x, -x) }
+// Magnitude returns the magnitude of a stride.
+func Magnitude(x int64) int64 { return max(x, -x) }
 
 // CSpace is C's struct space: the shape of a planned space.
 type CSpace struct {
@@ -246,7 +239,7 @@ const (
 	ClassU64 int32 = C.CLASS_U64
 )
 
-// classes are the arithmetic classes of the element types that kernels compute with.
+// Classes are the arithmetic classes of the element types that kernels compute with.
 var Classes = map[dtype.Type]int32{
 	dtype.Float32: ClassF32, dtype.Float16: ClassF32, dtype.BFloat16: ClassF32, dtype.Float64: ClassF64,
 	dtype.Int8: ClassI64, dtype.Int16: ClassI64, dtype.Int32: ClassI64, dtype.Int64: ClassI64,
@@ -254,7 +247,7 @@ var Classes = map[dtype.Type]int32{
 	dtype.Bool: ClassI64,
 }
 
-// accumulators are the types in which the classes combine scattered elements.
+// Accumulators are the types in which the classes combine scattered elements.
 var Accumulators = map[int32]dtype.Type{
 	ClassF32: dtype.Float32, ClassF64: dtype.Float64, ClassI64: dtype.Int64, ClassU64: dtype.Uint64,
 }
@@ -265,13 +258,17 @@ func Computes(d dtype.Type) bool { _, ok := Classes[d]; return ok }
 
 // Temporary allocates a contiguous float32 view of the given shape for intermediate results.
 // The caller frees it with the returned function.
-func Temporary(shape ...int64) (View, func()) { return NewTemporary(dtype.Float32, shape) }
+func Temporary(shape ...int64) (View, func()) { return TemporaryOf(dtype.Float32, shape...) }
 
 // TemporaryOf is like Temporary for elements of type d.
-func TemporaryOf(d dtype.Type, shape ...int64) (View, func()) { return NewTemporary(d, shape) }
+func TemporaryOf(d dtype.Type, shape ...int64) (v View, release func()) {
+	v = Allocated(d, shape, ContiguousStrides(shape))
+	p := v.Data
+	return v, func() { Free(p) }
+}
 
 // TemporaryInt8 is like Temporary for int8.
-func TemporaryInt8(shape ...int64) (View, func()) { return NewTemporary(dtype.Int8, shape) }
+func TemporaryInt8(shape ...int64) (View, func()) { return TemporaryOf(dtype.Int8, shape...) }
 
 // TemporaryInt64 is like Temporary for int64.
-func TemporaryInt64(shape ...int64) (View, func()) { return NewTemporary(dtype.Int64, shape) }
+func TemporaryInt64(shape ...int64) (View, func()) { return TemporaryOf(dtype.Int64, shape...) }

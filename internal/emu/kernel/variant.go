@@ -63,7 +63,7 @@ func Select(name string) error {
 // Variant returns the name of the variant in use.
 func Variant() string { return Variants[number(variant)] }
 
-// cpuError says why CANN_EMU_CPU cannot be used.
+// cpuError is the reason why CANN_EMU_CPU cannot be used.
 var cpuError error
 
 // An unusable CANN_EMU_CPU falls back to the best variant, because a library cannot report an
@@ -76,5 +76,5 @@ func init() {
 	}
 }
 
-// Misconfigured says which variables of the environment cannot be used, or returns nil.
+// Misconfigured reports which variables of the environment cannot be used, or returns nil.
 func Misconfigured() error { return errors.Join(thread.EnvError, cpuError) }

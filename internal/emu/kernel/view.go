@@ -83,13 +83,13 @@ func (v View) Leading(n int) View {
 	return View{Data: v.Data, DType: v.DType, Shape: v.Shape[:n], Strides: v.Strides[:n]}
 }
 
-// reshaped returns a contiguous view in another shape with the same number of elements.
+// Reshaped returns a contiguous view in another shape with the same number of elements.
 func (v View) Reshaped(shape ...int64) View {
 	v.Shape, v.Strides = shape, ContiguousStrides(shape)
 	return v
 }
 
-// at returns the view at the given indices of the dimensions that follow the first lead ones.
+// At returns the view at the given indices of the dimensions that follow the first lead ones.
 func (v View) At(lead int, indices []int64) View {
 	n := len(indices)
 	for i, k := range indices {
@@ -100,7 +100,7 @@ func (v View) At(lead int, indices []int64) View {
 	return v
 }
 
-// transposed exchanges the last two dimensions.
+// Transposed exchanges the last two dimensions.
 func (v View) Transposed() View {
 	n := len(v.Shape)
 	v.Shape, v.Strides = slices.Clone(v.Shape), slices.Clone(v.Strides)
@@ -109,7 +109,7 @@ func (v View) Transposed() View {
 	return v
 }
 
-// matrix returns the address of the i-th matrix of a batch.
+// Matrix returns the address of the i-th matrix of a batch.
 func (v View) Matrix(i int64) unsafe.Pointer {
 	at := int64(0)
 	for d := len(v.Shape) - 3; d >= 0; d-- {
@@ -119,7 +119,7 @@ func (v View) Matrix(i int64) unsafe.Pointer {
 	return unsafe.Add(v.Data, at*int64(v.DType.Size()))
 }
 
-// reversed returns v with a dimension in reverse order.
+// Reversed returns v with a dimension in reverse order.
 func (v View) Reversed(axis int) View {
 	n := v.Shape[axis]
 	v = v.Narrow(axis, n-1, n)
@@ -128,25 +128,25 @@ func (v View) Reversed(axis int) View {
 	return v
 }
 
-// row returns a view without dimensions as a vector of one element.
+// Row returns a view without dimensions as a vector of one element.
 func (v View) Row() View {
 	v.Shape, v.Strides = []int64{1}, []int64{1}
 	return v
 }
 
-// doubles returns the memory of a contiguous float64 view as a slice.
+// Doubles returns the memory of a contiguous float64 view as a slice.
 func (v View) Doubles() []float64 { return unsafe.Slice((*float64)(v.Data), v.Len()) }
 
-// bytes returns the memory of a contiguous view of one-byte elements as a slice.
+// Bytes returns the memory of a contiguous view of one-byte elements as a slice.
 func (v View) Bytes() []byte { return unsafe.Slice((*byte)(v.Data), v.Len()) }
 
-// floats returns the memory of a contiguous float32 view as a slice.
+// Floats returns the memory of a contiguous float32 view as a slice.
 func (v View) Floats() []float32 { return unsafe.Slice((*float32)(v.Data), v.Len()) }
 
-// ints returns the memory of a contiguous int64 view as a slice.
+// Ints returns the memory of a contiguous int64 view as a slice.
 func (v View) Ints() []int64 { return unsafe.Slice((*int64)(v.Data), v.Len()) }
 
-// permuted returns v with its dimensions in the given order.
+// Permuted returns v with its dimensions in the given order.
 func (v View) Permuted(order []int) View {
 	shape, strides := make([]int64, len(order)), make([]int64, len(order))
 	for i, d := range order {
@@ -156,20 +156,20 @@ func (v View) Permuted(order []int) View {
 	return v
 }
 
-// line returns a contiguous view as a vector.
+// Line returns a contiguous view as a vector.
 func (v View) Line() View {
 	v.Shape, v.Strides = []int64{v.Len()}, []int64{1}
 	return v
 }
 
-// planes returns a contiguous view as a matrix, with the last n dimensions merged into the
+// Planes returns a contiguous view as a matrix, with the last n dimensions merged into the
 // columns and the others into the rows.
 func (v View) Planes(n int) View {
 	lead := len(v.Shape) - n
 	return v.Reshaped(View{Shape: v.Shape[:lead]}.Len(), View{Shape: v.Shape[lead:]}.Len())
 }
 
-// last returns v with a dimension moved to the end.
+// Last returns v with a dimension moved to the end.
 func (v View) Last(axis int) View {
 	move := func(d []int64) []int64 { return append(slices.Delete(slices.Clone(d), axis, axis+1), d[axis]) }
 	v.Shape, v.Strides = move(v.Shape), move(v.Strides)
@@ -178,10 +178,10 @@ func (v View) Last(axis int) View {
 
 func (v View) Across() View { return Kept(v, 2, []int{0}) }
 
-// column returns a vector as a matrix of one column, across as a matrix of one row.
+// Column returns a vector as a matrix of one column, across as a matrix of one row.
 func (v View) Column() View { return Kept(v, 2, []int{1}) }
 
-// rowStep returns the distance between consecutive rows of the last dimension. ok is false
+// RowStep returns the distance between consecutive rows of the last dimension. ok is false
 // unless the elements of a row are packed and all rows are equally far apart.
 func (v View) RowStep() (step int64, ok bool) {
 	n := len(v.Shape) - 1

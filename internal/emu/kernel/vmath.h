@@ -47,29 +47,29 @@ static inline vf32 vmax(vf32 a, vf32 b)
 }
 
 #if VECTOR_BYTES == 64
-#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+#define ELEMENT_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 #elif VECTOR_BYTES == 32
-#define LANE_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7}
+#define ELEMENT_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7}
 #else
-#define LANE_NUMBERS {0, 1, 2, 3}
+#define ELEMENT_NUMBERS {0, 1, 2, 3}
 #endif
 
-/* Rotates the lanes by n. */
-static inline vf32 vturn(vf32 x, int n) { return __builtin_shuffle(x, ((vi32)LANE_NUMBERS + n) & (VECTOR_FLOATS - 1)); }
+/* Rotates the elements by n. */
+static inline vf32 vrotate(vf32 x, int n) { return __builtin_shuffle(x, ((vi32)ELEMENT_NUMBERS + n) & (VECTOR_FLOATS - 1)); }
 
-static inline float vmax_lanes(vf32 x)
+static inline float vmax_across(vf32 x)
 {
 #pragma GCC unroll 4
 	for (int n = VECTOR_FLOATS / 2; n > 0; n /= 2)
-		x = vmax(x, vturn(x, n));
+		x = vmax(x, vrotate(x, n));
 	return x[0];
 }
 
-static inline float vsum_lanes(vf32 x)
+static inline float vsum_across(vf32 x)
 {
 #pragma GCC unroll 4
 	for (int n = VECTOR_FLOATS / 2; n > 0; n /= 2)
-		x += vturn(x, n);
+		x += vrotate(x, n);
 	return x[0];
 }
 
@@ -125,12 +125,12 @@ static inline vf32 vexpm1(vf32 x)
  * log(1 + f) - f, which is small compared to f. */
 static inline vf32 vlog_split(vf32 x, vf32 *e, vf32 *f)
 {
-	vi32 tiny = x < 0x1p-126f;
-	x = vselect(tiny, x * 0x1p25f, x);
+	vi32 subnormal = x < 0x1p-126f;
+	x = vselect(subnormal, x * 0x1p25f, x);
 	vi32 bits = (vi32)x - 0x3f3504f3;
 	vi32 exponent = bits >> 23;
 	*f = (vf32)((bits & 0x007fffff) + 0x3f3504f3) - 1;
-	*e = __builtin_convertvector(exponent - (tiny & 25), vf32);
+	*e = __builtin_convertvector(exponent - (subnormal & 25), vf32);
 	vf32 s = *f / (2 + *f);
 	vf32 z = s * s;
 	vf32 r = z * (2 / 11.0f) + 2 / 9.0f;

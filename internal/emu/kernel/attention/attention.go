@@ -21,7 +21,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
-// BiasKind says how a position bias enters the scores.
+// BiasKind determines how a position bias enters the scores.
 type BiasKind int32
 
 // Kinds of bias. The last two subtract slope·|distance| or slope·√|distance|, where the

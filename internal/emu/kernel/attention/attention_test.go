@@ -286,7 +286,7 @@ func TestFlashAttentionDropout(t *testing.T) {
 	})
 }
 
-// TestFlashAttentionScale: a scale may be negative, which turns the order of the scores, and so small or
+// TestFlashAttentionScale: a scale may be negative, which reverses the order of the scores, and so small or
 // large that hidden cells could become visible by it.
 func TestFlashAttentionScale(t *testing.T) {
 	kerneltest.EachVariant(t, func(t *testing.T) {

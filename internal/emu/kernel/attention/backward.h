@@ -71,7 +71,7 @@ static int backward_blind(const struct attention *a, int64_t head, int64_t row, 
 	return 0;
 }
 
-/* Turns one row of scores and of dy·Vᵀ into probabilities with dropout and gradients of the
+/* Converts one row of scores and of dy·Vᵀ into probabilities with dropout and gradients of the
  * scores. */
 static void backward_softmax(struct backward *b, const struct tile *t, int64_t i)
 {
@@ -96,7 +96,7 @@ static void backward_softmax(struct backward *b, const struct tile *t, int64_t i
 			vstore(p + j, round_away(vload(p + j), a->dtype));
 }
 
-/* Turns the products of a tile into probabilities and gradients of the scores. */
+/* Converts the products of a tile into probabilities and gradients of the scores. */
 static void backward_rows(struct backward *b, const struct tile *t)
 {
 	for (int64_t i = 0; i < t->rows; i++) {
@@ -117,7 +117,7 @@ static void backward_deltas(struct backward *b, int64_t kv_head)
 			tile_load(dy, 0, &b->douts, head, row, 1);
 			for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
 				sum += vload(b->row + j) * vload(dy + j);
-			*backward_delta(b, head, row) = vsum_lanes(sum);
+			*backward_delta(b, head, row) = vsum_across(sum);
 		}
 }
 

@@ -81,7 +81,7 @@ static float row_max(const float *s, int64_t n)
 		top[0] = vmax(vload(s + j), top[0]);
 		top[1] = vmax(vload(s + j + VECTOR_FLOATS), top[1]);
 	}
-	return vmax_lanes(vmax(top[0], top[1]));
+	return vmax_across(vmax(top[0], top[1]));
 }
 
 /* Stores exp(s·scale - max) of n vectors in place, or in a row of probabilities, and adds them to the sum, of which nothing is
@@ -116,10 +116,10 @@ static NOT_INLINE float row_exp(float *s, int64_t n, float scale, float max, flo
 		row_exp_part(s, j, EXP_VECTORS, scale, max, to, &sum);
 	for (; j < n; j += PANEL)
 		row_exp_part(s, j, PANEL / VECTOR_FLOATS, scale, max, to, &sum);
-	return vsum_lanes(sum);
+	return vsum_across(sum);
 }
 
-/* Turns one row of products into exponentials relative to its maximum and returns their sum. They go to a row of probabilities. */
+/* Converts one row of products into exponentials relative to its maximum and returns their sum. They go to a row of probabilities. */
 static inline float
 forward_exp(const struct attention *a, const struct tile *t, int64_t row, float *s, float scale, float max, float *to)
 {
@@ -135,7 +135,7 @@ forward_exp(const struct attention *a, const struct tile *t, int64_t row, float 
 	return sum;
 }
 
-/* Turns the products of a strip of rows into exponentials relative to the running maxima. All maxima come first, so that no row
+/* Converts the products of a strip of rows into exponentials relative to the running maxima. All maxima come first, so that no row
  * waits for its own. */
 static void forward_strip(struct forward *f, const struct tile *t)
 {
@@ -299,7 +299,7 @@ static void forward_finish(struct forward *f)
 }
 
 /* Computes the sums of one part of the keys, or with ATTENTION_FINISH out, max and sum of the rows of a block. The result
- * does not depend on how rows and heads are divided into blocks, and who computes the parts. */
+ * does not depend on how rows and heads are divided into blocks, nor on which thread computes the parts. */
 static void attention_forward(const struct attention_block *b, int64_t part, float *scratch)
 {
 	const struct attention *a = b->a;

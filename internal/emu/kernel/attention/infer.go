@@ -50,7 +50,7 @@ func Infer(items []Inference) error {
 	return c.End()
 }
 
-// pagedCache says where the tokens of Key, Value and KeyRope are, which are views of the first page of a cache.
+// pagedCache has the places of the tokens of Key, Value and KeyRope, which are views of the first page of a cache.
 type pagedCache struct {
 	pages            []int64 // numbers, in the order of their tokens
 	rows             int64   // tokens of a page

@@ -129,7 +129,7 @@ static void row_cover(const struct attention *a, const struct tile *t, int64_t r
 		s[j] = -INFINITY;
 }
 
-/* Turns the products s of one row into scores. */
+/* Converts the products s of one row into scores. */
 static void row_score(const struct attention *a, const struct tile *t, int64_t row, float *s, float *scratch)
 {
 	if (a->bias_kind == BIAS_NONE)

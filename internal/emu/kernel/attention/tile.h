@@ -208,8 +208,8 @@ static inline void tile_transpose(float *panels, const float *tile, int64_t ld, 
 			}
 		}
 		for (; k < cols; k++)
-			for (int64_t lane = 0; lane < 4; lane++)
-				to[k * PANEL + lane] = j + lane < rows ? from[lane * ld + k] : 0;
+			for (int64_t i = 0; i < 4; i++)
+				to[k * PANEL + i] = j + i < rows ? from[i * ld + k] : 0;
 	}
 }
 

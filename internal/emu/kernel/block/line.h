@@ -5,12 +5,12 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { GEMM_LANES = VECTOR_BYTES / 4 };
+enum { GEMM_WIDTH = VECTOR_BYTES / 4 };
 
 #if VECTOR_BYTES == 64
 typedef __m512i gemm_line;
 
-/* The lanes of the first n elements, of which a vector has at most 32. */
+/* The mask of the first n elements, of which a vector has at most 32. */
 static inline uint32_t gemm_mask(int64_t n) { return _bzhi_u32(0xffffffff, n < 32 ? (uint32_t)n : 32); }
 
 /* Stores the first n cells of a line. */

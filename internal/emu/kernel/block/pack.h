@@ -34,9 +34,9 @@ INLINE void
 SRC(pack_block)(P *dst, int a_panel, int64_t row, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP, lines = a_panel ? cells : w, rows = a_panel ? w : cells;
-	gemm_line t[GEMM_LANES];
+	gemm_line t[GEMM_WIDTH];
 #pragma GCC unroll 16
-	for (int x = 0; x < GEMM_LANES; x++)
+	for (int x = 0; x < GEMM_WIDTH; x++)
 		if (x >= lines) {
 			t[x] = (gemm_line){0};
 		} else if (a_panel) {
@@ -47,7 +47,7 @@ SRC(pack_block)(P *dst, int a_panel, int64_t row, int64_t w, int64_t k, const S 
 		}
 	gemm_transpose(t);
 #pragma GCC unroll 16
-	for (int y = 0; y < GEMM_LANES; y++)
+	for (int y = 0; y < GEMM_WIDTH; y++)
 		if (y < rows)
 			gemm_put(dst + y * row, t[y], lines);
 }
@@ -68,24 +68,24 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 	if (k_stride == 1 && a_panel) {
 		for (int64_t i = 0; i < w; i++) {
 			const S *in = src + i * w_stride;
-			for (int64_t p = 0; p < cells; p += GEMM_LANES) {
+			for (int64_t p = 0; p < cells; p += GEMM_WIDTH) {
 				__builtin_prefetch(in + 8 * w_stride + p * GROUP, 0, 2);
 				gemm_put(dst + i * GEMM_KC + p, LINE(in + p * GROUP, k - p * GROUP), cells - p);
 			}
 		}
 	} else if (k_stride == 1) {
-		for (int64_t i = 0; i < w; i += GEMM_LANES)
-			for (int64_t p = 0; p < k; p += GEMM_LANES * GROUP) {
+		for (int64_t i = 0; i < w; i += GEMM_WIDTH)
+			for (int64_t p = 0; p < k; p += GEMM_WIDTH * GROUP) {
 				P *to = dst + p / GROUP * NR + i;
 				const S *from = src + i * w_stride + p;
-				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
-					SRC(pack_block)(to, 0, NR, GEMM_LANES, GEMM_LANES * GROUP, from, w_stride, 1);
+				if (i + GEMM_WIDTH <= w && p + GEMM_WIDTH * GROUP <= k)
+					SRC(pack_block)(to, 0, NR, GEMM_WIDTH, GEMM_WIDTH * GROUP, from, w_stride, 1);
 				else
 					SRC(pack_edge)(to, 0, NR, w - i, k - p, from, w_stride, 1);
 			}
 	} else if (w_stride == 1 && !a_panel) {
 		for (int64_t p = 0; p < cells; p++)
-			for (int64_t i = 0; i < w; i += GEMM_LANES) {
+			for (int64_t i = 0; i < w; i += GEMM_WIDTH) {
 #pragma GCC unroll 4
 				for (int x = 0; x < GROUP; x++) { /* rows lie far apart: later ones, and the next panel's part of this one */
 					__builtin_prefetch(src + ((p + 16) * GROUP + x) * k_stride + i, 0, 2);
@@ -94,12 +94,12 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 				gemm_put(dst + p * NR + i, LINE_W(p, i, w - i), w - i);
 			}
 	} else if (w_stride == 1) {
-		for (int64_t p = 0; p < k; p += GEMM_LANES * GROUP)
-			for (int64_t i = 0; i < w; i += GEMM_LANES) {
+		for (int64_t p = 0; p < k; p += GEMM_WIDTH * GROUP)
+			for (int64_t i = 0; i < w; i += GEMM_WIDTH) {
 				P *to = dst + i * GEMM_KC + p / GROUP;
 				const S *from = src + i + p * k_stride;
-				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
-					SRC(pack_block)(to, 1, GEMM_KC, GEMM_LANES, GEMM_LANES * GROUP, from, 1, k_stride);
+				if (i + GEMM_WIDTH <= w && p + GEMM_WIDTH * GROUP <= k)
+					SRC(pack_block)(to, 1, GEMM_KC, GEMM_WIDTH, GEMM_WIDTH * GROUP, from, 1, k_stride);
 				else
 					SRC(pack_edge)(to, 1, GEMM_KC, w - i, k - p, from, 1, k_stride);
 			}

@@ -64,7 +64,7 @@ func (v Convolution) unfold(image kernel.View, positions []int64) (*unfolding, e
 	u.release = append(u.release, release)
 	u.frame, u.all = frame, v.positions(frame, positions)
 	row := kernel.View{Shape: u.all.Shape[1:]}.Len() / positions[0]
-	u.columns, release = kernel.NewTemporary(image.DType, []int64{row * max(1, min(positions[0], columnsLimit/max(1, row)))})
+	u.columns, release = kernel.TemporaryOf(image.DType, row*max(1, min(positions[0], columnsLimit/max(1, row))))
 	u.release = append(u.release, release)
 	return u, nil
 }

@@ -26,8 +26,8 @@ func (t Taps) layer(n, axis, rank int, d dtype.Type) (index, weight kernel.View,
 		shape[i] = 1
 	}
 	shape[axis] = count
-	index, releaseIndex := kernel.NewTemporary(dtype.Int64, shape)
-	weight, releaseWeight := kernel.NewTemporary(d, shape)
+	index, releaseIndex := kernel.TemporaryOf(dtype.Int64, shape...)
+	weight, releaseWeight := kernel.TemporaryOf(d, shape...)
 	dense = true
 	for i, places := range t.Index {
 		k, w := places[0], 0.0
@@ -53,8 +53,8 @@ func (t Taps) depth() int {
 	return n
 }
 
-// moved reports whether every element of the result is a copy of one element of the input.
-func (t Taps) moved() bool { return t.Weight == nil && t.depth() == 1 }
+// isCopy reports whether every element of the result is a copy of one element of the input.
+func (t Taps) isCopy() bool { return t.Weight == nil && t.depth() == 1 }
 
 // check fails unless the taps map a dimension of size n to one of size m.
 func (t Taps) check(m, n int64) error {
@@ -100,11 +100,11 @@ func Resample(out, in kernel.View, axis int, taps ...Taps) error {
 // resampled returns in mapped along one dimension.
 func resampled(c *rowwise.Chain, shape []int64, in kernel.View, axis int, t Taps) kernel.View {
 	d := c.Compute
-	if t.moved() {
+	if t.isCopy() {
 		d = in.DType
 	}
 	result := c.TempOf(d, shape)
-	if t.moved() {
+	if t.isCopy() {
 		index, _, _, release := t.layer(0, axis, len(shape), c.Compute)
 		defer release()
 		c.Err = indexing.Gather(result, in, axis, index)
@@ -151,7 +151,7 @@ func ResampleGrad(din, dout kernel.View, axis int, taps ...Taps) error {
 		}
 		sum, part := c.Temp(shape), grad
 		c.Set(sum, elementwise.Identity, nil, elementwise.Const(elementwise.Real(0)))
-		weighted := !t.moved() || grad.DType != sum.DType
+		weighted := !t.isCopy() || grad.DType != sum.DType
 		if weighted {
 			part = c.Temp(grad.Shape)
 		}

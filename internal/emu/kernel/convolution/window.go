@@ -55,7 +55,7 @@ func (w Window) framed(image kernel.View, positions []int64, fill elementwise.Nu
 	if inside {
 		return image, func() {}, nil
 	}
-	frame, release := kernel.NewTemporary(image.DType, shape)
+	frame, release := kernel.TemporaryOf(image.DType, shape...)
 	if err := elementwise.Fill(frame, fill); err != nil {
 		release()
 		return kernel.View{}, nil, err

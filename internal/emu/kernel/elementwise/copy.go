@@ -37,7 +37,7 @@ func Copy(dst, src kernel.View) error {
 		return nil
 	}
 	if kernel.Overlaps(dst, src) {
-		whole, release := kernel.NewTemporary(src.DType, src.Shape)
+		whole, release := kernel.TemporaryOf(src.DType, src.Shape...)
 		defer release()
 		if err := Copy(whole, src); err != nil {
 			return err
@@ -68,7 +68,7 @@ func CopyInOrder(dst, src kernel.View) error {
 	case dst.Contiguous():
 		return Copy(dst.Reshaped(src.Shape...), src)
 	}
-	whole, release := kernel.NewTemporary(src.DType, src.Shape)
+	whole, release := kernel.TemporaryOf(src.DType, src.Shape...)
 	defer release()
 	if err := Copy(whole, src); err != nil {
 		return err
@@ -82,11 +82,11 @@ func Flat(v kernel.View) (flat kernel.View, release func(), err error) {
 	if v.Contiguous() {
 		return v.Reshaped(v.Len()), func() {}, nil
 	}
-	flat, release = kernel.NewTemporary(v.DType, []int64{v.Len()})
+	flat, release = kernel.TemporaryOf(v.DType, v.Len())
 	return flat, release, CopyInOrder(flat, v)
 }
 
-// move copies elements of one type between views of one shape.
+// Move copies elements of one type between views of one shape.
 func Move(dst, src kernel.View) {
 	var order kernel.Space
 	order.Plan(dst.Shape, dst.Strides, src.Strides)
@@ -128,7 +128,7 @@ func transposed(shape, to, from []int64) int {
 
 // Fill sets every element of v to n.
 func Fill(v kernel.View, n Number) error {
-	one, release := kernel.NewTemporary(v.DType, []int64{})
+	one, release := kernel.TemporaryOf(v.DType)
 	defer release()
 	if err := Map(Identity, v.DType, one, []Input{Const(n)}); err != nil {
 		return err
@@ -148,7 +148,7 @@ func Sequence(out kernel.View, start, step Number) error {
 	if out.DType.IsFloat() {
 		d = dtype.Float64
 	}
-	v, release := kernel.NewTemporary(d, out.Shape)
+	v, release := kernel.TemporaryOf(d, out.Shape...)
 	defer release()
 	if d == dtype.Int64 {
 		x := unsafe.Slice((*int64)(v.Data), v.Len())

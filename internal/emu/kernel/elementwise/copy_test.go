@@ -49,11 +49,11 @@ func TestCopyOverlap(t *testing.T) {
 				whole := kerneltest.New(t, d, kerneltest.Contiguous, []int64{40}, kerneltest.Iota(40))
 				size := int64(d.Size())
 				part := kernel.View{Data: unsafe.Add(whole.Data, 4*size), DType: d, Shape: []int64{30}, Strides: []int64{1}}
-				moved := part
-				moved.Data = unsafe.Add(part.Data, shift*size)
+				shifted := part
+				shifted.Data = unsafe.Add(part.Data, shift*size)
 				want := kerneltest.Values(part)
-				require.NoError(t, elementwise.Copy(moved, part))
-				assert.Equal(t, want, kerneltest.Values(moved))
+				require.NoError(t, elementwise.Copy(shifted, part))
+				assert.Equal(t, want, kerneltest.Values(shifted))
 			})
 		}
 	}

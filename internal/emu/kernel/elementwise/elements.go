@@ -32,7 +32,7 @@ func SetBy[T float32 | float64](v kernel.View, set func(y []T)) error {
 		set(unsafe.Slice((*T)(v.Data), v.Len()))
 		return nil
 	}
-	t, release := kernel.NewTemporary(d, v.Shape)
+	t, release := kernel.TemporaryOf(d, v.Shape...)
 	defer release()
 	set(unsafe.Slice((*T)(t.Data), t.Len()))
 	return Copy(v, t)
@@ -43,7 +43,7 @@ func SetBy[T float32 | float64](v kernel.View, set func(y []T)) error {
 func Borrow[T float32 | float64](v kernel.View) (x []T, release func(), err error) {
 	release = func() {}
 	if d, ok := is[T](v); !ok {
-		t, free := kernel.NewTemporary(d, v.Shape)
+		t, free := kernel.TemporaryOf(d, v.Shape...)
 		err = Copy(t, v)
 		v, release = t, free
 	}
@@ -66,7 +66,7 @@ func Doubles(v kernel.View) ([]float64, error) {
 
 // Indices reads the elements of an integer view in row-major order.
 func Indices(v kernel.View) ([]int64, error) {
-	whole, release := kernel.NewTemporary(dtype.Int64, v.Shape)
+	whole, release := kernel.TemporaryOf(dtype.Int64, v.Shape...)
 	defer release()
 	if err := Copy(whole, v); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 // Fold sets out to views[0] op views[1] op views[2] …, element by element and from left to
 // right. The views broadcast to out; 16-bit types are rounded only once.
 func Fold(op Op, out kernel.View, views []kernel.View) error {
-	sum, release := kernel.NewTemporary(kernel.Accumulators[kernel.Classes[out.DType]], out.Shape)
+	sum, release := kernel.TemporaryOf(kernel.Accumulators[kernel.Classes[out.DType]], out.Shape...)
 	defer release()
 	if err := Map(Identity, sum.DType, sum, []Input{Of(views[0])}); err != nil {
 		return err
@@ -25,7 +25,7 @@ func Fold(op Op, out kernel.View, views []kernel.View) error {
 // and to off elsewhere. at broadcasts to out.
 func OneHot(out, at kernel.View, axis int, on, off kernel.View) error {
 	n := out.Shape[axis]
-	places, release := kernel.NewTemporary(dtype.Int64, []int64{n})
+	places, release := kernel.TemporaryOf(dtype.Int64, n)
 	defer release()
 	if err := Sequence(places, Whole(0), Whole(1)); err != nil {
 		return err
@@ -35,7 +35,7 @@ func OneHot(out, at kernel.View, axis int, on, off kernel.View) error {
 		places.Shape[i] = 1
 	}
 	places.Shape[axis], places.Strides[axis] = n, 1
-	hot, releaseHot := kernel.NewTemporary(dtype.Bool, out.Shape)
+	hot, releaseHot := kernel.TemporaryOf(dtype.Bool, out.Shape...)
 	defer releaseHot()
 	if err := Map(Equal, dtype.Int64, hot, []Input{Of(at), Of(places)}); err != nil {
 		return err

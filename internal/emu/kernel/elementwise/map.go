@@ -85,7 +85,7 @@ func Map(op Op, compute dtype.Type, out kernel.View, in []Input, params ...Numbe
 		}
 		v := x.View
 		if kernel.Overlaps(out, v) {
-			whole, release := kernel.NewTemporary(v.DType, v.Shape)
+			whole, release := kernel.TemporaryOf(v.DType, v.Shape...)
 			defer release()
 			if err := Copy(whole, v); err != nil {
 				return err
@@ -165,7 +165,7 @@ func mapParts(op Op, compute dtype.Type, out kernel.View, in []Input, params []N
 			return err
 		}
 		if kernel.Overlaps(out, v) {
-			whole, release := kernel.NewTemporary(v.DType, v.Shape)
+			whole, release := kernel.TemporaryOf(v.DType, v.Shape...)
 			defer release()
 			if err := Map(Identity, v.DType, whole, []Input{Of(v)}); err != nil {
 				return err

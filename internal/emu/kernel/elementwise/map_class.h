@@ -12,7 +12,7 @@ typedef void JOIN(loop, S)(T *out, const T *a, const T *b, const T *c, int64_t n
 
 #define LOOP(id, expression) \
 	LOOP_BEGIN(id) \
-	LANEWISE { \
+	EACH_ELEMENT { \
 		INPUTS(T) \
 		out[i] = (T)(expression); \
 	} \
@@ -33,7 +33,7 @@ static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENT
 /* Computes in double, one element at a time. */
 #define DOUBLE_LOOP(id, expression) \
 	LOOP_BEGIN(id) \
-	LANEWISE { \
+	EACH_ELEMENT { \
 		INPUTS(double) \
 		out[i] = (T)(expression); \
 	} \
@@ -44,7 +44,7 @@ static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENT
 	LOOP_BEGIN(id) \
 	T result[CHUNK]; \
 	int32_t nan = 0; \
-	LANEWISE { \
+	EACH_ELEMENT { \
 		INPUTS(double) \
 		result[i] = (T)(quick); \
 		nan |= result[i] != result[i]; \
@@ -86,7 +86,7 @@ static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENT
 	LOOP_BEGIN(id) \
 	T result[CHUNK]; \
 	uint32_t inexact = 0; \
-	LANEWISE { \
+	EACH_ELEMENT { \
 		double x = a[i], y = b[i], q = trunc(x / y), r = copysign(x - q * y, x); \
 		inexact |= !(fabs(q) < 0x1p29) | !(fabs(y) < INFINITY); \
 		result[i] = (T)(quick); \

@@ -9,11 +9,11 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
-// pieceLen is the number of elements of a piece. A few temporaries of so many numbers stay in the cache of
+// PieceLen is the number of elements of a piece. A few temporaries of so many numbers stay in the cache of
 // a core, where a sequence of maps is several times as fast as in memory.
 const PieceLen = 1 << 14
 
-// pieces divides tensors along leading dimensions that they have in common. The division depends on the
+// Pieces divides tensors along leading dimensions that they have in common. The division depends on the
 // shapes only.
 type Pieces struct {
 	shape []int64 // of the dimensions
@@ -22,7 +22,7 @@ type Pieces struct {
 	count int64
 }
 
-// newPieces divides the first dims dimensions of shape. There is one piece if an output overlaps another
+// NewPieces divides the first dims dimensions of shape. There is one piece if an output overlaps another
 // tensor, since pieces are computed at the same time.
 func NewPieces(shape []int64, dims int, outs []kernel.View, ins ...kernel.View) *Pieces {
 	p := &Pieces{shape: shape[:dims], count: 1}
@@ -50,7 +50,7 @@ func NewPieces(shape []int64, dims int, outs []kernel.View, ins ...kernel.View) 
 // along returns the number of pieces along axis.
 func (p *Pieces) along() int64 { return (p.shape[p.axis] + p.Each - 1) / p.Each }
 
-// run calls f for each piece, on all threads, and returns one of its errors.
+// Run calls f for each piece, on all threads, and returns one of its errors.
 func (p *Pieces) Run(f func(k int64, of func(kernel.View) kernel.View) error) error {
 	if p.count == 1 {
 		return f(0, func(v kernel.View) kernel.View { return v })

@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
-// Mode says how the rows of a bag are reduced to one row.
+// Mode determines how the rows of a bag are reduced to one row.
 type Mode int
 
 // The sum, the mean, or the largest element of each column.

@@ -17,7 +17,7 @@ type Code struct {
 	byPlace      [scale]byte
 }
 
-// New returns the code for bytes that occur as often as counts says; it has 256 entries. Bytes
+// New returns the code for bytes that occur as often as counts gives; it has 256 entries. Bytes
 // with a count of zero can be encoded, too.
 func New(counts []int64) (*Code, error) {
 	s, total, most := &Code{}, int64(0), 0

@@ -1,4 +1,4 @@
-/* Fourier transforms of rows of real numbers, in double, as many rows at once as a vector has lanes. */
+/* Fourier transforms of rows of real numbers, in double, as many rows at once as a vector has elements. */
 #ifndef FOURIER_H
 #define FOURIER_H
 
@@ -15,10 +15,10 @@ struct fourier {
 
 enum { FOURIER_ROOM = 8 }; /* numbers of work for each of n, and for aligning it */
 
-/* Transforms the rows [lo, hi). roots has exp(-4πi·k/n) for k < n/4, and turns exp(-2πi·k/n)/i for k ≤ n/2, in parts. */
-static inline void fourier_rows(const struct fourier *f, const double *roots, const double *turns, int64_t lo, int64_t hi, double *work)
+/* Transforms the rows [lo, hi). roots has exp(-4πi·k/n) for k < n/4, and angles exp(-2πi·k/n)/i for k ≤ n/2, in parts. */
+static inline void fourier_rows(const struct fourier *f, const double *roots, const double *angles, int64_t lo, int64_t hi, double *work)
 {
-	fourier_kernels->transform(f, roots, turns, lo, hi, work);
+	fourier_kernels->transform(f, roots, angles, lo, hi, work);
 }
 
 #endif

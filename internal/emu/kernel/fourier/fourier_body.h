@@ -9,7 +9,7 @@
 
 typedef double fourier_v __attribute__((vector_size(VECTOR_BYTES)));
 
-/* Elements of as many rows as there are lanes. */
+/* Elements of as many rows as a vector has elements. */
 struct fourier_part {
 	fourier_v re, im;
 };
@@ -46,24 +46,24 @@ static void fourier_passes(struct fourier_part *x, int64_t m, const double *root
 				const struct fourier_part p = fourier_times(*b, one), q = fourier_times(*d, one);
 				const struct fourier_part even = fourier_add(*a, p), odd = fourier_sub(*a, p);
 				const struct fourier_part sum = fourier_times(fourier_add(*c, q), two);
-				const struct fourier_part left = fourier_times(fourier_sub(*c, q), two), turned = {left.im, -left.re};
-				*a = fourier_add(even, sum), *b = fourier_add(odd, turned);
-				*c = fourier_sub(even, sum), *d = fourier_sub(odd, turned);
+				const struct fourier_part left = fourier_times(fourier_sub(*c, q), two), rotated = {left.im, -left.re};
+				*a = fourier_add(even, sum), *b = fourier_add(odd, rotated);
+				*c = fourier_sub(even, sum), *d = fourier_sub(odd, rotated);
 			}
 	}
 }
 
-static void fourier_(const struct fourier *f, const double *roots, const double *turns, int64_t lo, int64_t hi, double *work)
+static void fourier_(const struct fourier *f, const double *roots, const double *angles, int64_t lo, int64_t hi, double *work)
 {
-	enum { LANES = VECTOR_BYTES / 8 };
+	enum { WIDTH = VECTOR_BYTES / 8 };
 	struct fourier_part *x = (struct fourier_part *)(((uintptr_t)work + 63) / 64 * 64);
 	const int64_t m = f->n / 2, given = f->length < f->n ? f->length : f->n;
-	for (; lo < hi; lo += LANES) {
-		const int64_t rows = hi - lo < LANES ? hi - lo : LANES;
+	for (; lo < hi; lo += WIDTH) {
+		const int64_t rows = hi - lo < WIDTH ? hi - lo : WIDTH;
 		int64_t at = 0;
 		for (int64_t i = 0; i < m; i++) {
-			double part[2][LANES];
-			for (int l = 0; l < LANES; l++)
+			double part[2][WIDTH];
+			for (int l = 0; l < WIDTH; l++)
 				for (int p = 0; p < 2; p++)
 					part[p][l] = l < rows && 2 * i + p < given ? f->in[(lo + l) * f->length + 2 * i + p] * (f->scale / 2) : 0;
 			memcpy(x + at, part, sizeof part);
@@ -75,7 +75,7 @@ static void fourier_(const struct fourier *f, const double *roots, const double 
 		fourier_passes(x, m, roots);
 		for (int64_t k = 0; k <= m; k++) {
 			const struct fourier_part a = x[k & (m - 1)], other = x[(m - k) & (m - 1)], b = {other.re, -other.im};
-			const struct fourier_part y = fourier_add(fourier_add(a, b), fourier_times(fourier_sub(a, b), turns + 2 * k));
+			const struct fourier_part y = fourier_add(fourier_add(a, b), fourier_times(fourier_sub(a, b), angles + 2 * k));
 			for (int64_t l = 0; l < rows; l++) {
 				float *out = f->out + 2 * ((lo + l) * (m + 1) + k);
 				out[0] = (float)y.re[l], out[1] = (float)y.im[l];

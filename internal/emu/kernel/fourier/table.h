@@ -7,7 +7,7 @@
 struct fourier; /* fourier.h */
 
 struct fourier_kernels {
-	void (*transform)(const struct fourier *f, const double *roots, const double *turns, int64_t lo, int64_t hi, double *work);
+	void (*transform)(const struct fourier *f, const double *roots, const double *angles, int64_t lo, int64_t hi, double *work);
 };
 
 extern const struct fourier_kernels fourier_portable;

@@ -15,7 +15,7 @@ const sinkhornRounds = 1 << 20
 // scales change by at most tolerance on average. The result distributes the rows evenly over the
 // columns (Sinkhorn's algorithm). It fails if the scales do not converge.
 func Sinkhorn(out, cost kernel.View, tolerance float64) error {
-	const tiny = 1e-8
+	const epsilon = 1e-8
 	p, err := elementwise.Doubles(cost)
 	if err != nil || len(p) == 0 {
 		return err
@@ -38,7 +38,7 @@ func Sinkhorn(out, cost kernel.View, tolerance float64) error {
 			for j, c := range col {
 				sum += c * p[i*cols+j]
 			}
-			row[i] = 1 / (float64(rows) * (sum + tiny))
+			row[i] = 1 / (float64(rows) * (sum + epsilon))
 		}
 		change := 0.0
 		for j := range col {
@@ -46,7 +46,7 @@ func Sinkhorn(out, cost kernel.View, tolerance float64) error {
 			for i, r := range row {
 				sum += r * p[i*cols+j]
 			}
-			col[j] = 1 / (float64(cols) * (sum + tiny))
+			col[j] = 1 / (float64(cols) * (sum + epsilon))
 			change += math.Abs(last[j]-col[j]) / float64(cols)
 		}
 		if !(change > tolerance) {

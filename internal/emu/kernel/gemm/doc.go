@@ -5,5 +5,5 @@
 // type (body.h: float32, float64, and integers of 32 and 64 bits). The micro-kernels and the packing of operands are in package
 // block. A new element type is a line in SOURCES or TARGETS of f32.h or body.h with its conversions in pack.h; a new matrix
 // unit is a variant_*.c here and a header in block. An element is summed in the same order on every path, as the comment of
-// micro.h says; TestGemmOfFewRows and TestGemmCells watch that.
+// micro.h describes; TestGemmOfFewRows and TestGemmCells watch that.
 package gemm

@@ -48,7 +48,7 @@ type Product struct {
 	Sum bool
 
 	// NZ is the number of columns of a tile when B is in FRACTAL_NZ storage, else 0. B's strides
-	// then do not address elements: they only say which of the last two axes are the columns of
+	// then do not address elements: they only determine which of the last two axes are the columns of
 	// the storage (the one with stride 1) and how the batch repeats.
 	NZ int64
 
@@ -97,7 +97,7 @@ func (p Product) split(n int64) error {
 	const block = 512
 	part := roundUp(k/n, block) // whole blocks of the kernel
 	n = k / part
-	sums, release := kernel.NewTemporary(dtype.Float32, []int64{(k + part - 1) / part, m, cols})
+	sums, release := kernel.TemporaryOf(dtype.Float32, (k+part-1)/part, m, cols)
 	defer release()
 	a, b := p.A, p.B
 	a.Shape, a.Strides = []int64{n, m, part}, []int64{part * a.Strides[1], a.Strides[0], a.Strides[1]}

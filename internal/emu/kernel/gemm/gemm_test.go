@@ -177,7 +177,7 @@ func TestGemmIsReproducible(t *testing.T) {
 			whole := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, n}, nil)
 			a := kerneltest.New(t, d, kerneltest.Contiguous, []int64{m, k}, av)
 			b := kerneltest.New(t, d, kerneltest.Contiguous, []int64{k, n}, bv)
-			turned := kerneltest.New(t, d, kerneltest.Transposed, []int64{k, n}, bv)
+			transposed := kerneltest.New(t, d, kerneltest.Transposed, []int64{k, n}, bv)
 			require.NoError(t, gemm.Gemm(gemm.Product{Out: whole, A: a, B: b, Alpha: 1}))
 			want := kerneltest.Values(whole)
 			for _, l := range kerneltest.Layouts {
@@ -189,7 +189,7 @@ func TestGemmIsReproducible(t *testing.T) {
 				require.Equal(t, want, kerneltest.Values(part), "%v %v", d, l)
 			}
 			for _, rows := range []int64{100, 20, 8, 4, 3, 2, 1} {
-				for _, b := range []kernel.View{b, turned} {
+				for _, b := range []kernel.View{b, transposed} {
 					part := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{rows, n}, nil)
 					a.Shape = []int64{rows, k}
 					require.NoError(t, gemm.Gemm(gemm.Product{Out: part, A: a, B: b, Alpha: 1}))

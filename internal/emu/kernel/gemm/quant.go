@@ -146,7 +146,7 @@ type QuantProduct struct {
 // Run computes Out.
 func (p QuantProduct) Run() error {
 	c := rowwise.NewChain()
-	sums, release := kernel.NewTemporary(dtype.Int32, p.Out.Shape)
+	sums, release := kernel.TemporaryOf(dtype.Int32, p.Out.Shape...)
 	defer release()
 	if err := p.sum(sums); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (p QuantProduct) sum(sums kernel.View) error {
 	if err != nil {
 		return err
 	}
-	t, release := kernel.NewTemporary(dtype.Float32, p.Out.Shape)
+	t, release := kernel.TemporaryOf(dtype.Float32, p.Out.Shape...)
 	defer release()
 	if err := Gemm(Product{Out: t, A: a, B: b, Alpha: 1}); err != nil {
 		return err
@@ -228,7 +228,7 @@ func widened(v kernel.View) (kernel.View, func(), error) {
 		return x
 	}
 	from := swap(once)
-	t, release := kernel.NewTemporary(dtype.BFloat16, from.Shape)
+	t, release := kernel.TemporaryOf(dtype.BFloat16, from.Shape...)
 	if err := elementwise.Copy(t, from); err != nil {
 		return t, release, err
 	}

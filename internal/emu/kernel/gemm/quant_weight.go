@@ -31,7 +31,7 @@ func (w QuantWeight) Product(out, x, bias kernel.View) error {
 		return fmt.Errorf("kernel: weight of %v in groups of %d: want int8 or packed int4 in groups of at least one row", b.DType, w.Group)
 	}
 	if b.DType == dtype.Int8 && b.Strides[0] != 1 && b.Strides[1] != 1 {
-		t, release := kernel.NewTemporary(dtype.Int8, b.Shape)
+		t, release := kernel.TemporaryOf(dtype.Int8, b.Shape...)
 		defer release()
 		if err := elementwise.Copy(t, b); err != nil {
 			return err

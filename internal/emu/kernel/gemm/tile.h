@@ -183,7 +183,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const struct gemm *g = s->g;
 	const int plain_a = gemm_plain(&g->a.row) && gemm_plain(&g->a.col);
 	const int plain_b = gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
-	/* Packing pays off only if a panel is read often enough: by more rows than these, as measurements say. */
+	/* Packing pays off only if a panel is read often enough: by more rows than these, as measured. */
 	const int read_a = CELL_STEP == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
 			   g->a.row.stride % GROUP == 0 && (VECTOR_BYTES == 32 || g->a.row.stride <= GROUP * GEMM_KC) &&
 			   s->n1 - s->n0 <= (VECTOR_BYTES == 64 ? 4 : 8) * NR;

@@ -19,7 +19,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
-// Triangular says which triangle of a matrix is used and how.
+// Triangular determines which triangle of a matrix is used and how.
 type Triangular struct {
 	Upper     bool // the upper triangle, else the lower one
 	Transpose bool // use the transposed matrix

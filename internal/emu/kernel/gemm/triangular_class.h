@@ -6,24 +6,24 @@ typedef T JOIN(triangular_vector, S) __attribute__((vector_size(VECTOR_BYTES), a
 static void JOIN(triangular_wide, S)(const struct triangular *t, T *x)
 {
 	typedef JOIN(triangular_vector, S) V;
-	enum { LANES = VECTOR_BYTES / sizeof(T) };
+	enum { WIDTH = VECTOR_BYTES / sizeof(T) };
 	for (int64_t i = 0; i < t->rows; i++) {
 		const T *l = (const T *)t->l + i * t->l_row;
 		T *row = x + i * t->x_row;
-		V a = *(V *)row, b = *(V *)(row + LANES), c = *(V *)(row + 2 * LANES), d = *(V *)(row + 3 * LANES);
+		V a = *(V *)row, b = *(V *)(row + WIDTH), c = *(V *)(row + 2 * WIDTH), d = *(V *)(row + 3 * WIDTH);
 		for (int64_t j = 0; j < i; j++) {
 			const T f = l[j * t->l_col];
 			const T *above = x + j * t->x_row;
 			a -= f * *(const V *)above;
-			b -= f * *(const V *)(above + LANES);
-			c -= f * *(const V *)(above + 2 * LANES);
-			d -= f * *(const V *)(above + 3 * LANES);
+			b -= f * *(const V *)(above + WIDTH);
+			c -= f * *(const V *)(above + 2 * WIDTH);
+			d -= f * *(const V *)(above + 3 * WIDTH);
 		}
 		if (!t->unit) {
 			const T f = l[i * t->l_col];
 			a /= f, b /= f, c /= f, d /= f;
 		}
-		*(V *)row = a, *(V *)(row + LANES) = b, *(V *)(row + 2 * LANES) = c, *(V *)(row + 3 * LANES) = d;
+		*(V *)row = a, *(V *)(row + WIDTH) = b, *(V *)(row + 2 * WIDTH) = c, *(V *)(row + 3 * WIDTH) = d;
 	}
 }
 

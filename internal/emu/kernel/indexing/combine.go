@@ -114,7 +114,7 @@ func (c *Combination) plan(result kernel.View) (*combinePlan, error) {
 }
 
 func (p *combinePlan) temporary(d dtype.Type, shape []int64) kernel.View {
-	v, release := kernel.NewTemporary(d, shape)
+	v, release := kernel.TemporaryOf(d, shape...)
 	p.release = append(p.release, release)
 	return v
 }
@@ -170,7 +170,7 @@ func (p *combinePlan) end() {
 
 // Rows sets row i of out to row places[i] of x, for any element type.
 func Rows(out, x kernel.View, places []int64) error {
-	at, release := kernel.NewTemporary(dtype.Int64, []int64{int64(len(places)), 1})
+	at, release := kernel.TemporaryOf(dtype.Int64, int64(len(places)), 1)
 	defer release()
 	copy(at.Ints(), places)
 	return Gather(out, x, 0, at)

@@ -17,7 +17,7 @@ static inline const float *combine_piece(float *buffer, const struct operand *o,
 
 static inline void combine_add(float *restrict sum, const float *x, float scale, int64_t n)
 {
-	LANEWISE sum[i] += scale * x[i];
+	EACH_ELEMENT sum[i] += scale * x[i];
 }
 
 static void combine_(const struct combine *c, int64_t lo, int64_t hi)

@@ -53,7 +53,7 @@ func EmbeddingGrad(out, grad, index kernel.View, padding int64, byFrequency bool
 	rows := kernel.View{Data: grad.Data, DType: grad.DType, Shape: []int64{grad.Len() / width, width}}
 	step, ok := grad.RowStep()
 	if rows.Strides = []int64{step, 1}; !ok {
-		whole, release := kernel.NewTemporary(grad.DType, grad.Shape)
+		whole, release := kernel.TemporaryOf(grad.DType, grad.Shape...)
 		defer release()
 		if err := elementwise.Copy(whole, grad); err != nil {
 			return err
@@ -68,7 +68,7 @@ func EmbeddingGrad(out, grad, index kernel.View, padding int64, byFrequency bool
 	sums := out
 	if byFrequency && out.DType != dtype.Float32 {
 		var releaseSums func()
-		sums, releaseSums = kernel.NewTemporary(dtype.Float32, out.Shape)
+		sums, releaseSums = kernel.TemporaryOf(dtype.Float32, out.Shape...)
 		defer releaseSums()
 		if err := elementwise.Zero(sums); err != nil {
 			return err
@@ -79,7 +79,7 @@ func EmbeddingGrad(out, grad, index kernel.View, padding int64, byFrequency bool
 		return err
 	}
 	if byFrequency {
-		counts, release := kernel.NewTemporary(dtype.Float32, []int64{out.Shape[0], 1})
+		counts, release := kernel.TemporaryOf(dtype.Float32, out.Shape[0], 1)
 		defer release()
 		if err := elementwise.Fill(counts, elementwise.Real(0)); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
-// ScatterOp says how a scattered value is combined with the element at its target.
+// ScatterOp determines how a scattered value is combined with the element at its target.
 type ScatterOp int32
 
 // Scatter operators: replace the old value, or combine the new value with it.
@@ -29,7 +29,7 @@ const (
 // places returns index as contiguous int64. Negative values count from the end of a dimension of
 // size n; a value out of range is an error that names it.
 func places(index kernel.View, n int64) (at kernel.View, release func(), err error) {
-	at, release = kernel.NewTemporary(dtype.Int64, index.Shape)
+	at, release = kernel.TemporaryOf(dtype.Int64, index.Shape...)
 	if err := elementwise.Copy(at, index); err != nil {
 		release()
 		return at, nil, err
@@ -149,7 +149,7 @@ func Scatter(op ScatterOp, into, src kernel.View, axis int, index kernel.View) e
 
 // ScatterNumber is Scatter with the number n in place of src.
 func ScatterNumber(op ScatterOp, into kernel.View, n elementwise.Number, axis int, index kernel.View) error {
-	one, release := kernel.NewTemporary(into.DType, []int64{1})
+	one, release := kernel.TemporaryOf(into.DType, 1)
 	defer release()
 	if err := elementwise.Fill(one, n); err != nil {
 		return err
@@ -172,7 +172,7 @@ func FillAt(into kernel.View, n elementwise.Number, axis int, at []int64) error 
 		}
 		return nil
 	}
-	list, release := kernel.NewTemporary(dtype.Int64, []int64{int64(len(at))})
+	list, release := kernel.TemporaryOf(dtype.Int64, int64(len(at)))
 	defer release()
 	copy(list.Ints(), at)
 	shape, strides := slices.Clone(into.Shape), make([]int64, len(into.Shape))
@@ -190,7 +190,7 @@ func ScatterScaled(into, src kernel.View, n elementwise.Number, axis int, index 
 	if !ok {
 		return fmt.Errorf("kernel: cannot add %v elements", into.DType)
 	}
-	scaled, release := kernel.NewTemporary(kernel.Accumulators[class], src.Shape)
+	scaled, release := kernel.TemporaryOf(kernel.Accumulators[class], src.Shape...)
 	defer release()
 	if err := elementwise.Map(elementwise.Mul, scaled.DType, scaled, []elementwise.Input{elementwise.Of(src), elementwise.Const(n)}); err != nil {
 		return err
@@ -205,9 +205,9 @@ func ScatterMean(into, src kernel.View, axis int, index kernel.View, keep bool) 
 	if !ok {
 		return fmt.Errorf("kernel: cannot compute the mean of %v elements", into.DType)
 	}
-	sum, release := kernel.NewTemporary(kernel.Accumulators[class], into.Shape)
+	sum, release := kernel.TemporaryOf(kernel.Accumulators[class], into.Shape...)
 	defer release()
-	count, releaseCount := kernel.NewTemporary(sum.DType, into.Shape)
+	count, releaseCount := kernel.TemporaryOf(sum.DType, into.Shape...)
 	defer releaseCount()
 	if err := elementwise.Copy(sum, into); err != nil {
 		return err
@@ -254,7 +254,7 @@ func scatter(op ScatterOp, into, src kernel.View, axis int, index kernel.View) e
 		return fmt.Errorf("kernel: cannot combine %v elements with %v ones", src.DType, into.DType)
 	}
 	if sum := kernel.Accumulators[class]; sum != into.DType {
-		wide, release := kernel.NewTemporary(sum, into.Shape)
+		wide, release := kernel.TemporaryOf(sum, into.Shape...)
 		defer release()
 		if err := elementwise.Copy(wide, into); err != nil {
 			return err
@@ -288,7 +288,7 @@ func newIndexWrite(op ScatterOp, into, src kernel.View, axis int, index kernel.V
 	w.c.into, w.c.src = operand(into.Data, into.DType, s.Strides(0)), operand(src.Data, src.DType, s.Strides(1))
 	w.c.index = operand(index.Data, dtype.Int64, s.Strides(2))
 	near := func(step int64, along []int64) bool {
-		return kernel.Abs(step) < kernel.Abs(along[len(along)-1])
+		return kernel.Magnitude(step) < kernel.Magnitude(along[len(along)-1])
 	}
 	if w.lines == 1 || near(into.Strides[axis], s.Strides(0)) && near(index.Strides[axis], s.Strides(2)) {
 		w.c.by_line = 1

@@ -6,7 +6,7 @@
 	do { \
 		if (at_stride == 0 && to_stride == 1) { \
 			T *row = to + at[0] * w->into_step; \
-			LANEWISE { \
+			EACH_ELEMENT { \
 				T a = row[i], x = in[i]; \
 				row[i] = (T)(expression); \
 			} \

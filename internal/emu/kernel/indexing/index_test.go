@@ -38,8 +38,8 @@ func place(shape, at []int64) (n int64) {
 	return n
 }
 
-// moved returns at with one coordinate replaced.
-func moved(at []int64, axis int, k int64) []int64 {
+// replaced returns at with one coordinate replaced.
+func replaced(at []int64, axis int, k int64) []int64 {
 	at = slices.Clone(at)
 	at[axis] = k
 	return at
@@ -61,7 +61,7 @@ func TestGather(t *testing.T) {
 			want := make([]float64, 0, kerneltest.Count(shape))
 			every(shape, func(at []int64) {
 				k := int64(index[place(shape, at)])
-				want = append(want, values[place(in, moved(at, axis, (k+in[axis])%in[axis]))])
+				want = append(want, values[place(in, replaced(at, axis, (k+in[axis])%in[axis]))])
 			})
 			for _, d := range []dtype.Type{dtype.Int8, dtype.BFloat16, dtype.Float32, dtype.Int64, dtype.Complex128} {
 				for _, l := range kerneltest.Layouts {
@@ -143,7 +143,7 @@ func TestScatter(t *testing.T) {
 				// Elements with the same target are combined in their order along axis.
 				every(src, func(at []int64) {
 					i := place(src, at)
-					to := place(into, moved(at, axis, int64(index[i])))
+					to := place(into, replaced(at, axis, int64(index[i])))
 					want[to] = f(want[to], x[i])
 				})
 				for _, d := range []dtype.Type{dtype.Float32, dtype.Float64, dtype.BFloat16, dtype.Int8, dtype.Int64} {
@@ -255,15 +255,15 @@ func TestOrder(t *testing.T) {
 			for _, descending := range []bool{false, true} {
 				for _, k := range []int64{0, 1, 5, 40, shape[axis]} {
 					k = min(k, shape[axis])
-					out := moved(shape, axis, k)
+					out := replaced(shape, axis, k)
 					want := make([]float64, kerneltest.Count(out))
-					every(moved(shape, axis, 1), func(at []int64) {
+					every(replaced(shape, axis, 1), func(at []int64) {
 						line := make([]int64, shape[axis])
 						for i := range line {
 							line[i] = int64(i)
 						}
 						slices.SortStableFunc(line, func(i, j int64) int {
-							a, b := x[place(shape, moved(at, axis, i))], x[place(shape, moved(at, axis, j))]
+							a, b := x[place(shape, replaced(at, axis, i))], x[place(shape, replaced(at, axis, j))]
 							c := 0
 							switch {
 							case math.IsNaN(a) && math.IsNaN(b) || a == b:
@@ -278,7 +278,7 @@ func TestOrder(t *testing.T) {
 							return c
 						})
 						for i := range k {
-							want[place(out, moved(at, axis, i))] = float64(line[i])
+							want[place(out, replaced(at, axis, i))] = float64(line[i])
 						}
 					})
 					for _, l := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {

@@ -109,12 +109,12 @@ func PutAt(op ScatterOp, into, values kernel.View, indices []kernel.View) error 
 
 // truePlaces returns the coordinates of the true elements of a mask, one vector per dimension.
 func truePlaces(mask kernel.View, release *[]func()) []kernel.View {
-	whole, free := kernel.NewTemporary(dtype.Bool, mask.Shape)
+	whole, free := kernel.TemporaryOf(dtype.Bool, mask.Shape...)
 	defer free()
 	elementwise.Move(whole, mask)
 	var out []kernel.View
 	for _, p := range coordinates(whole) {
-		v, free := kernel.NewTemporary(dtype.Int64, []int64{int64(len(p))})
+		v, free := kernel.TemporaryOf(dtype.Int64, int64(len(p)))
 		*release = append(*release, free)
 		copy(v.Ints(), p)
 		out = append(out, v)
@@ -136,7 +136,7 @@ func Put(op ScatterOp, into, src kernel.View, indices []kernel.View) error {
 	wide := into
 	if class, ok := kernel.Classes[into.DType]; ok && op != ScatterSet && kernel.Accumulators[class] != into.DType {
 		var releaseWide func()
-		wide, releaseWide = kernel.NewTemporary(kernel.Accumulators[class], into.Shape)
+		wide, releaseWide = kernel.TemporaryOf(kernel.Accumulators[class], into.Shape...)
 		defer releaseWide()
 		if err := elementwise.Copy(wide, into); err != nil {
 			return err
@@ -149,7 +149,7 @@ func Put(op ScatterOp, into, src kernel.View, indices []kernel.View) error {
 	defer release()
 	// The indexed dimensions are merged into one of stride 1, which the offsets index.
 	flat := kernel.View{Data: wide.Data, DType: wide.DType, Shape: slices.Concat([]int64{1}, into.Shape[m:]), Strides: slices.Concat([]int64{1}, wide.Strides[m:])}
-	values, release2 := kernel.NewTemporary(src.DType, slices.Concat([]int64{offsets.Len()}, into.Shape[m:]))
+	values, release2 := kernel.TemporaryOf(src.DType, slices.Concat([]int64{offsets.Len()}, into.Shape[m:])...)
 	defer release2()
 	if err := elementwise.Copy(kernel.View{Data: values.Data, DType: values.DType, Shape: src.Shape, Strides: kernel.ContiguousStrides(src.Shape)}, src); err != nil {
 		return err
@@ -169,7 +169,7 @@ func Put(op ScatterOp, into, src kernel.View, indices []kernel.View) error {
 // offsetsOf converts coordinates in the leading dimensions of v to offsets in elements: an int64
 // view of the shape of the indices.
 func offsetsOf(v kernel.View, indices []kernel.View) (offsets kernel.View, release func(), err error) {
-	offsets, release = kernel.NewTemporary(dtype.Int64, indices[0].Shape)
+	offsets, release = kernel.TemporaryOf(dtype.Int64, indices[0].Shape...)
 	clear(offsets.Ints())
 	for d, index := range indices {
 		at, free, err := places(index, v.Shape[d])

@@ -19,7 +19,7 @@ func Ranked(value, index, x kernel.View, axes []int, rank func(n, nans int64) in
 	rest := kernel.Others(x.Shape, axes)
 	kept := slices.DeleteFunc(kernel.AxesFrom(0, len(x.Shape)), func(i int) bool { return slices.Contains(axes, i) })
 	rows := x.Permuted(slices.Concat(kept, axes))
-	whole, release := kernel.NewTemporary(x.DType, rows.Shape)
+	whole, release := kernel.TemporaryOf(x.DType, rows.Shape...)
 	defer release()
 	if err := elementwise.Copy(whole, rows); err != nil {
 		return err
@@ -36,7 +36,7 @@ func Ranked(value, index, x kernel.View, axes []int, rank func(n, nans int64) in
 	if err != nil {
 		return err
 	}
-	at, releaseAt := kernel.NewTemporary(dtype.Int64, []int64{m, 1})
+	at, releaseAt := kernel.TemporaryOf(dtype.Int64, m, 1)
 	defer releaseAt()
 	thread.Parallel(m, max(thread.Grain/n, 1), func(lo, hi int64) {
 		scratch := make([]uint64, n)
@@ -44,7 +44,7 @@ func Ranked(value, index, x kernel.View, axes []int, rank func(n, nans int64) in
 			at.Ints()[i] = order.Ranked(keys[i*n:(i+1)*n], rank(n, nans[i]), scratch)
 		}
 	})
-	chosen, releaseChosen := kernel.NewTemporary(x.DType, at.Shape)
+	chosen, releaseChosen := kernel.TemporaryOf(x.DType, at.Shape...)
 	defer releaseChosen()
 	if err := Gather(chosen, whole, 1, at); err != nil {
 		return err
@@ -68,7 +68,7 @@ func nanCounts(x kernel.View) ([]int64, error) {
 	if !x.DType.IsFloat() {
 		return counts, nil
 	}
-	values, release := kernel.NewTemporary(dtype.Float64, x.Shape)
+	values, release := kernel.TemporaryOf(dtype.Float64, x.Shape...)
 	defer release()
 	if err := elementwise.Copy(values, x); err != nil {
 		return nil, err

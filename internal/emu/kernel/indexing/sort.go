@@ -32,7 +32,7 @@ func Order(index, x kernel.View, axis int, descending bool) error {
 	if err != nil {
 		return err
 	}
-	sorted, releaseSorted := kernel.NewTemporary(dtype.Int64, places.Shape)
+	sorted, releaseSorted := kernel.TemporaryOf(dtype.Int64, places.Shape...)
 	defer releaseSorted()
 	out := sorted.Ints()
 	thread.Parallel(x.Len()/n, max(thread.Grain/(8*n), 1), func(lo, hi int64) {
@@ -52,7 +52,7 @@ func sortKeys(x kernel.View, descending bool) (keys []uint64, release func(), er
 	if err != nil {
 		return nil, func() {}, err
 	}
-	packed, release := kernel.NewTemporary(kind, x.Shape)
+	packed, release := kernel.TemporaryOf(kind, x.Shape...)
 	if err := elementwise.Copy(packed, x); err != nil {
 		return nil, release, err
 	}

@@ -57,7 +57,7 @@ func Take(out, from kernel.View, indices []kernel.View) error {
 // Pick sets out to the slices of in along axis at the indices at, which must be in range. out
 // has in's shape except that its size along axis is len(at).
 func Pick(out, in kernel.View, axis int, at []int64) error {
-	list, release := kernel.NewTemporary(dtype.Int64, []int64{int64(len(at))})
+	list, release := kernel.TemporaryOf(dtype.Int64, int64(len(at)))
 	defer release()
 	copy(list.Ints(), at)
 	return Lookup(out, in, axis, list)
@@ -65,7 +65,7 @@ func Pick(out, in kernel.View, axis int, at []int64) error {
 
 // SetInts sets the elements of v in row-major order.
 func SetInts(v kernel.View, values []int64) error {
-	whole, release := kernel.NewTemporary(dtype.Int64, v.Shape)
+	whole, release := kernel.TemporaryOf(dtype.Int64, v.Shape...)
 	defer release()
 	copy(whole.Ints(), values)
 	return elementwise.Copy(v, whole)
@@ -74,7 +74,7 @@ func SetInts(v kernel.View, values []int64) error {
 // Nonzero returns the coordinates of the nonzero elements of x in row-major order, as one list
 // per dimension.
 func Nonzero(x kernel.View) ([][]int64, error) {
-	mask, release := kernel.NewTemporary(dtype.Bool, x.Shape)
+	mask, release := kernel.TemporaryOf(dtype.Bool, x.Shape...)
 	defer release()
 	if err := elementwise.Map(elementwise.NotEqual, x.DType, mask, []elementwise.Input{elementwise.Of(x), elementwise.Const(elementwise.Whole(0))}); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func positions(mask []byte) []int64 {
 // truePositions broadcasts a mask to a shape and returns the row-major positions of its true
 // elements.
 func truePositions(mask kernel.View, shape []int64) ([]int64, error) {
-	whole, release := kernel.NewTemporary(dtype.Bool, shape)
+	whole, release := kernel.TemporaryOf(dtype.Bool, shape...)
 	defer release()
 	if err := elementwise.Copy(whole, mask); err != nil {
 		return nil, err
@@ -149,12 +149,12 @@ func Expand(into, mask, source kernel.View) error {
 		return fmt.Errorf("kernel: the mask has %d true elements, the source %d", n, source.Len())
 	}
 	return changed(into, func(whole kernel.View) error {
-		values, release := kernel.NewTemporary(source.DType, source.Shape)
+		values, release := kernel.TemporaryOf(source.DType, source.Shape...)
 		defer release()
 		if err := elementwise.Copy(values, source); err != nil {
 			return err
 		}
-		list, releaseList := kernel.NewTemporary(dtype.Int64, []int64{int64(len(at))})
+		list, releaseList := kernel.TemporaryOf(dtype.Int64, int64(len(at)))
 		defer releaseList()
 		copy(list.Ints(), at)
 		return scatter(ScatterSet, whole.Line(), values.Line().Narrow(0, 0, list.Len()), 0, list)
@@ -164,7 +164,7 @@ func Expand(into, mask, source kernel.View) error {
 // PutFlat scatters the elements of source to the row-major positions of into that index holds.
 func PutFlat(op ScatterOp, into, index, source kernel.View) error {
 	return changed(into, func(whole kernel.View) error {
-		values, release := kernel.NewTemporary(source.DType, source.Shape)
+		values, release := kernel.TemporaryOf(source.DType, source.Shape...)
 		defer release()
 		if err := elementwise.Copy(values, source); err != nil {
 			return err
@@ -181,7 +181,7 @@ func PutFlat(op ScatterOp, into, index, source kernel.View) error {
 // TakeFlat sets every element of out to the element of in at the row-major position that index
 // holds.
 func TakeFlat(out, in, index kernel.View) error {
-	whole, release := kernel.NewTemporary(in.DType, in.Shape)
+	whole, release := kernel.TemporaryOf(in.DType, in.Shape...)
 	defer release()
 	if err := elementwise.Copy(whole, in); err != nil {
 		return err
@@ -192,7 +192,7 @@ func TakeFlat(out, in, index kernel.View) error {
 // PickFlat sets the vector out to the elements of in at the row-major positions at, which must
 // be in range.
 func PickFlat(out, in kernel.View, at []int64) error {
-	whole, release := kernel.NewTemporary(in.DType, in.Shape)
+	whole, release := kernel.TemporaryOf(in.DType, in.Shape...)
 	defer release()
 	if err := elementwise.Copy(whole, in); err != nil {
 		return err
@@ -202,7 +202,7 @@ func PickFlat(out, in kernel.View, at []int64) error {
 
 // changed calls f on a contiguous copy of v and copies the result back.
 func changed(v kernel.View, f func(whole kernel.View) error) error {
-	whole, release := kernel.NewTemporary(v.DType, v.Shape)
+	whole, release := kernel.TemporaryOf(v.DType, v.Shape...)
 	defer release()
 	if err := elementwise.Copy(whole, v); err != nil {
 		return err

@@ -19,9 +19,9 @@ func Unique(x kernel.View, axis int, runs bool) (order.Groups, error) {
 	if err != nil {
 		return order.Groups{}, err
 	}
-	turned := append([]int{axis}, slices.DeleteFunc(kernel.AxesFrom(0, len(x.Shape)), func(i int) bool { return i == axis })...)
-	v := x.Permuted(turned)
-	keys, release := kernel.NewTemporary(key, v.Shape)
+	dims := append([]int{axis}, slices.DeleteFunc(kernel.AxesFrom(0, len(x.Shape)), func(i int) bool { return i == axis })...)
+	v := x.Permuted(dims)
+	keys, release := kernel.TemporaryOf(key, v.Shape...)
 	defer release()
 	if err := elementwise.Copy(keys, v); err != nil {
 		return order.Groups{}, err
@@ -58,7 +58,7 @@ func grouped[T cmp.Ordered](rows order.Rows[T], runs bool) order.Groups {
 
 // UniqueFlat groups the single elements of x, in row-major order, like Unique.
 func UniqueFlat(x kernel.View, runs bool) (order.Groups, error) {
-	whole, release := kernel.NewTemporary(x.DType, x.Shape)
+	whole, release := kernel.TemporaryOf(x.DType, x.Shape...)
 	defer release()
 	if err := elementwise.Copy(whole, x); err != nil {
 		return order.Groups{}, err

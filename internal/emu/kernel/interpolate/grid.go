@@ -25,7 +25,7 @@ const (
 	Cubic
 )
 
-// Padding says which values are read outside an image.
+// Padding determines which values are read outside an image.
 type Padding int
 
 // Padding modes: zeros, the nearest border element, or the reflected image.
@@ -67,9 +67,9 @@ func (s Grid) inside(x float64, n int) (at, slope float64) {
 		if d < 0 {
 			d, slope = -d, -slope
 		}
-		turns := math.Floor(d / span)
-		d -= turns * span
-		if math.Mod(turns, 2) != 0 {
+		periods := math.Floor(d / span)
+		d -= periods * span
+		if math.Mod(periods, 2) != 0 {
 			d, slope = span-d, -slope
 		}
 		x = d + lo

@@ -2,7 +2,7 @@ package kda
 
 import "math"
 
-// Gate turns raw gates into logarithms of decays.
+// Gate converts raw gates into logarithms of decays.
 type Gate struct {
 	Rate  float64   // the exponential of the head's parameter
 	Bias  []float64 // added to the raw gates, or nil

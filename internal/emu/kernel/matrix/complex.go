@@ -177,7 +177,7 @@ func (m Complex) orthogonalise(v Complex, p, q int) bool {
 		beta += real(y)*real(y) + imag(y)*imag(y)
 		gamma += cmplx.Conj(x) * y
 	}
-	size := math.Copysign(cmplx.Abs(gamma), real(gamma)) // the sign makes real matrices turn as in Dense
+	size := math.Copysign(cmplx.Abs(gamma), real(gamma)) // the sign makes real matrices rotate as in Dense
 	if math.Abs(size) <= 1e-15*math.Sqrt(alpha*beta) {
 		return false
 	}

@@ -122,7 +122,7 @@ func minifloat(code, exponent, fraction int) float64 {
 	return v
 }
 
-// hiFloat8 decodes the tapered format: the bits below the sign say how many bits the exponent has,
+// hiFloat8 decodes the tapered format: the bits below the sign give how many bits the exponent has,
 // and the fraction takes the rest.
 func hiFloat8(code int) float64 {
 	sign := 1.0

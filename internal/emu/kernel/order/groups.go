@@ -17,7 +17,7 @@ type Groups struct {
 type Rows[T cmp.Ordered] struct {
 	Elements []T
 	Width    int64
-	N        int64 // their number, which Elements does not tell of empty rows
+	N        int64 // their number, which Elements does not give for empty rows
 }
 
 func (r Rows[T]) row(i int64) []T { return r.Elements[i*r.Width : (i+1)*r.Width] }

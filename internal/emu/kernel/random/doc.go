@@ -1,5 +1,5 @@
 // Package random holds the emulator's generator of random numbers, the distributions drawn from it, and
-// choices by chance: dropout and the sampling of candidates by their probabilities.
+// random choices: dropout and the sampling of candidates by their probabilities.
 //
 // A number depends on seed, offset and index alone. Operators and the reading of their seeds are
 // not here.

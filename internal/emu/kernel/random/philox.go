@@ -106,9 +106,9 @@ func (p Philox) Uniform(out kernel.View, lo, hi float64) error {
 // gauss sets z to numbers of the standard normal distribution, by the Box-Muller transform. angle has as many elements.
 // Cosines are as exact as numbers of type d.
 func (p Philox) gauss(z, angle kernel.View, first int64, d dtype.Type) error {
-	radii, turns := unsafe.Slice((*float64)(z.Data), z.Len()), unsafe.Slice((*float64)(angle.Data), z.Len())
+	radii, angles := unsafe.Slice((*float64)(z.Data), z.Len()), unsafe.Slice((*float64)(angle.Data), z.Len())
 	p.each(first, first+z.Len(), func(i int64, x uint64) {
-		radii[i-first], turns[i-first] = (float64(uint32(x))+1)*0x1p-32, 2*math.Pi*(float64(x>>32)*0x1p-32)
+		radii[i-first], angles[i-first] = (float64(uint32(x))+1)*0x1p-32, 2*math.Pi*(float64(x>>32)*0x1p-32)
 	})
 	set := func(out kernel.View, d dtype.Type, op elementwise.Op, in ...elementwise.Input) error {
 		return elementwise.Map(op, d, out, append(in, elementwise.Of(out)))
@@ -177,14 +177,14 @@ func (p Philox) Bernoulli(out kernel.View, probability elementwise.Input) error 
 	if err := elementwise.Map(elementwise.Identity, dtype.Float64, v, []elementwise.Input{probability}); err != nil {
 		return err
 	}
-	chance := unsafe.Slice((*float64)(v.Data), v.Len())
-	for i, c := range chance {
+	values := unsafe.Slice((*float64)(v.Data), v.Len())
+	for i, c := range values {
 		if !(c >= 0 && c <= 1) {
 			return fmt.Errorf("probability %v of element %d is not in [0, 1]", c, i)
 		}
 	}
 	return p.reals(out, func(i int64, x uint64) float64 {
-		if unit(x, 53) < chance[i] {
+		if unit(x, 53) < values[i] {
 			return 1
 		}
 		return 0

@@ -29,9 +29,9 @@ type Record struct {
 
 // sums is out = a · weightᵀ + bias.
 func sums(c *rowwise.Chain, out, a, weight, bias kernel.View) {
-	turned := kernel.View{Data: weight.Data, DType: weight.DType, Shape: []int64{weight.Shape[1], weight.Shape[0]}, Strides: []int64{weight.Strides[1], weight.Strides[0]}}
+	transposed := kernel.View{Data: weight.Data, DType: weight.DType, Shape: []int64{weight.Shape[1], weight.Shape[0]}, Strides: []int64{weight.Strides[1], weight.Strides[0]}}
 	if c.Err == nil {
-		c.Err = gemm.Gemm(gemm.Product{Out: out, A: a, B: turned, Alpha: 1})
+		c.Err = gemm.Gemm(gemm.Product{Out: out, A: a, B: transposed, Alpha: 1})
 	}
 	c.Affine(out, out, kernel.View{}, bias)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
-// chain computes an operator as a sequence of maps and reductions over fp32 temporaries. It
+// Chain computes an operator as a sequence of maps and reductions over fp32 temporaries. It
 // keeps the first error, and end frees the temporaries.
 type Chain struct {
 	Compute dtype.Type // class of the arithmetic: Float32, or Float64 for float64 operands
@@ -20,7 +20,7 @@ type Chain struct {
 	room    [64]int64
 }
 
-// newChain starts a chain in float64 if an operand is float64, else in float32.
+// NewChain starts a chain in float64 if an operand is float64, else in float32.
 func NewChain(operands ...kernel.View) *Chain {
 	c := &Chain{Compute: dtype.Float32}
 	c.memory, c.sizes = c.few[:0], c.room[:]
@@ -32,10 +32,10 @@ func NewChain(operands ...kernel.View) *Chain {
 	return c
 }
 
-// temp allocates a temporary in the chain's precision, which end frees.
+// Temp allocates a temporary in the chain's precision, which end frees.
 func (c *Chain) Temp(shape []int64) kernel.View { return c.TempOf(c.Compute, shape) }
 
-// tempOf allocates a temporary of another type.
+// TempOf allocates a temporary of another type.
 func (c *Chain) TempOf(d dtype.Type, shape []int64) kernel.View {
 	v := kernel.Allocated(d, shape, kernel.SetContiguous(c.list(len(shape)), shape))
 	c.memory = append(c.memory, v.Data)
@@ -62,19 +62,19 @@ func (c *Chain) list(n int) []int64 {
 	return list
 }
 
-// set is out = op(in…), broadcast.
+// Set is out = op(in…), broadcast.
 func (c *Chain) Set(out kernel.View, op elementwise.Op, params []elementwise.Number, in ...elementwise.Input) {
 	if c.Err == nil {
 		c.Err = elementwise.Map(op, c.Compute, out, in, params...)
 	}
 }
 
-// mul is out = a · b.
+// Mul is out = a · b.
 func (c *Chain) Mul(out, a, b kernel.View) {
 	c.Set(out, elementwise.Mul, nil, elementwise.Of(a), elementwise.Of(b))
 }
 
-// whole returns a contiguous copy of v with the given shape, in the chain's precision.
+// Whole returns a contiguous copy of v with the given shape, in the chain's precision.
 func (c *Chain) Whole(v kernel.View, shape ...int64) kernel.View {
 	t := c.Temp(v.Shape)
 	c.Set(t, elementwise.Identity, nil, elementwise.Of(v))
@@ -89,24 +89,24 @@ func (c *Chain) lent(v kernel.View, shape ...int64) kernel.View {
 	return c.Whole(v, shape...)
 }
 
-// addTimes is out = a + factor · b · d.
+// AddTimes is out = a + factor · b · d.
 func (c *Chain) AddTimes(out, a kernel.View, factor float64, b, d kernel.View) {
 	c.Set(out, elementwise.Addcmul, []elementwise.Number{elementwise.Real(factor)}, elementwise.Of(a), elementwise.Of(b), elementwise.Of(d))
 }
 
-// sub is out = a - b.
+// Sub is out = a - b.
 func (c *Chain) Sub(out, a, b kernel.View) {
 	c.Set(out, elementwise.Add, []elementwise.Number{elementwise.Real(-1)}, elementwise.Of(a), elementwise.Of(b))
 }
 
-// reduce is out = r(in) over axes; out has the shape of the other dimensions.
+// Reduce is out = r(in) over axes; out has the shape of the other dimensions.
 func (c *Chain) Reduce(r Reduction, out, in kernel.View, axes []int, parameter float64) {
 	if c.Err == nil {
 		c.Err = Reduce(r, out, in, axes, parameter)
 	}
 }
 
-// end frees the temporaries and returns the first error.
+// End frees the temporaries and returns the first error.
 func (c *Chain) End() error {
 	for _, p := range c.memory {
 		kernel.Free(p)
@@ -114,10 +114,10 @@ func (c *Chain) End() error {
 	return c.Err
 }
 
-// like allocates a temporary with the shape of v.
+// Like allocates a temporary with the shape of v.
 func (c *Chain) Like(v kernel.View) kernel.View { return c.Temp(slices.Clone(v.Shape)) }
 
-// zeros returns a temporary filled with zeros.
+// Zeros returns a temporary filled with zeros.
 func (c *Chain) Zeros(shape ...int64) kernel.View {
 	v := c.Temp(shape)
 	if c.Err == nil {
@@ -126,5 +126,5 @@ func (c *Chain) Zeros(shape ...int64) kernel.View {
 	return v
 }
 
-// copy sets out to in, converted to the type of out.
+// Copy sets out to in, converted to the type of out.
 func (c *Chain) Copy(out, in kernel.View) { c.Set(out, elementwise.Identity, nil, elementwise.Of(in)) }

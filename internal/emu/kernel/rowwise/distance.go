@@ -20,14 +20,14 @@ func Distances(out, a, b kernel.View, p float64) error {
 	}
 	rows := out.Shape[n-2]
 	errs := make([]error, rows)
-	turned := func(v kernel.View) kernel.View { return v.Permuted(append(kernel.AxesFrom(0, n-2), n-1, n-2)) } // reductions of columns are faster
+	transposed := func(v kernel.View) kernel.View { return v.Permuted(append(kernel.AxesFrom(0, n-2), n-1, n-2)) } // reductions of columns are faster
 	thread.Parallel(rows, 1+thread.Grain/(1+wide.b.Len()), func(lo, hi int64) {
 		c := NewChain(a)
-		from := c.Temp(turned(wide.b).Shape)
+		from := c.Temp(transposed(wide.b).Shape)
 		row := c.Temp(from.Shape)
-		c.Set(from, elementwise.Identity, nil, elementwise.Of(turned(wide.b)))
+		c.Set(from, elementwise.Identity, nil, elementwise.Of(transposed(wide.b)))
 		for i := lo; i < hi; i++ {
-			c.Sub(row, from, turned(wide.a.Part(n-2, i, 1, 1)))
+			c.Sub(row, from, transposed(wide.a.Part(n-2, i, 1, 1)))
 			c.Reduce(ReduceNorm, out.Select(n-2, i), row, []int{n - 2}, p)
 		}
 		errs[lo] = c.End()

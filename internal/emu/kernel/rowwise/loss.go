@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 )
 
-// Averaging says how the losses of the rows are reduced.
+// Averaging determines how the losses of the rows are reduced.
 type Averaging int
 
 // Averaging modes. Mean divides by the sum of the weights of the rows that are not ignored.
@@ -60,7 +60,7 @@ func (e *CrossEntropy) Forward(loss, logProb, x kernel.View) error {
 	logs := logProb
 	if logs.DType != dtype.Float32 || !logs.Contiguous() {
 		var release func()
-		logs, release = kernel.NewTemporary(dtype.Float32, x.Shape)
+		logs, release = kernel.TemporaryOf(dtype.Float32, x.Shape...)
 		defer release()
 	}
 	if err := LogSoftmax(logs, x, 1); err != nil {
@@ -114,7 +114,7 @@ func (e *CrossEntropy) Backward(dx, gradLoss, logProb kernel.View) error {
 	if err := e.check(classes); err != nil {
 		return err
 	}
-	grads, release := kernel.NewTemporary(dtype.Float32, []int64{gradLoss.Len()})
+	grads, release := kernel.TemporaryOf(dtype.Float32, gradLoss.Len())
 	defer release()
 	if err := elementwise.Copy(grads, kernel.View{Data: gradLoss.Data, DType: gradLoss.DType, Shape: grads.Shape, Strides: flatStrides(gradLoss)}); err != nil {
 		return err
@@ -180,7 +180,7 @@ func flatStrides(v kernel.View) []int64 {
 	return []int64{1}
 }
 
-// setFloat and addFloat change an element of a contiguous temporary.
+// SetFloat and addFloat change an element of a contiguous temporary.
 func SetFloat(v kernel.View, i int64, x float64) {
 	if v.DType == dtype.Float64 {
 		*(*float64)(unsafe.Add(v.Data, 8*i)) = x

@@ -67,7 +67,7 @@ func (n rowNorm) grad(outer int, each int64, f func(o *C.struct_norm, lo, hi C.i
 	width := kernel.View{Shape: shape}.Len()
 	some := max(elementwise.PieceLen/max(width, 1), (rows+parts-1)/parts, 1)
 	count := (rows + some - 1) / some
-	sums, release = kernel.NewTemporary(dtype.Float64, slices.Concat([]int64{count, each}, shape))
+	sums, release = kernel.TemporaryOf(dtype.Float64, slices.Concat([]int64{count, each}, shape)...)
 	clear(sums.Doubles())
 	thread.Parallel(count, 1, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
@@ -132,7 +132,7 @@ func (c *Chain) normalizeGrad(dx, g, normed, rstd kernel.View, axes []int) {
 	c.Mul(dx, g, kernel.Kept(rstd, rank, axes))
 }
 
-// affine is out = z · weight + bias; either may have no data.
+// Affine is out = z · weight + bias; either may have no data.
 func (c *Chain) Affine(out, z, weight, bias kernel.View) {
 	one := []elementwise.Number{elementwise.Real(1)}
 	switch {
@@ -147,7 +147,7 @@ func (c *Chain) Affine(out, z, weight, bias kernel.View) {
 	}
 }
 
-// give copies value to out if out has data.
+// Give copies value to out if out has data.
 func (c *Chain) Give(out, value kernel.View) {
 	if out.Data != nil {
 		c.Set(out, elementwise.Identity, nil, elementwise.Of(value))

@@ -38,7 +38,7 @@ const (
 	ReduceStd
 )
 
-// steps maps a reduction to its C loop, and says whether the loop computes in floating point for
+// steps maps a reduction to its C loop, and determines whether the loop computes in floating point for
 // every input type.
 var steps = map[Reduction]struct {
 	op   C.int32_t
@@ -136,9 +136,9 @@ func ReduceArg(largest bool, value, index, in kernel.View, axes []int) error {
 	if !largest {
 		sign = -1
 	}
-	state, release := kernel.NewTemporary(p.state(), []int64{p.kept})
+	state, release := kernel.TemporaryOf(p.state(), p.kept)
 	defer release()
-	where, release := kernel.NewTemporary(dtype.Int64, []int64{p.kept})
+	where, release := kernel.TemporaryOf(dtype.Int64, p.kept)
 	defer release()
 	thread.Parallel(p.kept, max(thread.Grain/p.count, 1), func(lo, hi int64) {
 		C.reduce_arg(&p.c, sign, C.int64_t(lo), C.int64_t(hi), unsafe.Add(state.Data, 8*lo), (*C.int64_t)(unsafe.Add(where.Data, 8*lo)))
@@ -195,7 +195,7 @@ func newReduction(out, in kernel.View, axes []int) (*reduction, error) {
 	for i, s := range dimStrides {
 		r.c.dim_stride[i] = C.int64_t(s)
 	}
-	r.columns = r.kept > 1 && r.count > 0 && kernel.Abs(keptStrides[len(keptStrides)-1]) < kernel.Abs(dimStrides[len(dimStrides)-1])
+	r.columns = r.kept > 1 && r.count > 0 && kernel.Magnitude(keptStrides[len(keptStrides)-1]) < kernel.Magnitude(dimStrides[len(dimStrides)-1])
 	return r, nil
 }
 
@@ -281,7 +281,7 @@ func (r *reduction) free() { C.free(r.states) }
 // pivot returns the value that is subtracted from the elements: their mean, or for a sum of
 // exponentials their maximum (0 if the maximum is infinite).
 func (r *reduction) pivot(kind Reduction, in kernel.View, axes []int) (v kernel.View, release func(), err error) {
-	v, release = kernel.NewTemporary(dtype.Float64, r.shape)
+	v, release = kernel.TemporaryOf(dtype.Float64, r.shape...)
 	if kind != ReduceLogSumExp {
 		return v, release, Reduce(ReduceMean, v, in, axes, 0)
 	}
@@ -294,7 +294,7 @@ func (r *reduction) pivot(kind Reduction, in kernel.View, axes []int) (v kernel.
 // Equals sets the single element of out to 1 if a and b, of one shape, have equal elements,
 // else to 0.
 func Equals(out, a, b kernel.View) error {
-	same, release := kernel.NewTemporary(dtype.Bool, a.Shape)
+	same, release := kernel.TemporaryOf(dtype.Bool, a.Shape...)
 	defer release()
 	if err := elementwise.Map(elementwise.Equal, a.DType, same, []elementwise.Input{elementwise.Of(a), elementwise.Of(b)}); err != nil {
 		return err

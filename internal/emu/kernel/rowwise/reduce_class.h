@@ -17,7 +17,7 @@ typedef struct {
 #define COLUMN_LOOP(id, step) \
 	static void JOIN(columns_##id, S)(T *state, const T *in, const T *pivot, int64_t n, double u __attribute__((unused))) \
 	{ \
-		LANEWISE { \
+		EACH_ELEMENT { \
 			T a = state[i], x = in[i], p __attribute__((unused)) = pivot ? pivot[i] : 0; \
 			state[i] = (T)(step); \
 		} \
@@ -42,7 +42,7 @@ typedef struct {
 #define MERGE_LOOP(id, join) \
 	static void JOIN(merge_##id, S)(T *state, const T *later, int64_t n) \
 	{ \
-		LANEWISE { \
+		EACH_ELEMENT { \
 			T a = state[i], b = later[i]; \
 			state[i] = (T)(join); \
 		} \

@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/thread"
 )
 
-// RotaryMode says which elements of a head are rotated as a pair.
+// RotaryMode determines which elements of a head are rotated as a pair.
 type RotaryMode int64
 
 // Modes of aclnnRotaryPositionEmbedding, for a head of D elements.

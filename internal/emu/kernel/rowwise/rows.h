@@ -77,7 +77,7 @@ static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
 			const float *gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
 			if (o->width > CHUNK) /* else x still has the row */
 				x = fetch_f32(x_row, &o->x, s, &at, n);
-			LANEWISE y[i] = x[i] * rstd * gamma[i];
+			EACH_ELEMENT y[i] = x[i] * rstd * gamma[i];
 			put_f32(&o->out, y, s, &at, n);
 		}
 	}
@@ -95,7 +95,7 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 		EACH_PIECE(s, at, o->width) {
 			x = fetch_f32(x_row, &o->x, s, &at, n), dy = fetch_f32(dy_row, &o->dy, s, &at, n);
 			gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
-			LANEWISE g[i] = dy[i] * gamma[i];
+			EACH_ELEMENT g[i] = dy[i] * gamma[i];
 			add_products(sums, g, x, n);
 		}
 		add_parts(sums);
@@ -108,7 +108,7 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 				gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
 			}
 			double *sum = dgamma + done;
-			LANEWISE {
+			EACH_ELEMENT {
 				sum[i] += (double)(dy[i] * x[i] * rstd);
 				g[i] = (dy[i] * gamma[i] - x[i] * mean) * rstd;
 			}
@@ -166,14 +166,14 @@ static void layer_norm_(const struct norm *o, int64_t lo, int64_t hi)
 		EACH_PIECE(s, at, o->width) {
 			if (o->width > CHUNK) /* else x still has the row */
 				x = fetch_f32(x_row, &o->x, s, &at, n);
-			LANEWISE y[i] = (x[i] - mean) * rstd;
+			EACH_ELEMENT y[i] = (x[i] - mean) * rstd;
 			if (o->gamma.data) {
 				const float *gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
-				LANEWISE y[i] *= gamma[i];
+				EACH_ELEMENT y[i] *= gamma[i];
 			}
 			if (o->beta.data) {
 				const float *beta = fetch_shared(&bias, done, beta_row, &o->beta, s, &at, n);
-				LANEWISE y[i] += beta[i];
+				EACH_ELEMENT y[i] += beta[i];
 			}
 			put_f32(&o->out, y, s, &at, n);
 		}
@@ -197,11 +197,11 @@ static void layer_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, doubl
 				if (pass == 0 || o->width > CHUNK) { /* else they still have the row */
 					const float *x = fetch_f32(x_row, &o->x, s, &at, n);
 					dy = fetch_f32(dy_row, &o->dy, s, &at, n);
-					LANEWISE normed[i] = (x[i] - mean) * rstd;
+					EACH_ELEMENT normed[i] = (x[i] - mean) * rstd;
 					memcpy(g, dy, (size_t)n * sizeof(float));
 					if (o->gamma.data) {
 						const float *gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
-						LANEWISE g[i] *= gamma[i];
+						EACH_ELEMENT g[i] *= gamma[i];
 					}
 				}
 				if (pass == 0) {
@@ -210,12 +210,12 @@ static void layer_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, doubl
 				}
 				if (sums != NULL) {
 					double *dgamma = sums + done, *dbeta = dgamma + o->width;
-					LANEWISE {
+					EACH_ELEMENT {
 						dgamma[i] += (double)(dy[i] * normed[i]);
 						dbeta[i] += (double)dy[i];
 					}
 				}
-				LANEWISE g[i] = (g[i] - center - normed[i] * along) * rstd;
+				EACH_ELEMENT g[i] = (g[i] - center - normed[i] * along) * rstd;
 				if (o->out.data)
 					put_f32(&o->out, g, s, &at, n);
 			}
@@ -229,7 +229,7 @@ INLINE void rotate_run(float *restrict y, const float *x, const float *cos, cons
 {
 	const float *first = x + r->a, *second = x + r->b;
 	int64_t n = r->n;
-	LANEWISE {
+	EACH_ELEMENT {
 		float a = first[i * step], b = second[i * step];
 		int64_t p = r->to_a + i * to_step, q = r->to_b + i * to_step;
 		y[p] = a * cos[p] - b * sin[p];
@@ -276,7 +276,7 @@ static void adamw_(const struct adamw *o, int64_t lo, int64_t hi)
 		n = chunk(&at, hi - lo);
 		const float *w = fetch_f32(next, &o->w, s, &at, n), *m = fetch_f32(average, &o->m, s, &at, n);
 		const float *v = fetch_f32(square, &o->v, s, &at, n), *g = fetch_f32(g_row, &o->g, s, &at, n);
-		LANEWISE {
+		EACH_ELEMENT {
 			float grad = g[i] * o->scale + (o->l2 != 0 ? o->l2 * w[i] : 0); /* an infinite weight gives no NaN */
 			average[i] = m[i] * o->beta1 + o->rest1 * grad;
 			square[i] = v[i] * o->beta2 + o->rest2 * grad * grad;
@@ -285,10 +285,10 @@ static void adamw_(const struct adamw *o, int64_t lo, int64_t hi)
 		put_f32(&o->v, square, s, &at, n);
 		if (o->peak.data) {
 			const float *peak = fetch_f32(largest, &o->peak, s, &at, n);
-			LANEWISE square[i] = square[i] > peak[i] || square[i] != square[i] ? square[i] : peak[i];
+			EACH_ELEMENT square[i] = square[i] > peak[i] || square[i] != square[i] ? square[i] : peak[i];
 			put_f32(&o->peak, square, s, &at, n);
 		}
-		LANEWISE next[i] = w[i] * o->decay + o->step * average[i] / (o->eps + o->root * sqrtf(square[i]));
+		EACH_ELEMENT next[i] = w[i] * o->decay + o->step * average[i] / (o->eps + o->root * sqrtf(square[i]));
 		put_f32(&o->w, next, s, &at, n);
 	}
 }
@@ -356,7 +356,7 @@ static void softmax_(const struct softmax *o, int64_t lo, int64_t hi)
 			for (int64_t i = 0; i < n; i += VECTOR_FLOATS)
 				top = vmax(vload(x + i), top);
 		}
-		top = vset(vmax_lanes(top));
+		top = vset(vmax_across(top));
 		at = start;
 		EACH_PIECE(s, at, o->width) {
 			vf32 part = {0};
@@ -367,7 +367,7 @@ static void softmax_(const struct softmax *o, int64_t lo, int64_t hi)
 				vstore(y + i, e);
 				part += e;
 			}
-			sum += vsum_lanes(part);
+			sum += vsum_across(part);
 		}
 		const vf32 total = vset((float)sum), total_log = vset((float)log(sum));
 		at = start;
@@ -398,7 +398,7 @@ static void softmax_grad_(const struct softmax *o, int64_t lo, int64_t hi)
 			y = fetch_vectors(y_row, &o->x, s, &at, n, 0), dy = fetch_vectors(dy_row, &o->dy, s, &at, n, 0);
 			for (int64_t i = 0; i < n; i += VECTOR_FLOATS)
 				part += o->log ? vload(dy + i) : vload(dy + i) * vload(y + i);
-			sum += vsum_lanes(part);
+			sum += vsum_across(part);
 		}
 		const vf32 total = vset((float)sum);
 		at = start;

@@ -68,7 +68,7 @@ func Scan(r Running, out, index, in kernel.View, axis int, exclusive, reverse bo
 	s.in, s.out = operand(in.Data, in.DType, kept.Strides(0)), operand(out.Data, out.DType, kept.Strides(1))
 	s.index = operand(index.Data, index.DType, kept.Strides(2))
 	lines := in.Len() / in.Shape[axis]
-	if last := kept.Strides(0); lines == 1 || kernel.Abs(in.Strides[axis]) < kernel.Abs(last[len(last)-1]) {
+	if last := kept.Strides(0); lines == 1 || kernel.Magnitude(in.Strides[axis]) < kernel.Magnitude(last[len(last)-1]) {
 		s.by_line = 1
 	}
 	thread.Parallel(lines, max(thread.Grain/in.Shape[axis], 1), func(lo, hi int64) { C.scan_run(&s, C.int64_t(lo), C.int64_t(hi)) })

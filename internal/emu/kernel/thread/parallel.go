@@ -32,7 +32,7 @@ func Threads() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// grain is the number of elements for which a thread pays off in kernels that compute little for each.
+// Grain is the number of elements for which a thread pays off in kernels that compute little for each.
 const Grain = 1 << 15
 
 // Parallel calls f on consecutive ranges that cover [0, n) and returns when all are done. The caller computes, too, with
