@@ -6,6 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -228,23 +229,23 @@ func (a *attention) checkDrop() error {
 // statsShape returns the shape of softmaxMax and softmaxSum.
 func (a *attention) statsShape() []int64 {
 	if a.layout.packed() {
-		return []int64{a.query.Dim(0), a.heads, kernel.AttentionStatCopies}
+		return []int64{a.query.Dim(0), a.heads, attentionkernel.AttentionStatCopies}
 	}
-	return []int64{a.batch, a.heads, a.query.Dim(a.layout.row), kernel.AttentionStatCopies}
+	return []int64{a.batch, a.heads, a.query.Dim(a.layout.row), attentionkernel.AttentionStatCopies}
 }
 
 // stats returns the [heads, rows, copies] view of a statistic for one item. In TND each item is a
 // contiguous [heads, rows, copies] block after the previous item's, unless the statistics are in
 // the order of the tokens.
 func (a *attention) stats(t *op.Tensor, item attentionItem) kernel.View {
-	shape := []int64{a.heads, item.rows, kernel.AttentionStatCopies}
+	shape := []int64{a.heads, item.rows, attentionkernel.AttentionStatCopies}
 	switch {
 	case !a.layout.packed():
 		return part(t, item.batch*t.Strides[0], shape, t.Strides[1:])
 	case a.tokenMajor:
 		return part(t, item.row*t.Strides[0], shape, []int64{t.Strides[1], t.Strides[0], t.Strides[2]})
 	}
-	return part(t, item.row*a.heads*kernel.AttentionStatCopies, shape, []int64{item.rows * kernel.AttentionStatCopies, kernel.AttentionStatCopies, 1})
+	return part(t, item.row*a.heads*attentionkernel.AttentionStatCopies, shape, []int64{item.rows * attentionkernel.AttentionStatCopies, attentionkernel.AttentionStatCopies, 1})
 }
 
 // checkStats checks the shapes and dtypes of the statistics.
@@ -289,9 +290,9 @@ func (a *attention) blankTail() {
 }
 
 // kernelItems returns the items of the call for the kernel.
-func (a *attention) kernelItems() []kernel.Attention {
+func (a *attention) kernelItems() []attentionkernel.Attention {
 	first, _ := a.nonEmpty()
-	items := make([]kernel.Attention, 0, len(a.items))
+	items := make([]attentionkernel.Attention, 0, len(a.items))
 	for i, it := range a.items {
 		if it.rows == 0 || it.cols == 0 {
 			items = append(items, a.kernelItem(it))
@@ -310,9 +311,9 @@ func (a *attention) kernelItems() []kernel.Attention {
 }
 
 // kernelItem returns an item for the kernel without window, mask, bias and dropout.
-func (a *attention) kernelItem(it attentionItem) kernel.Attention {
+func (a *attention) kernelItem(it attentionItem) attentionkernel.Attention {
 	l := a.layout
-	k := kernel.Attention{
+	k := attentionkernel.Attention{
 		Query: l.view(a.query, it.batch, it.row, a.heads, it.rows, a.dim),
 		Key:   l.view(a.key, it.batch, it.col, a.keyHeads, it.cols, a.dim),
 		Value: l.view(a.value, it.batch, it.col, a.keyHeads, it.cols, a.valDim),

@@ -7,6 +7,10 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -82,12 +86,12 @@ func (a *inference) keysOfPart() int64 {
 
 // upperBits returns a scale without the 13 low bits of its float32, which the device does not read. The float32 is
 // the low half of a uint64.
-func upperBits(t *op.Tensor) (kernel.Number, error) {
-	scale, err := kernel.Floats(kernel.View{Data: t.View().Data, DType: dtype.Float32})
+func upperBits(t *op.Tensor) (elementwise.Number, error) {
+	scale, err := elementwise.Floats(kernel.View{Data: t.View().Data, DType: dtype.Float32})
 	if err != nil {
-		return kernel.Number{}, err
+		return elementwise.Number{}, err
 	}
-	return kernel.Real(float64(math.Float32frombits(uint32(op.PackScale(scale[0], nil, false))))), nil
+	return elementwise.Real(float64(math.Float32frombits(uint32(op.PackScale(scale[0], nil, false))))), nil
 }
 
 // int8Run computes attention in int8 in the steps and with the roundings of CANN's kernel: scores, their
@@ -142,9 +146,9 @@ func (r *int8Run) temporary(d dtype.Type, shape ...int64) kernel.View {
 }
 
 // number returns a number as a matrix of one element of type d.
-func (r *int8Run) number(d dtype.Type, n kernel.Number) kernel.View {
+func (r *int8Run) number(d dtype.Type, n elementwise.Number) kernel.View {
 	v := r.temporary(d, 1, 1)
-	r.set(kernel.Identity, v, kernel.Const(n))
+	r.set(elementwise.Identity, v, elementwise.Const(n))
 	return v
 }
 
@@ -153,7 +157,7 @@ func (r *int8Run) prepare() {
 	s := r.integers
 	scores, err := upperBits(s.scores)
 	values, err2 := upperBits(s.values)
-	weightScale, err3 := kernel.Floats(s.probabilities.View())
+	weightScale, err3 := elementwise.Floats(s.probabilities.View())
 	for _, e := range []error{err, err2, err3} {
 		if r.err = e; e != nil {
 			return
@@ -161,7 +165,7 @@ func (r *int8Run) prepare() {
 	}
 	half, single, keys := dtype.Float16, dtype.Float32, r.keysOfPart()
 	r.scoreScale, r.valueScale = r.number(single, scores), r.number(single, values)
-	r.factor, r.weightScale = r.number(half, kernel.Real(float64(r.scale))), r.number(half, kernel.Real(float64(weightScale[0])))
+	r.factor, r.weightScale = r.number(half, elementwise.Real(float64(r.scale))), r.number(half, elementwise.Real(float64(weightScale[0])))
 	r.scores, r.scaled = r.temporary(half, int8Rows, keys), r.temporary(half, int8Rows, keys)
 	r.weights, r.whole = r.temporary(single, int8Rows, keys), r.temporary(dtype.Int8, int8Rows, keys)
 	r.sums, r.part = r.temporary(half, int8Rows, r.valDim), r.temporary(half, int8Rows, r.valDim)
@@ -175,40 +179,40 @@ func (r *int8Run) prepare() {
 	}{{&r.outFactor, r.outScale}, {&r.outShift, r.outOffset}} {
 		if v.of != nil {
 			*v.to = r.temporary(half, r.heads, 1, r.valDim)
-			r.set(kernel.Identity, *v.to, kernel.Of(r.perPosition(v.of)))
+			r.set(elementwise.Identity, *v.to, elementwise.Of(r.perPosition(v.of)))
 		}
 	}
 }
 
 // set sets out to the operator of numbers in float32, rounded to the type of out.
-func (r *int8Run) set(o kernel.Op, out kernel.View, in ...kernel.Input) {
+func (r *int8Run) set(o elementwise.Op, out kernel.View, in ...elementwise.Input) {
 	if r.err == nil {
-		r.err = kernel.Map(o, dtype.Float32, out, in, kernel.Real(1))
+		r.err = elementwise.Map(o, dtype.Float32, out, in, elementwise.Real(1))
 	}
 }
 
 // less sets out to a - b.
 func (r *int8Run) less(out, a, b kernel.View) {
 	if r.err == nil {
-		r.err = kernel.Map(kernel.Add, dtype.Float32, out, []kernel.Input{kernel.Of(a), kernel.Of(b)}, kernel.Real(-1))
+		r.err = elementwise.Map(elementwise.Add, dtype.Float32, out, []elementwise.Input{elementwise.Of(a), elementwise.Of(b)}, elementwise.Real(-1))
 	}
 }
 
-func (r *int8Run) reduce(how kernel.Reduction, out, in kernel.View) {
+func (r *int8Run) reduce(how rowwise.Reduction, out, in kernel.View) {
 	if r.err == nil {
-		r.err = kernel.Reduce(how, out, in, []int{1}, 0)
+		r.err = rowwise.Reduce(how, out, in, []int{1}, 0)
 	}
 }
 
 // multiply sets out to the product of integers, times the scale.
 func (r *int8Run) multiply(out, a, b, scale kernel.View) {
 	if r.err == nil {
-		r.err = kernel.QuantProduct{Out: out, A: a, B: b, Scale: scale}.Run()
+		r.err = gemm.QuantProduct{Out: out, A: a, B: b, Scale: scale}.Run()
 	}
 }
 
 // attend computes queries of a head from row on.
-func (r *int8Run) attend(k *kernel.Inference, head, row, rows int64) {
+func (r *int8Run) attend(k *attentionkernel.Inference, head, row, rows int64) {
 	b := *r
 	for _, v := range []*kernel.View{&b.scores, &b.scaled, &b.weights, &b.whole, &b.sums, &b.part, &b.most, &b.before, &b.total, &b.partial, &b.fading} {
 		*v = v.Narrow(0, 0, rows)
@@ -229,48 +233,48 @@ func (r *int8Run) attend(k *kernel.Inference, head, row, rows int64) {
 }
 
 // attendPart attends to n keys from col on. first means that there is no part before.
-func (r *int8Run) attendPart(k *kernel.Inference, head, row, col, n int64, first bool) {
+func (r *int8Run) attendPart(k *attentionkernel.Inference, head, row, col, n int64, first bool) {
 	rows, keyHead := r.scores.Shape[0], head/(r.heads/r.keyHeads)
 	scores, scaled, weights, whole := r.scores.Narrow(1, 0, n), r.scaled.Narrow(1, 0, n), r.weights.Narrow(1, 0, n), r.whole.Narrow(1, 0, n)
 	key := k.Key.Select(0, keyHead).Narrow(0, col, n)
 	key.Shape, key.Strides = []int64{key.Shape[1], n}, []int64{key.Strides[1], key.Strides[0]}
 	r.multiply(scores, k.Query.Select(0, head).Narrow(0, row, rows), key, r.scoreScale)
-	r.set(kernel.Mul, scores, kernel.Of(scores), kernel.Of(r.factor))
+	r.set(elementwise.Mul, scores, elementwise.Of(scores), elementwise.Of(r.factor))
 	if k.Bias.Data != nil {
-		r.set(kernel.Add, scores, kernel.Of(scores), kernel.Of(k.Bias.Select(0, head).Narrow(0, row, rows).Narrow(1, col, n)))
+		r.set(elementwise.Add, scores, elementwise.Of(scores), elementwise.Of(k.Bias.Select(0, head).Narrow(0, row, rows).Narrow(1, col, n)))
 	}
 	r.hide(k, scores, head, row, col)
-	r.reduce(kernel.ReduceMax, r.partial, scores)
+	r.reduce(rowwise.ReduceMax, r.partial, scores)
 	if first {
-		r.set(kernel.Identity, r.most, kernel.Of(r.partial))
+		r.set(elementwise.Identity, r.most, elementwise.Of(r.partial))
 	} else {
-		r.set(kernel.Identity, r.before, kernel.Of(r.most))
-		r.set(kernel.Max, r.most, kernel.Of(r.most), kernel.Of(r.partial))
+		r.set(elementwise.Identity, r.before, elementwise.Of(r.most))
+		r.set(elementwise.Max, r.most, elementwise.Of(r.most), elementwise.Of(r.partial))
 	}
 	r.less(weights, scores, r.most)
-	r.set(kernel.Exp, weights, kernel.Of(weights))
-	r.reduce(kernel.ReduceSum, r.partial, weights)
+	r.set(elementwise.Exp, weights, elementwise.Of(weights))
+	r.reduce(rowwise.ReduceSum, r.partial, weights)
 	if k.ZeroMaskedRows {
-		r.set(kernel.LessEqual, r.blind(), kernel.Of(r.most), kernel.Const(kernel.Real(lowestHalf)))
-		r.set(kernel.Where, weights, kernel.Of(r.blind()), kernel.Const(kernel.Real(0)), kernel.Of(weights))
+		r.set(elementwise.LessEqual, r.blind(), elementwise.Of(r.most), elementwise.Const(elementwise.Real(lowestHalf)))
+		r.set(elementwise.Where, weights, elementwise.Of(r.blind()), elementwise.Const(elementwise.Real(0)), elementwise.Of(weights))
 	}
-	r.set(kernel.Identity, scaled, kernel.Of(weights))
-	r.set(kernel.Mul, scaled, kernel.Of(scaled), kernel.Of(r.weightScale))
-	r.set(kernel.Round, whole, kernel.Of(scaled))
+	r.set(elementwise.Identity, scaled, elementwise.Of(weights))
+	r.set(elementwise.Mul, scaled, elementwise.Of(scaled), elementwise.Of(r.weightScale))
+	r.set(elementwise.Round, whole, elementwise.Of(scaled))
 	value := k.Value.Select(0, keyHead).Narrow(0, col, n)
 	if first {
-		r.set(kernel.Identity, r.total, kernel.Of(r.partial))
+		r.set(elementwise.Identity, r.total, elementwise.Of(r.partial))
 		r.multiply(r.sums, whole, value, r.valueScale)
 		return
 	}
 	r.multiply(r.part, whole, value, r.valueScale)
 	r.less(r.before, r.before, r.most)
-	r.set(kernel.Exp, r.before, kernel.Of(r.before))
-	r.set(kernel.Identity, r.fading, kernel.Of(r.before))
-	r.set(kernel.Mul, r.total, kernel.Of(r.total), kernel.Of(r.before))
-	r.set(kernel.Add, r.total, kernel.Of(r.total), kernel.Of(r.partial))
-	r.set(kernel.Mul, r.sums, kernel.Of(r.sums), kernel.Of(r.fading))
-	r.set(kernel.Add, r.sums, kernel.Of(r.sums), kernel.Of(r.part))
+	r.set(elementwise.Exp, r.before, elementwise.Of(r.before))
+	r.set(elementwise.Identity, r.fading, elementwise.Of(r.before))
+	r.set(elementwise.Mul, r.total, elementwise.Of(r.total), elementwise.Of(r.before))
+	r.set(elementwise.Add, r.total, elementwise.Of(r.total), elementwise.Of(r.partial))
+	r.set(elementwise.Mul, r.sums, elementwise.Of(r.sums), elementwise.Of(r.fading))
+	r.set(elementwise.Add, r.sums, elementwise.Of(r.sums), elementwise.Of(r.part))
 }
 
 // blind is where the queries are marked that have seen no key yet. The first column of the probabilities in
@@ -278,47 +282,47 @@ func (r *int8Run) attendPart(k *kernel.Inference, head, row, col, n int64, first
 func (r *int8Run) blind() kernel.View { return r.scaled.Narrow(1, 0, 1) }
 
 // hide gives the lowest score to what the mask or the window hides.
-func (r *int8Run) hide(k *kernel.Inference, scores kernel.View, head, row, col int64) {
+func (r *int8Run) hide(k *attentionkernel.Inference, scores kernel.View, head, row, col int64) {
 	rows, n := scores.Shape[0], scores.Shape[1]
 	if k.Mask.Data != nil {
 		mask := k.Mask.Select(0, head).Narrow(0, row, rows).Narrow(1, col, n)
-		r.set(kernel.Where, scores, kernel.Of(mask), kernel.Const(kernel.Real(lowestHalf)), kernel.Of(scores))
+		r.set(elementwise.Where, scores, elementwise.Of(mask), elementwise.Const(elementwise.Real(lowestHalf)), elementwise.Of(scores))
 	}
 	for i := range rows {
 		lo := min(max(row+i+k.First-col, 0), n)
 		hi := max(min(row+i+k.Last+1-col, n), lo)
 		for _, part := range [][2]int64{{0, lo}, {hi, n}} {
 			if part[0] < part[1] {
-				r.set(kernel.Identity, scores.Narrow(0, i, 1).Narrow(1, part[0], part[1]-part[0]), kernel.Const(kernel.Real(lowestHalf)))
+				r.set(elementwise.Identity, scores.Narrow(0, i, 1).Narrow(1, part[0], part[1]-part[0]), elementwise.Const(elementwise.Real(lowestHalf)))
 			}
 		}
 	}
 }
 
 // finish divides the sums by those of the probabilities and stores the results of the queries from row on.
-func (r *int8Run) finish(k *kernel.Inference, head, row int64) {
+func (r *int8Run) finish(k *attentionkernel.Inference, head, row int64) {
 	rows := r.sums.Shape[0]
-	r.set(kernel.Identity, r.fading, kernel.Of(r.total))
-	r.set(kernel.Div, r.sums, kernel.Of(r.sums), kernel.Of(r.fading))
+	r.set(elementwise.Identity, r.fading, elementwise.Of(r.total))
+	r.set(elementwise.Div, r.sums, elementwise.Of(r.sums), elementwise.Of(r.fading))
 	out := k.Out.Select(0, head).Narrow(0, row, rows)
 	if r.outFactor.Data != nil {
-		r.set(kernel.Mul, r.sums, kernel.Of(r.sums), kernel.Of(r.outFactor.Select(0, head)))
+		r.set(elementwise.Mul, r.sums, elementwise.Of(r.sums), elementwise.Of(r.outFactor.Select(0, head)))
 		if r.outShift.Data != nil {
-			r.set(kernel.Add, r.sums, kernel.Of(r.sums), kernel.Of(r.outShift.Select(0, head)))
+			r.set(elementwise.Add, r.sums, elementwise.Of(r.sums), elementwise.Of(r.outShift.Select(0, head)))
 		}
-		r.set(kernel.Round, out, kernel.Of(r.sums))
+		r.set(elementwise.Round, out, elementwise.Of(r.sums))
 	} else {
-		r.set(kernel.Identity, out, kernel.Of(r.sums))
+		r.set(elementwise.Identity, out, elementwise.Of(r.sums))
 	}
 	if k.LogSumExp.Data == nil {
 		return
 	}
 	log := k.LogSumExp.Select(0, head).Narrow(0, row, rows)
 	log.Shape, log.Strides = []int64{rows, 1}, []int64{log.Strides[0], 0}
-	r.set(kernel.Log, r.total, kernel.Of(r.total))
-	r.set(kernel.Add, log, kernel.Of(r.total), kernel.Of(r.most))
+	r.set(elementwise.Log, r.total, elementwise.Of(r.total))
+	r.set(elementwise.Add, log, elementwise.Of(r.total), elementwise.Of(r.most))
 	if k.ZeroMaskedRows {
-		r.set(kernel.LessEqual, r.blind(), kernel.Of(r.most), kernel.Const(kernel.Real(lowestHalf)))
-		r.set(kernel.Where, log, kernel.Of(r.blind()), kernel.Const(kernel.Real(math.Inf(1))), kernel.Of(log))
+		r.set(elementwise.LessEqual, r.blind(), elementwise.Of(r.most), elementwise.Const(elementwise.Real(lowestHalf)))
+		r.set(elementwise.Where, log, elementwise.Of(r.blind()), elementwise.Const(elementwise.Real(math.Inf(1))), elementwise.Of(log))
 	}
 }

@@ -7,6 +7,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -180,18 +183,18 @@ func (m *latent) scales() {
 // product multiplies x by a weight and dequantizes the result if the weight is int8.
 func (m *latent) product(out, x kernel.View, weight, columns *op.Tensor, rows kernel.View) error {
 	if weight.DType != dtype.Int8 {
-		return kernel.Gemm(kernel.Product{Out: out, A: x, B: weight.View(), Alpha: 1, NZ: weight.NZColumns()})
+		return gemm.Gemm(gemm.Product{Out: out, A: x, B: weight.View(), Alpha: 1, NZ: weight.NZColumns()})
 	}
 	rows.Shape, rows.Strides = []int64{out.Shape[0], 1}, []int64{1, 0}
-	return kernel.QuantProduct{Out: out, A: x, B: weight.View(), Scale: columns.As(out.Shape[1:], []int64{1}), Rows: rows, NZ: weight.NZColumns()}.Run()
+	return gemm.QuantProduct{Out: out, A: x, B: weight.View(), Scale: columns.As(out.Shape[1:], []int64{1}), Rows: rows, NZ: weight.NZColumns()}.Run()
 }
 
 // normed applies the RMS norm to rows in place and multiplies them by a factor.
 func normed(x kernel.View, gamma *op.Tensor, eps, factor float64) error {
-	if err := kernel.RMSNorm(x, kernel.View{}, x, gamma.View(), eps); err != nil || factor == 1 {
+	if err := rowwise.RMSNorm(x, kernel.View{}, x, gamma.View(), eps); err != nil || factor == 1 {
 		return err
 	}
-	return kernel.Map(kernel.Mul, dtype.Float32, x, []kernel.Input{kernel.Of(x), kernel.Const(kernel.Real(factor))})
+	return elementwise.Map(elementwise.Mul, dtype.Float32, x, []elementwise.Input{elementwise.Of(x), elementwise.Const(elementwise.Real(factor))})
 }
 
 func (m *latent) run(*op.Exec) error {
@@ -201,7 +204,7 @@ func (m *latent) run(*op.Exec) error {
 	if err := m.queries(); err != nil {
 		return err
 	}
-	places, err := kernel.Indices(m.index.View())
+	places, err := elementwise.Indices(m.index.View())
 	if err != nil || m.cache.Len() == 0 {
 		return err
 	}
@@ -245,7 +248,7 @@ func (m *latent) queries() error {
 		defer releaseSmall()
 		scales, releaseScales := kernel.Temporary(m.tokens)
 		defer releaseScales()
-		q := kernel.DynamicQuantizer{}
+		q := gemm.DynamicQuantizer{}
 		if m.smooth != nil {
 			q.Smooth = m.smooth.As([]int64{m.rankQ}, []int64{1})
 		}
@@ -266,25 +269,25 @@ func (m *latent) queries() error {
 	if err := m.rotate(rotated, heads.Narrow(2, m.dim, m.rope)); err != nil {
 		return err
 	}
-	if err := kernel.Copy(m.queryRope.View(), reshapedView(rotated, m.queryRope.Shape)); err != nil {
+	if err := elementwise.Copy(m.queryRope.View(), reshapedView(rotated, m.queryRope.Shape)); err != nil {
 		return err
 	}
 	wide, releaseWide := kernel.Temporary(m.tokens, m.heads, m.key)
 	defer releaseWide()
-	if err := kernel.Gemm(kernel.Product{Out: headsLeading(wide), A: headsLeading(heads.Narrow(2, 0, m.dim)), B: m.absorb.View(), Alpha: 1}); err != nil {
+	if err := gemm.Gemm(gemm.Product{Out: headsLeading(wide), A: headsLeading(heads.Narrow(2, 0, m.dim)), B: m.absorb.View(), Alpha: 1}); err != nil {
 		return err
 	}
 	if m.queryScale == nil {
-		return kernel.Copy(m.query.View(), reshapedView(wide, m.query.Shape))
+		return elementwise.Copy(m.query.View(), reshapedView(wide, m.query.Shape))
 	}
 	shape := m.query.Shape[:m.query.Rank()-1]
-	return kernel.DynamicQuantizer{}.Quantize(m.query.View(), m.queryScale.As(shape, op.ContiguousStrides(shape)), reshapedView(wide, m.query.Shape))
+	return gemm.DynamicQuantizer{}.Quantize(m.query.View(), m.queryScale.As(shape, op.ContiguousStrides(shape)), reshapedView(wide, m.query.Shape))
 }
 
 // rotate rotates pairs of neighbours by the angles of the tokens, and writes the first numbers of
 // the pairs to the first half and the second ones to the second half.
 func (m *latent) rotate(out, x kernel.View) error {
-	return kernel.Rotary(out, x, m.cos.View(), m.sin.View(), kernel.RotaryInterleaveHalf)
+	return rowwise.Rotary(out, x, m.cos.View(), m.sin.View(), rowwise.RotaryInterleaveHalf)
 }
 
 // reshapedView returns a contiguous view in another shape.
@@ -309,7 +312,7 @@ func (m *latent) store(cache *op.Tensor, rows kernel.View, places []int64, facto
 			into, row = tiles.Select(0, at/size).Select(1, at%size), op.Divided(row, 0, width/c0)
 		}
 		if cache.DType != dtype.Int8 {
-			if err := kernel.Copy(into, row); err != nil {
+			if err := elementwise.Copy(into, row); err != nil {
 				return err
 			}
 			continue
@@ -318,7 +321,7 @@ func (m *latent) store(cache *op.Tensor, rows kernel.View, places []int64, facto
 		if m.tiledCache && factors.Len() > 1 {
 			factor = op.Divided(factor, 0, into.Shape[0])
 		}
-		if err := (kernel.Quantizer{Factor: factor, Round: kernel.Round}).Quantize(into, row); err != nil {
+		if err := (gemm.Quantizer{Factor: factor, Round: elementwise.Round}).Quantize(into, row); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -17,7 +20,7 @@ var rotary = op.Table{
 }.Selects("RotaryPositionEmbeddingGrad", "RopeWithSinCosCache")
 
 // angles checks cos and sin against x.
-func angles(c *op.Call, cos, sin, x *op.Tensor, mode kernel.RotaryMode) {
+func angles(c *op.Call, cos, sin, x *op.Tensor, mode rowwise.RotaryMode) {
 	c.Plain(x, cos, sin)
 	c.DType(x, op.FloatTypes...)
 	c.Same(cos, sin)
@@ -28,20 +31,20 @@ func angles(c *op.Call, cos, sin, x *op.Tensor, mode kernel.RotaryMode) {
 	if !broadcasts(cos.Shape, x.Shape) || cos.Dim(-1) != x.Dim(-1) {
 		c.Invalid("%v must have the head dim of %v and broadcast to it in the other dimensions", cos, x)
 	}
-	if d := x.Dim(-1); d%2 != 0 || mode == kernel.RotaryQuarter && d%4 != 0 {
+	if d := x.Dim(-1); d%2 != 0 || mode == rowwise.RotaryQuarter && d%4 != 0 {
 		c.Invalid("the head dim of %v does not fit mode %d, which rotates pairs", x, mode)
 	}
 }
 
 // rotaryMode reads the argument mode. The documents know four modes, but the Atlas A2 has kernels for
 // two: every mode other than interleave pairs the elements as half does.
-func rotaryMode(c *op.Call) kernel.RotaryMode {
-	mode := kernel.RotaryMode(c.Int("mode"))
-	if mode < 0 || mode > kernel.RotaryInterleaveHalf {
+func rotaryMode(c *op.Call) rowwise.RotaryMode {
+	mode := rowwise.RotaryMode(c.Int("mode"))
+	if mode < 0 || mode > rowwise.RotaryInterleaveHalf {
 		c.Invalid("mode %d is unknown; 0 is half, 1 interleave, 2 quarter, 3 interleave-half", mode)
 	}
-	if mode != kernel.RotaryInterleave {
-		return kernel.RotaryHalf
+	if mode != rowwise.RotaryInterleave {
+		return rowwise.RotaryHalf
 	}
 	return mode
 }
@@ -50,14 +53,14 @@ func rotaryMode(c *op.Call) kernel.RotaryMode {
 // the other dimensions.
 func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 	x, cos, sin, out := c.Tensor("x"), c.Tensor("cos"), c.Tensor("sin"), c.Tensor("out")
-	mode := kernel.RotaryInterleaveHalf
+	mode := rowwise.RotaryInterleaveHalf
 	if c.Has("mode") {
 		mode = rotaryMode(c)
 	}
 	c.Rank(x, 3, 4)
 	c.Same(x, out)
 	angles(c, cos, sin, x, mode)
-	if c.Err() == nil && c.Has("mode") && mode == kernel.RotaryHalf && x.Len() > 0 {
+	if c.Err() == nil && c.Has("mode") && mode == rowwise.RotaryHalf && x.Len() > 0 {
 		turnable(c, x, cos)
 	}
 	if err := c.Err(); err != nil {
@@ -67,7 +70,7 @@ func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return kernel.Rotary(out.View(), x.View(), cos.View(), sin.View(), mode)
+		return rowwise.Rotary(out.View(), x.View(), cos.View(), sin.View(), mode)
 	}, nil
 }
 
@@ -124,7 +127,7 @@ func rotaryGrad(c *op.Call) (op.Run, error) {
 		if dy.Len() == 0 {
 			return op.ZeroAll(dcos, dsin)
 		}
-		return kernel.RotaryGrad(dx.View(), op.OptionalView(dcos), op.OptionalView(dsin), dy.View(), op.OptionalView(x), cos.View(), sin.View(), mode)
+		return rowwise.RotaryGrad(dx.View(), op.OptionalView(dcos), op.OptionalView(dsin), dy.View(), op.OptionalView(x), cos.View(), sin.View(), mode)
 	}, nil
 }
 
@@ -138,7 +141,7 @@ const (
 // interleave and quarter are for other chips.
 func applyRotary(c *op.Call) (op.Run, error) {
 	query, key, cos, sin := c.Tensor("queryRef"), c.Tensor("keyRef"), c.Tensor("cos"), c.Tensor("sin")
-	mode := kernel.RotaryHalf
+	mode := rowwise.RotaryHalf
 	if c.Has("rotaryMode") {
 		switch name := c.Text("rotaryMode"); name {
 		case "", "half":
@@ -170,7 +173,7 @@ func applyRotary(c *op.Call) (op.Run, error) {
 			if x.Len() == 0 {
 				continue
 			}
-			if err := kernel.Rotary(x.View(), x.View(), cos.View(), sin.View(), mode); err != nil {
+			if err := rowwise.Rotary(x.View(), x.View(), cos.View(), sin.View(), mode); err != nil {
 				return err
 			}
 		}
@@ -209,9 +212,9 @@ const unifiedBuffer = 192 << 10
 func cachedRotary(c *op.Call) (op.Run, error) {
 	positions, cache, size := c.Tensor("positions"), c.Tensor("cosSinCache"), c.Int("headSize")
 	from, to := []*op.Tensor{c.Tensor("queryIn"), c.Tensor("keyIn")}, []*op.Tensor{c.Tensor("queryOut"), c.Tensor("keyOut")}
-	mode := kernel.RotaryInterleave
+	mode := rowwise.RotaryInterleave
 	if c.Bool("isNeoxStyle") {
-		mode = kernel.RotaryHalf
+		mode = rowwise.RotaryHalf
 	}
 	c.Plain(positions, cache)
 	c.DType(positions, op.IndexTypes...)
@@ -250,10 +253,10 @@ func cachedRotary(c *op.Call) (op.Run, error) {
 		defer release()
 		wide, releaseWide := kernel.Temporary(cache.Shape...)
 		defer releaseWide()
-		if err := kernel.Copy(wide, cache.View()); err != nil {
+		if err := elementwise.Copy(wide, cache.View()); err != nil {
 			return err
 		}
-		if err := kernel.Lookup(rows, wide, 0, positions.View()); err != nil {
+		if err := indexing.Lookup(rows, wide, 0, positions.View()); err != nil {
 			return err
 		}
 		cos, releaseCos := kernel.Temporary(n, 1, rotated)
@@ -268,11 +271,11 @@ func cachedRotary(c *op.Call) (op.Run, error) {
 				continue
 			}
 			in, out := op.Divided(x.View(), 1, x.Shape[1]/size), op.Divided(to[i].View(), 1, x.Shape[1]/size)
-			if err := kernel.Rotary(out.Part(2, 0, rotated, 1), in.Part(2, 0, rotated, 1), cos, sin, mode); err != nil {
+			if err := rowwise.Rotary(out.Part(2, 0, rotated, 1), in.Part(2, 0, rotated, 1), cos, sin, mode); err != nil {
 				return err
 			}
 			if rest := size - rotated; rest > 0 {
-				if err := kernel.Copy(out.Part(2, rotated, rest, 1), in.Part(2, rotated, rest, 1)); err != nil {
+				if err := elementwise.Copy(out.Part(2, rotated, rest, 1), in.Part(2, rotated, rest, 1)); err != nil {
 					return err
 				}
 			}
@@ -283,16 +286,16 @@ func cachedRotary(c *op.Call) (op.Run, error) {
 
 // spreadAngles expands rows with half of the cosines and sines each to cos and sin [n, 1, rotated],
 // where both elements of a pair have the same angle.
-func spreadAngles(cos, sin, rows kernel.View, mode kernel.RotaryMode) error {
+func spreadAngles(cos, sin, rows kernel.View, mode rowwise.RotaryMode) error {
 	n, rotated := rows.Shape[0], rows.Shape[1]
 	for i, wide := range []kernel.View{cos, sin} {
 		half := op.Divided(rows.Part(1, int64(i)*rotated/2, rotated/2, 1), 0, n)
 		for p := range int64(2) {
 			place := wide.Part(2, p*rotated/2, rotated/2, 1)
-			if mode == kernel.RotaryInterleave {
+			if mode == rowwise.RotaryInterleave {
 				place = wide.Part(2, p, rotated/2, 2)
 			}
-			if err := kernel.Copy(place, half); err != nil {
+			if err := elementwise.Copy(place, half); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -181,7 +184,7 @@ func (r *ropeCache) run(*op.Exec) error {
 		if i < 2 {
 			rotated, release := kernel.Temporary(r.n, heads, r.dim)
 			defer release()
-			if err := kernel.Rotary(rotated, part, r.cos.View(), r.sin.View(), kernel.RotaryHalf); err != nil {
+			if err := rowwise.Rotary(rotated, part, r.cos.View(), r.sin.View(), rowwise.RotaryHalf); err != nil {
 				return err
 			}
 			part = rotated
@@ -191,7 +194,7 @@ func (r *ropeCache) run(*op.Exec) error {
 			if t.Rank() == 4 {
 				rows = op.Divided(part, 0, r.batch)
 			}
-			if err := kernel.Copy(t.View(), rows); err != nil {
+			if err := elementwise.Copy(t.View(), rows); err != nil {
 				return err
 			}
 		}
@@ -207,7 +210,7 @@ func (r *ropeCache) run(*op.Exec) error {
 // places returns the rows of a cache to which the rows of x go. Rows with a negative place are not
 // stored.
 func (r *ropeCache) places() ([]int64, error) {
-	given, err := kernel.Indices(r.indices.View())
+	given, err := elementwise.Indices(r.indices.View())
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +237,7 @@ func (r *ropeCache) places() ([]int64, error) {
 
 // store quantises rows [n, heads, dim] into a cache.
 func (r *ropeCache) store(cache *op.Tensor, rows kernel.View, places []int64, which int) error {
-	q := kernel.Quantizer{Factor: r.scales[which].View(), Offset: op.OptionalView(r.offsets[which]), Divide: true, Round: kernel.Round}
+	q := gemm.Quantizer{Factor: r.scales[which].View(), Offset: op.OptionalView(r.offsets[which]), Divide: true, Round: elementwise.Round}
 	for i, at := range places {
 		if at < 0 {
 			continue

@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	convolutionkernel "github.com/goascend/cann/internal/emu/kernel/convolution"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/interpolate"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -16,13 +18,13 @@ var deformedConvolutions = op.Table{"DeformableConv2d": deformableConv, "Deforma
 // the offsets hold first all shifts in x, then all in y, then factors, each for every group of
 // channels and every element of the filter.
 type deformed struct {
-	kernel.Window
+	convolutionkernel.Window
 	x, offset        *op.Tensor
 	groups, channels int64 // groups of channels that share offsets, and channels of each
 	rows, columns    int64 // positions of the filter
 	filters          int64
-	places           []int64            // shape of the samples of all elements at all positions
-	product          kernel.Convolution // of the samples with the weight
+	places           []int64                       // shape of the samples of all elements at all positions
+	product          convolutionkernel.Convolution // of the samples with the weight
 }
 
 // four reads a list of four numbers. With leading, the first two, for batch and channels, must be
@@ -54,9 +56,9 @@ func newDeformed(c *op.Call, x, weight, offset *op.Tensor) *deformed {
 		return nil
 	}
 	d := &deformed{
-		Window: kernel.Window{Size: size, Stride: stride[2:], Dilation: dilation[2:], Pad: []int64{pad[0], pad[2]}}, x: x, offset: offset, groups: c.Int("deformableGroups"),
+		Window: convolutionkernel.Window{Size: size, Stride: stride[2:], Dilation: dilation[2:], Pad: []int64{pad[0], pad[2]}}, x: x, offset: offset, groups: c.Int("deformableGroups"),
 		// The samples are stored filter by filter, so the product is a convolution without overlap.
-		product: kernel.Convolution{Groups: groups, Window: kernel.Window{Size: size, Stride: size, Dilation: []int64{1, 1}, Pad: []int64{0, 0}}},
+		product: convolutionkernel.Convolution{Groups: groups, Window: convolutionkernel.Window{Size: size, Stride: size, Dilation: []int64{1, 1}, Pad: []int64{0, 0}}},
 	}
 	n, channels := x.Shape[0], x.Shape[1]
 	if groups < 1 || d.groups < 1 || channels%max(groups, 1) != 0 || channels%max(d.groups, 1) != 0 || x.Len() == 0 {
@@ -103,7 +105,7 @@ func deformableConv(c *op.Call) (op.Run, error) {
 			return err
 		}
 		if sampled != nil {
-			if err := kernel.Copy(sampled.View(), t); err != nil {
+			if err := elementwise.Copy(sampled.View(), t); err != nil {
 				return err
 			}
 		}
@@ -118,7 +120,7 @@ func (d *deformed) sample(t kernel.View) error {
 		if err := (interpolate.Grid{}).Forward(into, m.image, m.grid); err != nil {
 			return err
 		}
-		return kernel.Map(kernel.Mul, dtype.Float32, into, []kernel.Input{kernel.Of(into), kernel.Of(m.factor)})
+		return elementwise.Map(elementwise.Mul, dtype.Float32, into, []elementwise.Input{elementwise.Of(into), elementwise.Of(m.factor)})
 	})
 }
 
@@ -172,10 +174,10 @@ func (d *deformed) place(grid, offset kernel.View, axis int, element int64) erro
 	line, release := kernel.Temporary(n)
 	defer release()
 	first := float64(element*d.Dilation[axis] - d.Pad[axis])
-	if err := kernel.Sequence(line, kernel.Real((2*first+1)/float64(size)-1), kernel.Real(2*float64(d.Stride[axis])/float64(size))); err != nil {
+	if err := elementwise.Sequence(line, elementwise.Real((2*first+1)/float64(size)-1), elementwise.Real(2*float64(d.Stride[axis])/float64(size))); err != nil {
 		return err
 	}
 	line.Shape, line.Strides = []int64{1, 1}, []int64{0, 0}
 	line.Shape[axis], line.Strides[axis] = n, 1
-	return kernel.Map(kernel.Add, dtype.Float32, grid, []kernel.Input{kernel.Of(line), kernel.Of(offset)}, kernel.Real(2/float64(size)))
+	return elementwise.Map(elementwise.Add, dtype.Float32, grid, []elementwise.Input{elementwise.Of(line), elementwise.Of(offset)}, elementwise.Real(2/float64(size)))
 }

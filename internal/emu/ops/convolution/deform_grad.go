@@ -5,7 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/interpolate"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -38,10 +40,10 @@ func deformableConvGrad(c *op.Call) (op.Run, error) {
 		wide, releaseWide := kernel.Temporary(x.Shape...)
 		defer releaseWide()
 		err := errors.Join(
-			kernel.Reduce(kernel.ReduceSum, db.View(), grad.View(), []int{0, 2, 3}, 0),
+			rowwise.Reduce(rowwise.ReduceSum, db.View(), grad.View(), []int{0, 2, 3}, 0),
 			d.product.WeightGrad(dw.View(), grad.View(), sampled.View()),
 			d.product.ImageGrad(samples, grad.View(), weight.View(), kernel.View{}),
-			kernel.Zero(wide),
+			elementwise.Zero(wide),
 		)
 		if err == nil {
 			err = d.each(func(m tap) error { return m.grads(wide, doffset.View().Select(0, m.n), m.of(samples)) })
@@ -49,7 +51,7 @@ func deformableConvGrad(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		return kernel.Copy(dx.View(), wide)
+		return elementwise.Copy(dx.View(), wide)
 	}, nil
 }
 
@@ -63,13 +65,13 @@ func (m tap) grads(dx, doffset, grad kernel.View) error {
 	grid, releaseGrid := kernel.Temporary(m.grid.Shape...)
 	defer releaseGrid()
 	product := func(out, a, b kernel.View) error {
-		return kernel.Map(kernel.Mul, dtype.Float32, out, []kernel.Input{kernel.Of(a), kernel.Of(b)})
+		return elementwise.Map(elementwise.Mul, dtype.Float32, out, []elementwise.Input{elementwise.Of(a), elementwise.Of(b)})
 	}
 	// A factor multiplies the samples, so its gradient is summed over the channels that share it.
 	err := errors.Join(
 		interpolate.Grid{}.Forward(read, m.image, m.grid),
 		product(read, read, grad),
-		kernel.Reduce(kernel.ReduceSum, doffset.Select(0, m.row(2)), read, []int{0, 1}, 0),
+		rowwise.Reduce(rowwise.ReduceSum, doffset.Select(0, m.row(2)), read, []int{0, 1}, 0),
 		product(read, grad, m.factor),
 		interpolate.Grid{}.Backward(image, grid, read, m.image, m.grid),
 	)
@@ -77,12 +79,12 @@ func (m tap) grads(dx, doffset, grad kernel.View) error {
 		return err
 	}
 	into := dx.Narrow(0, m.n, 1).Narrow(1, m.g*m.channels, m.channels)
-	if err := kernel.Map(kernel.Add, dtype.Float32, into, []kernel.Input{kernel.Of(into), kernel.Of(image)}, kernel.Real(1)); err != nil {
+	if err := elementwise.Map(elementwise.Add, dtype.Float32, into, []elementwise.Input{elementwise.Of(into), elementwise.Of(image)}, elementwise.Real(1)); err != nil {
 		return err
 	}
 	for axis := range int64(2) { // x, then y; the image has length 2 in the grid's coordinates
-		per := kernel.Const(kernel.Real(2 / float64(m.x.Shape[3-axis])))
-		if err := kernel.Map(kernel.Mul, dtype.Float32, doffset.Select(0, m.row(axis)), []kernel.Input{kernel.Of(grid.Select(3, axis).Select(0, 0)), per}); err != nil {
+		per := elementwise.Const(elementwise.Real(2 / float64(m.x.Shape[3-axis])))
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, doffset.Select(0, m.row(axis)), []elementwise.Input{elementwise.Of(grid.Select(3, axis).Select(0, 0)), per}); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -35,7 +36,7 @@ func channelShuffle(c *op.Call) (op.Run, error) {
 		for i := 3; i < len(from.Shape); i++ {
 			order = append(order, int64(i))
 		}
-		return kernel.Copy(op.Divided(out.View(), 1, self.Shape[1]/groups), op.Permuted(from, order))
+		return elementwise.Copy(op.Divided(out.View(), 1, self.Shape[1]/groups), op.Permuted(from, order))
 	}, nil
 }
 
@@ -78,9 +79,9 @@ func confusionTranspose(c *op.Call) (op.Run, error) {
 		case x.Len() == 0:
 			return nil
 		case first:
-			return kernel.Copy(out.As(transposed, op.ContiguousStrides(transposed)), op.Permuted(x.View(), perm))
+			return elementwise.Copy(out.As(transposed, op.ContiguousStrides(transposed)), op.Permuted(x.View(), perm))
 		}
-		return kernel.Copy(out.View(), op.Permuted(x.As(shape, op.ContiguousStrides(shape)), perm))
+		return elementwise.Copy(out.View(), op.Permuted(x.As(shape, op.ContiguousStrides(shape)), perm))
 	}, nil
 }
 
@@ -110,7 +111,7 @@ func diag(c *op.Call) (op.Run, error) {
 			if out.Len() == 0 {
 				return nil
 			}
-			return kernel.Copy(out.View(), op.OffDiagonal(self.View(), k))
+			return elementwise.Copy(out.View(), op.OffDiagonal(self.View(), k))
 		}, nil
 	}
 	n := self.Len() + max(k, -k)
@@ -128,7 +129,7 @@ func diag(c *op.Call) (op.Run, error) {
 			strides[i] *= line.Strides[0]
 		}
 		line.Shape, line.Strides = self.Shape, strides
-		return kernel.Copy(line, self.View())
+		return elementwise.Copy(line, self.View())
 	}, nil
 }
 
@@ -175,7 +176,7 @@ func chunkCat(c *op.Call) (op.Run, error) {
 					strides[i] *= row.Strides[0]
 				}
 				row.Shape, row.Strides = part.Shape, strides
-				if err := kernel.Copy(row, part); err != nil {
+				if err := elementwise.Copy(row, part); err != nil {
 					return err
 				}
 			}
@@ -215,16 +216,16 @@ func unfoldGrad(c *op.Call) (op.Run, error) {
 		}
 		sum, release := kernel.Temporary(shape...)
 		defer release()
-		if err := kernel.Zero(sum); err != nil {
+		if err := elementwise.Zero(sum); err != nil {
 			return err
 		}
 		for i := range size {
 			part := sum.Part(axis, i, n, step)
-			if err := kernel.Map(kernel.Add, dtype.Float32, part, []kernel.Input{kernel.Of(part), kernel.Of(dy.View().Select(len(shape), i))}, kernel.Real(1)); err != nil {
+			if err := elementwise.Map(elementwise.Add, dtype.Float32, part, []elementwise.Input{elementwise.Of(part), elementwise.Of(dy.View().Select(len(shape), i))}, elementwise.Real(1)); err != nil {
 				return err
 			}
 		}
-		return kernel.Copy(dx.View(), sum)
+		return elementwise.Copy(dx.View(), sum)
 	}, nil
 }
 

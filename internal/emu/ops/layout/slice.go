@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -150,7 +151,7 @@ func roll(c *op.Call) (op.Run, error) {
 		if !flat {
 			return rolled(out.View(), self.View(), total, 0)
 		}
-		from, release, err := kernel.Flat(self.View())
+		from, release, err := elementwise.Flat(self.View())
 		defer release()
 		if err != nil {
 			return err
@@ -163,14 +164,14 @@ func roll(c *op.Call) (op.Run, error) {
 		if err := rolled(transposed, from, shifts, 0); err != nil {
 			return err
 		}
-		return kernel.CopyInOrder(out.View(), transposed)
+		return elementwise.CopyInOrder(out.View(), transposed)
 	}, nil
 }
 
 // rolled copies src to dst in two parts per axis, starting at axis.
 func rolled(dst, src kernel.View, shift []int64, axis int) error {
 	if axis == len(src.Shape) {
-		return kernel.Copy(dst, src)
+		return elementwise.Copy(dst, src)
 	}
 	n := src.Shape[axis]
 	s := (shift[axis]%n + n) % n
@@ -208,7 +209,7 @@ func repeat(c *op.Call) (op.Run, error) {
 // src.
 func tiled(dst, src kernel.View, lead, axis int) error {
 	if axis == len(dst.Shape) {
-		return kernel.Copy(dst, src)
+		return elementwise.Copy(dst, src)
 	}
 	d := int64(1)
 	if axis >= lead {
@@ -297,7 +298,7 @@ func split(c *op.Call, self *op.Tensor, sizes []int64, axis int) (op.Run, error)
 	return func(*op.Exec) error {
 		at := int64(0)
 		for i, t := range out {
-			if err := kernel.Copy(t.View(), self.View().Narrow(axis, at, sizes[i])); err != nil {
+			if err := elementwise.Copy(t.View(), self.View().Narrow(axis, at, sizes[i])); err != nil {
 				return err
 			}
 			at += sizes[i]

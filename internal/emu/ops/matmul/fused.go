@@ -6,6 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -13,8 +14,8 @@ import (
 var fusedProducts = op.Table{"FusedMatmul": fusedMatmul, "FusedMatmulGelu": fusedMatmulGelu, "MatmulEmuSplitWeight": splitWeight}
 
 // fusions are the values of fusedOpType that have an operator. Add and Mul have a second operand.
-var fusions = map[string]kernel.Op{
-	"": kernel.Identity, "16cast32": kernel.Identity, "add": kernel.Add, "mul": kernel.Mul, "relu": kernel.Relu, "gelu_erf": kernel.Gelu, "gelu_tanh": kernel.GeluTanh,
+var fusions = map[string]elementwise.Op{
+	"": elementwise.Identity, "16cast32": elementwise.Identity, "add": elementwise.Add, "mul": elementwise.Mul, "relu": elementwise.Relu, "gelu_erf": elementwise.Gelu, "gelu_tanh": elementwise.GeluTanh,
 }
 
 // fusedMatmul applies an operator to x1·x2 + bias and, for add and mul, x3.
@@ -66,7 +67,7 @@ func addend(c *op.Call, bias, y *op.Tensor) *op.Tensor {
 }
 
 // fuse returns the computation of y = f(product, with), where with may be nil.
-func fuse(c *op.Call, y *op.Tensor, p Product, f kernel.Op, with *op.Tensor) (op.Run, error) {
+func fuse(c *op.Call, y *op.Tensor, p Product, f elementwise.Op, with *op.Tensor) (op.Run, error) {
 	sums := c.Scratch(dtype.Float32, y.Shape...)
 	p.Out = sums
 	multiply, err := Multiply(c, p)
@@ -80,14 +81,14 @@ func fuse(c *op.Call, y *op.Tensor, p Product, f kernel.Op, with *op.Tensor) (op
 		if err := multiply(x); err != nil {
 			return err
 		}
-		in, factor := []kernel.Input{kernel.Of(sums.View())}, []kernel.Number{}
+		in, factor := []elementwise.Input{elementwise.Of(sums.View())}, []elementwise.Number{}
 		if with != nil {
-			in = append(in, kernel.Of(with.View()))
+			in = append(in, elementwise.Of(with.View()))
 		}
-		if f == kernel.Add {
-			factor = append(factor, kernel.Real(1))
+		if f == elementwise.Add {
+			factor = append(factor, elementwise.Real(1))
 		}
-		return kernel.Map(f, dtype.Float32, y.View(), in, factor...)
+		return elementwise.Map(f, dtype.Float32, y.View(), in, factor...)
 	}, nil
 }
 
@@ -114,7 +115,7 @@ func fusedMatmulGelu(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	return fuse(c, y, Product{A: Left(x), B: Right(c.Transposed(weight, true)), Add: bias, Alpha: 1, Beta: 1, Types: op.FloatTypes}, kernel.GeluTanh, nil)
+	return fuse(c, y, Product{A: Left(x), B: Right(c.Transposed(weight, true)), Add: bias, Alpha: 1, Beta: 1, Types: op.FloatTypes}, elementwise.GeluTanh, nil)
 }
 
 // splitWeight is x·wHigh + wLowScale·x·wLow: a product with a float32 weight that was split in two of

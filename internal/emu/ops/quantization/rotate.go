@@ -3,6 +3,7 @@ package quantization
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -28,7 +29,7 @@ func newQuantRows(c *op.Call, x, out, scale *op.Tensor, types ...dtype.Type) qua
 	if out.DType == dtype.Int8 {
 		c.SameShape(x, out)
 	} else {
-		q.most = kernel.MostInt4
+		q.most = gemm.MostInt4
 		c.FourBits(out, x.Shape)
 	}
 	c.Shape(scale, []int64{q.rows}, "one for each row")
@@ -37,7 +38,7 @@ func newQuantRows(c *op.Call, x, out, scale *op.Tensor, types ...dtype.Type) qua
 
 // write quantises the first n rows of t [rows, size].
 func (q quantRows) write(t kernel.View, n int64) error {
-	d, scale := kernel.DynamicQuantizer{Most: q.most}, q.scale.View().Narrow(0, 0, n)
+	d, scale := gemm.DynamicQuantizer{Most: q.most}, q.scale.View().Narrow(0, 0, n)
 	return op.WithInt8(q.out, []int64{n, q.size}, func(into kernel.View) error { return d.Quantize(into.Narrow(0, 0, n), scale, t) })
 }
 
@@ -82,7 +83,7 @@ func rotateQuant(c *op.Call) (op.Run, error) {
 		parts, rotated := op.Divided(x.View(), 1, n/k), op.Divided(t, 1, n/k)
 		matrix, err := rotation.View().Broadcast([]int64{x.Shape[0], k, k})
 		if err == nil {
-			err = kernel.Gemm(kernel.Product{Out: rotated, A: parts, B: matrix, Alpha: 1})
+			err = gemm.Gemm(gemm.Product{Out: rotated, A: parts, B: matrix, Alpha: 1})
 		}
 		if err != nil {
 			return err
@@ -153,10 +154,10 @@ func flatQuant(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		if err := kernel.Gemm(kernel.Product{Out: half, A: x.View().Narrow(0, 0, used), B: p2, Alpha: 1}); err != nil {
+		if err := gemm.Gemm(gemm.Product{Out: half, A: x.View().Narrow(0, 0, used), B: p2, Alpha: 1}); err != nil {
 			return err
 		}
-		if err := kernel.Gemm(kernel.Product{Out: t, A: p1, B: half, Alpha: 1}); err != nil {
+		if err := gemm.Gemm(gemm.Product{Out: t, A: p1, B: half, Alpha: 1}); err != nil {
 			return err
 		}
 		t.Shape, t.Strides = []int64{used, q.size}, []int64{q.size, 1}

@@ -5,6 +5,9 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	recurrentkernel "github.com/goascend/cann/internal/emu/kernel/recurrent"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -39,10 +42,10 @@ func chunkLocalCumsum(c *op.Call) (op.Run, error) {
 		return d.eachChunk(func(q tokenSpan) error {
 			return d.heads(func(_, h int64) error {
 				v := q.of(out, h)
-				if err := kernel.Scan(kernel.RunningSum, v, kernel.View{}, q.of(g, h), 0, false, reverse); err != nil || scale == 1 {
+				if err := rowwise.Scan(rowwise.RunningSum, v, kernel.View{}, q.of(g, h), 0, false, reverse); err != nil || scale == 1 {
 					return err
 				}
-				return kernel.Map(kernel.Mul, dtype.Float32, v, []kernel.Input{kernel.Of(v), kernel.Const(kernel.Real(scale))})
+				return elementwise.Map(elementwise.Mul, dtype.Float32, v, []elementwise.Input{elementwise.Of(v), elementwise.Const(elementwise.Real(scale))})
 			})
 		})
 	}, nil
@@ -94,7 +97,7 @@ func recomputeWU(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		return d.eachChunk(func(q tokenSpan) error {
 			return d.heads(func(key, h int64) error {
-				return kernel.DeltaWU(q.of(w, h), q.of(u, h), q.square(a, h), q.of(k, key), q.of(v, h), q.of(beta, h), q.of(g, h))
+				return recurrentkernel.DeltaWU(q.of(w, h), q.of(u, h), q.square(a, h), q.of(k, key), q.of(v, h), q.of(beta, h), q.of(g, h))
 			})
 		})
 	}, nil
@@ -124,7 +127,7 @@ func deltaStates(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		return d.sequences(func(q tokenSpan) error {
 			return d.heads(func(key, head int64) error {
-				return kernel.DeltaStates(q.states(h, head, transposed), q.of(corrected, head), q.end(final, head, transposed), q.end(initial, head, transposed),
+				return recurrentkernel.DeltaStates(q.states(h, head, transposed), q.of(corrected, head), q.end(final, head, transposed), q.end(initial, head, transposed),
 					q.of(k, key), q.of(w, head), q.of(u, head), q.of(g, head), d.length)
 			})
 		})
@@ -153,7 +156,7 @@ func deltaOutput(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		return d.eachChunk(func(q tokenSpan) error {
 			return d.heads(func(key, head int64) error {
-				return kernel.DeltaOut(q.of(out, head), q.of(query, key), q.of(k, key), q.of(v, head), q.states(h, head, false).Select(0, 0), q.of(g, head), scale)
+				return recurrentkernel.DeltaOut(q.of(out, head), q.of(query, key), q.of(k, key), q.of(v, head), q.states(h, head, false).Select(0, 0), q.of(g, head), scale)
 			})
 		})
 	}, nil
