@@ -91,7 +91,7 @@ aclnnStatus aclnnRowScaleGetWorkspaceSize(const aclTensor *x, const aclTensor *s
 aclnnStatus aclnnRowScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
 `)
 	command(t, dir, env, "go", "run", modulePath+"/aclnn/bind@"+version, "-headers", ".", "-package", "operators", "-out", "zz_operators.go")
-	command(t, dir, env, "go", "get", modulePath+"@"+version)
+	command(t, dir, env, "go", "get", "./...")
 	command(t, dir, env, "go", "vet", ".")
 	bound, err := os.ReadFile(filepath.Join(dir, "zz_operators.go"))
 	require.NoError(t, err)

@@ -1,7 +1,7 @@
 // Package emu emulates operators of your own packages in tests and CI, where their kernels cannot run.
 // It exists with the tag emu only, on Linux with cgo, so the files that import it carry a build
 // constraint. What it registers is found as the symbols of a custom package are, and called through the
-// same C functions as CANN's operators, by the binding that npugen made from the package's header:
+// same C functions as CANN's operators, by the binding that aclnn/bind made from the package's header:
 //
 //	//go:build emu && linux && cgo
 //

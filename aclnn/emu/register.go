@@ -29,12 +29,12 @@ type Error struct {
 func (e *Error) Error() string { return e.Text }
 
 // Register emulates an operator for the rest of the process. params is a pointer to the structure that
-// npugen made for its arguments, whose values do not matter. prepare is phase one. It may run on several
+// aclnn/bind made for its arguments, whose values do not matter. prepare is phase one. It may run on several
 // goroutines at a time, so that all it needs should come from the call. Its error refuses the call with
 // code 161002, or that of an *Error. Register must come before the first use of the operator, and before
 // the first use of any, if a rule of CANN_EMU_FAULTS names it.
 //
-// The error matches acl.ErrInvalidArgument: of structures that npugen has not made, of operators that CANN
+// The error matches acl.ErrInvalidArgument: of structures that aclnn/bind has not made, of operators that CANN
 // has or that are registered already, and of the 65th operator.
 func Register(params aclnn.Params, prepare func(c *Call) (Run, error)) error {
 	o, err := describe(params)

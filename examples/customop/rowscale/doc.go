@@ -1,7 +1,7 @@
 // Package rowscale binds an operator of one's own, which a custom operator package has: aclnnRowScale of the
-// header in this folder. npugen writes the Go function from the header:
+// header in this folder. aclnn/bind writes the Go function from the header:
 //
-//	go run ./internal/tools/npugen bind -headers examples/customop/rowscale -package rowscale -out examples/customop/rowscale/zz_rowscale.go
+//	go run github.com/goascend/cann/aclnn/bind -headers examples/customop/rowscale -package rowscale -out examples/customop/rowscale/zz_rowscale.go
 //
 // With the tag emu the operator is emulated, in emulation.go, so that programs that use it can be tested
 // where there is no device. On a device the package's library is looked for in the folders of
@@ -10,4 +10,4 @@
 //	err := rowscale.RowScale(st, rowscale.RowScaleParams{X: x, Scale: scale, Factor: 1, Out: out})
 package rowscale
 
-//go:generate go run ../../../internal/tools/npugen bind -headers . -package rowscale -out zz_rowscale.go
+//go:generate go run github.com/goascend/cann/aclnn/bind -headers . -package rowscale -out zz_rowscale.go

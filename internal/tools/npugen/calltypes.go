@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/binding"
 )
 
 // returned returns the Go type of a result; ok is false when the result is an error code.
@@ -194,11 +195,11 @@ func (w *callWriter) word(ctype string) (string, error) {
 	}
 	switch class {
 	case abi.Int, abi.Uint:
-		if g, ok := goIntegers[bare]; ok {
+		if g, ok := binding.Integers[bare]; ok {
 			return g, nil
 		}
 		for _, d := range w.table.Typedefs {
-			if g, ok := goIntegers[d.Target]; ok && d.Name == bare {
+			if g, ok := binding.Integers[d.Target]; ok && d.Name == bare {
 				return named(g)
 			}
 		}

@@ -1,9 +1,8 @@
-// Npugen generates code from the table of CANN's C interface (package abi) and from C headers.
+// Npugen generates code from the table of CANN's C interface (package abi).
 //
 //	make generate                        # every zz_ file of the project, from the table
 //	go run ./internal/tools/npugen -check      # fails and lists the files that are stale
 //	go run ./internal/tools/npugen import a.json b.json        # rebuild the table from dumps of headers
-//	go run ./internal/tools/npugen bind -headers dir -package myops -out myops/zz_myops.go
 //	go run ./internal/tools/npugen sdk -out include             # CANN's headers, for C and C++
 //	go run ./internal/tools/npugen pages owner/repository=dir   # the operators' public pages, with chips and types
 //	go run ./internal/tools/npugen aicore owner/repository=dir  # find what leaves the AI Core

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/binding"
 )
 
 // emitEnumerations generates the Go types of the enumerations, with their constants.
@@ -13,7 +14,7 @@ func emitEnumerations(out files, enums *abi.Enumerations) error {
 	b.WriteString(generatedMark + "\npackage aclnn\n")
 	for _, e := range enums.List {
 		b.WriteString("\n")
-		wrap(&b, e.Doc)
+		binding.Comment(&b, e.Doc)
 		gotype := "string"
 		if !e.Text {
 			gotype = fmt.Sprintf("int%d", e.Bits)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/binding"
 )
 
 // form is the conversion of a word to a Go value: a format string with one place for the word.
@@ -110,7 +112,7 @@ func scalars(t *abi.Table, ctype string) []string {
 	case abi.Double:
 		return []string{"float64"}
 	case abi.Int, abi.Uint:
-		return []string{goIntegers[basic(t, ctype)]}
+		return []string{binding.Integers[basic(t, ctype)]}
 	}
 	return nil
 }
@@ -235,3 +237,6 @@ func (p *emulator) resultOf(t *abi.Table, h handler) (result, error) {
 	}
 	return result{}, unfit
 }
+
+// isName reports whether a C type begins as a name does.
+func isName(ctype string) bool { return ctype[0] == '_' || unicode.IsLetter(rune(ctype[0])) }

@@ -27,8 +27,6 @@ func run(args []string) error {
 		switch args[0] {
 		case "import":
 			return runImport(args[1:])
-		case "bind":
-			return runBind(args[1:])
 		case "sdk":
 			return runSDK(args[1:])
 		case "pages":
@@ -36,7 +34,7 @@ func run(args []string) error {
 		case "aicore":
 			return runAICore(args[1:])
 		}
-		return fmt.Errorf("unknown command %q: want import, bind, sdk, pages, aicore, or none to generate", args[0])
+		return fmt.Errorf("unknown command %q: want import, sdk, pages, aicore, or none to generate", args[0])
 	}
 	set := flag.NewFlagSet("npugen", flag.ContinueOnError)
 	check := set.Bool("check", false, "write nothing, fail when a generated file is stale")

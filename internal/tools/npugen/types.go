@@ -11,6 +11,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/abi/binding"
 	"github.com/goascend/cann/internal/tools/npugen/docs"
 )
 
@@ -114,7 +115,7 @@ func (e elementTypes) sentence(o abi.Operator) string {
 	case types.none != "":
 		return "The emulator computes it; its element types were not tested: " + types.none + "."
 	}
-	fields := fieldNames(o)
+	fields := binding.FieldNames(o)
 	var parts []string
 	for _, g := range types.groups {
 		names := make([]string, len(g.params))

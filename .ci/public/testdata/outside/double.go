@@ -5,7 +5,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// DoubleParams are the arguments of an operator of the service's own, as npugen binds them.
+// DoubleParams are the arguments of an operator of the service's own, as aclnn/bind writes them.
 type DoubleParams struct {
 	X   *aclnn.Tensor
 	Out *aclnn.Tensor // output

@@ -1,12 +1,65 @@
-package main
+// Package header reads the operators that C headers declare: those of a custom operator package, or of a CANN
+// that is newer than the table. It is no C parser: it understands prototypes of functions that return aclnnStatus.
+//
+//	ops, err := header.Operators(table, os.DirFS(folder), "libcust_opapi")
+package header
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/goascend/cann/internal/abi"
 )
+
+// Operators reads every *.h below fsys and returns its operators, sorted by name.
+func Operators(t *abi.Table, fsys fs.FS, library string) ([]abi.Operator, error) {
+	declared := map[string]declaration{}
+	err := fs.WalkDir(fsys, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".h") {
+			return err
+		}
+		text, err := fs.ReadFile(fsys, path)
+		if err != nil {
+			return err
+		}
+		found, err := parseHeader(path, string(text))
+		for _, f := range found {
+			declared[f.name] = f
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var ops []abi.Operator
+	for name, one := range declared {
+		symbol, ok := strings.CutSuffix(name, abi.PhaseOne)
+		if _, two := declared[symbol]; !ok || !two {
+			continue
+		}
+		n := len(one.params) - 2
+		if n < 0 || one.params[n].Type != "uint64_t *" || one.params[n+1].Type != "aclOpExecutor **" {
+			return nil, fmt.Errorf("%s: %s does not end in (uint64_t *, aclOpExecutor **)", one.at, name)
+		}
+		f := abi.Function{
+			Name: symbol, Ret: "aclnnStatus", Params: one.params[:n], Header: one.at,
+			Library: library, Versions: []string{abi.Custom},
+		}
+		if err := t.Resolve(&f); err != nil {
+			return nil, fmt.Errorf("%s: %w", one.at, err)
+		}
+		ops = append(ops, abi.OperatorOf(f))
+	}
+	if len(ops) == 0 {
+		return nil, errors.New("the headers declare no operator: want aclnnXGetWorkspaceSize and aclnnX in *.h files")
+	}
+	slices.SortFunc(ops, func(a, b abi.Operator) int { return strings.Compare(a.Name, b.Name) })
+	return ops, nil
+}
 
 // declaration is a C function that returns aclnnStatus.
 type declaration struct {

@@ -1,8 +1,7 @@
-package main
+package header
 
 import (
-	"os"
-	"path/filepath"
+	_ "embed"
 	"testing"
 	"testing/fstest"
 
@@ -11,40 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// header imitates the headers that generators of operator packages write, with all peculiarities
+// custom imitates the headers that generators of operator packages write, with all peculiarities
 // found so far.
-const header = `/* aclnnStatus aclnnNotMe(int x); */
-#ifndef ACLNN_SLICE_NZ_H_
-#define ACLNN_SLICE_NZ_H_ \
-    aclnnStatus aclnnNorMe(int x);
-#include "aclnn/acl_meta.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
-// sizes of the slice
-struct Shape { int64_t n; };
-__attribute__((visibility("default")))
-aclnnStatus aclnnSliceNzGetWorkspaceSize(
-    const aclTensor *x,
-    aclTensor const *biasOptional, /* may be null */
-    const aclIntArray* sizes, int64_t dim, double scale = 1.0,
-    char *mode, bool keep_dims, float eps, aclDataType dtype,
-    aclTensorList *out,
-    uint64_t *workspaceSize,
-    aclOpExecutor **executor);
-
-ACLNN_API aclnnStatus aclnnSliceNz(void *workspace, uint64_t workspaceSize,
-    aclOpExecutor *executor, const aclrtStream stream);
-aclnnStatus aclnnHelper(void);
-inline aclnnStatus aclnnInline(int a) { return a; }
-#ifdef __cplusplus
-}
-#endif
-#endif
-`
+//
+//go:embed testdata/aclnn_slice_nz.h
+var custom string
 
 func TestParseHeader(t *testing.T) {
-	found, err := parseHeader("a.h", header)
+	found, err := parseHeader("a.h", custom)
 	require.NoError(t, err)
 	require.Len(t, found, 3, "prototypes only: no comment, macro or definition")
 	assert.Equal(t, "aclnnSliceNzGetWorkspaceSize", found[0].name)
@@ -79,8 +52,8 @@ func TestParseHeaderRefuses(t *testing.T) {
 func TestHeaderOperators(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
-	ops, err := headerOperators(table, fstest.MapFS{
-		"include/aclnn_slice_nz.h": {Data: []byte(header)},
+	ops, err := Operators(table, fstest.MapFS{
+		"include/aclnn_slice_nz.h": {Data: []byte(custom)},
 		"include/notes.txt":        {Data: []byte("aclnnStatus aclnnText(")},
 	}, "libcust_opapi")
 	require.NoError(t, err)
@@ -95,48 +68,13 @@ func TestHeaderOperators(t *testing.T) {
 		"aclnnStatus aclnnF(void *w, uint64_t n, aclOpExecutor *e, aclrtStream s);\naclnnStatus aclnnFGetWorkspaceSize(int a);":                                 "a.h:2: aclnnFGetWorkspaceSize does not end in",
 		"aclnnStatus aclnnF(void *w, uint64_t n, aclOpExecutor *e, aclrtStream s);\naclnnStatus aclnnFGetWorkspaceSize(Odd a, uint64_t *w, aclOpExecutor **e);": `a.h:2: aclnnF: parameter a: type "Odd"`,
 	} {
-		_, err := headerOperators(table, fstest.MapFS{"a.h": {Data: []byte(text)}}, "libcust_opapi")
+		_, err := Operators(table, fstest.MapFS{"a.h": {Data: []byte(text)}}, "libcust_opapi")
 		assert.ErrorContains(t, err, want)
 	}
 }
 
-// The headers of a package that the table knows must give the same operators as the table.
-func TestBindAgreesWithTheTable(t *testing.T) {
-	table, err := abi.Load()
-	require.NoError(t, err)
-	tree := fstest.MapFS{}
-	want := map[string]abi.Operator{}
-	for _, o := range table.Operators {
-		one, two := o.Phases()
-		if tree[o.Header] == nil {
-			tree[o.Header] = &fstest.MapFile{}
-		}
-		text := prototype(one, one.Params) + ";\n" + prototype(two, two.Params) + ";\n"
-		tree[o.Header].Data = append(tree[o.Header].Data, text...)
-		want[o.Name] = o
-	}
-	ops, err := headerOperators(table, tree, "libopapi")
-	require.NoError(t, err)
-	require.Len(t, ops, len(want))
-	for _, o := range ops {
-		assert.Equal(t, want[o.Name].Params, o.Params, o.Name)
-	}
-}
-
-func TestRunBindWritesAPackage(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "aclnn_slice_nz.h"), []byte(header), 0o644))
-	out := filepath.Join(dir, "zz_myops.go")
-	require.NoError(t, run([]string{"bind", "-headers", dir, "-package", "myops", "-out", out}))
-	got, err := os.ReadFile(out)
-	require.NoError(t, err)
-	want, err := os.ReadFile("testdata/zz_myops.go.golden")
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(got))
-}
-
 func FuzzParseHeader(f *testing.F) {
-	f.Add(header)
+	f.Add(custom)
 	f.Add("aclnnStatus f(int a[2], b);")
 	f.Add("#define x \\\n\\")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -151,15 +89,4 @@ func FuzzParseHeader(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestExample: the example of a custom operator has the binding that its header gives.
-func TestExample(t *testing.T) {
-	dir, out := filepath.Join("..", "..", "..", "examples", "customop", "rowscale"), filepath.Join(t.TempDir(), "zz_rowscale.go")
-	require.NoError(t, runBind([]string{"-headers", dir, "-package", "rowscale", "-out", out}))
-	want, err := os.ReadFile(out)
-	require.NoError(t, err)
-	got, err := os.ReadFile(filepath.Join(dir, "zz_rowscale.go"))
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "run go generate in %s", dir)
 }
