@@ -52,8 +52,8 @@ func (c *conditional) replay(g *acl.Graph, value int64) int64 {
 	return got[0]
 }
 
-// says is a body that adds a number to the one that shows what ran.
-func (c *conditional) says(n int64) func(*acl.Stream) error {
+// adds is a body that adds a number to the one that shows what ran.
+func (c *conditional) adds(n int64) func(*acl.Stream) error {
 	return func(st *acl.Stream) error { return increase(st, c.ran, n) }
 }
 
@@ -62,9 +62,9 @@ func TestConditions(t *testing.T) {
 		capture func(c *conditional, x *acl.Condition) error
 		want    map[int64]int64 // what ran, by the number that decides
 	}{
-		"if":          {func(c *conditional, x *acl.Condition) error { return c.st.If(x, c.says(3), nil) }, map[int64]int64{0: 0, 1: 3, -1: 3}},
-		"if and else": {func(c *conditional, x *acl.Condition) error { return c.st.If(x, c.says(3), c.says(5)) }, map[int64]int64{0: 5, 7: 3}},
-		"switch":      {func(c *conditional, x *acl.Condition) error { return c.st.Switch(x, c.says(1), c.says(2), c.says(4)) }, map[int64]int64{0: 1, 1: 2, 2: 4, 3: 0}},
+		"if":          {func(c *conditional, x *acl.Condition) error { return c.st.If(x, c.adds(3), nil) }, map[int64]int64{0: 0, 1: 3, -1: 3}},
+		"if and else": {func(c *conditional, x *acl.Condition) error { return c.st.If(x, c.adds(3), c.adds(5)) }, map[int64]int64{0: 5, 7: 3}},
+		"switch":      {func(c *conditional, x *acl.Condition) error { return c.st.Switch(x, c.adds(1), c.adds(2), c.adds(4)) }, map[int64]int64{0: 1, 1: 2, 2: 4, 3: 0}},
 		"while": {func(c *conditional, x *acl.Condition) error {
 			return c.st.While(x, func(st *acl.Stream) error {
 				return errors.Join(increase(st, c.ran, 10), increase(st, c.decides, -1), x.Set(st, c.decidesBuffer))
@@ -128,7 +128,7 @@ func TestConditionsRefused(t *testing.T) {
 	c := newConditional(t)
 	_, err := c.st.NewCondition(0, false)
 	require.ErrorIs(t, err, acl.ErrInvalidArgument, "there is no capture")
-	require.ErrorIs(t, c.st.If(nil, c.says(1), nil), acl.ErrInvalidArgument)
+	require.ErrorIs(t, c.st.If(nil, c.adds(1), nil), acl.ErrInvalidArgument)
 	var other *acl.Condition
 	capture(t, c.st, func() (err error) {
 		other, err = c.st.NewCondition(0, false)
@@ -136,8 +136,8 @@ func TestConditionsRefused(t *testing.T) {
 	})
 	wrong := errors.New("wrong")
 	for name, f := range map[string]func(x *acl.Condition) error{
-		"nil":           func(*acl.Condition) error { return c.st.If(nil, c.says(1), nil) },
-		"another graph": func(*acl.Condition) error { return c.st.If(other, c.says(1), nil) },
+		"nil":           func(*acl.Condition) error { return c.st.If(nil, c.adds(1), nil) },
+		"another graph": func(*acl.Condition) error { return c.st.If(other, c.adds(1), nil) },
 		"no body":       func(x *acl.Condition) error { return c.st.If(x, nil, nil) },
 		"no bodies":     func(x *acl.Condition) error { return c.st.Switch(x) },
 		"nil buffer":    func(x *acl.Condition) error { return x.Set(c.st, nil) },

@@ -42,7 +42,7 @@
 // Errors of this module match at most one of these classes with errors.Is. A call that is refused
 // without a call of CANN always matches one.
 //
-//	class               who can correct it, and how                            for a service
+//	class               corrected by                                           for a service
 //	ErrInvalidArgument  the caller, by other arguments (also ErrWrongDevice)   400
 //	ErrClosed           the program: it used an object after Close             500
 //	ErrBusy             the program, by waiting for work or closing users      500

@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/internal/class"
 )
 
-// Classes of errors, for errors.Is; the package's documentation has who can correct which. Every
+// Classes of errors, for errors.Is; the package's documentation has what to do about each. Every
 // error of this package is an *Error and is of at most one class, of which ErrWrongDevice also
 // matches ErrInvalidArgument. Every call that this module refuses without asking CANN matches
 // one.

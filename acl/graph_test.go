@@ -230,7 +230,7 @@ func TestCaptureThatFails(t *testing.T) {
 	release()
 }
 
-// TestGraphKeepsItsMemory: memory that a graph uses is given to nobody else while the graph
+// TestGraphKeepsItsMemory: memory that a graph uses is given to no other work while the graph
 // exists, and a graph is not replayed on memory that its program has closed.
 func TestGraphKeepsItsMemory(t *testing.T) {
 	st := openStream(t)

@@ -54,14 +54,14 @@ type home interface {
 // use notes that work on a stream uses the memory. A process that releases leaks notes no last
 // user: each use then takes the long way, on which its caller keeps the buffer reachable.
 func (m *memory) use(q *queue) {
-	who := q.asUser()
-	if m.last.Load() == who {
+	user := q.asUser()
+	if m.last.Load() == user {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed.Load() && !process.releasing.Load() {
-		m.last.Store(who)
+		m.last.Store(user)
 	}
 	if s := q.member.Load(); s != nil {
 		m.hold(s)

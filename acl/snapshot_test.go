@@ -14,7 +14,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 )
 
-// TestSnapshot: the blocks cover their segments, and say who holds them.
+// TestSnapshot: the blocks cover their segments, and name their holders.
 func TestSnapshot(t *testing.T) {
 	st := openStream(t)
 	dev := st.Device()

@@ -10,7 +10,7 @@ import (
 // workspace is a stream's scratch memory for operators: one block that grows. Operators of
 // one stream run in order, so all of them share it.
 type workspace struct {
-	owner   pool.Stream // whom the memory belongs to
+	owner   pool.Stream // of the memory
 	current atomic.Pointer[scratch]
 	growing sync.Mutex
 	rec     *recording // of a workspace of a graph; nil of a stream's own

@@ -325,7 +325,7 @@ func firstHost(list string) (string, error) {
 		return "", fmt.Errorf("%q is not a list of hosts", list)
 	}
 	suffix, _, _ := strings.Cut(rest, ",")
-	// The list has several dimensions, such as "rack[1-2]node[0-3]".
+	// The list has several dimensions, such as "row[1-2]node[0-3]".
 	if strings.Contains(suffix, "[") {
 		tail, err := firstHost(rest)
 		return prefix + number + tail, err

@@ -191,7 +191,7 @@ func TestWorldCheck(t *testing.T) {
 func TestFirstHost(t *testing.T) {
 	for list, want := range map[string]string{
 		"a": "a", "a,b[1-2]": "a", "npu[03-05,9],login": "npu03", "npu[7]": "npu7", "n[1-2]-ib": "n1-ib",
-		"n[1-2]-ib,m[3-4]": "n1-ib", "rack[1-2]node[0-3]": "rack1node0", "10.0.0.1,10.0.0.2": "10.0.0.1",
+		"n[1-2]-ib,m[3-4]": "n1-ib", "row[1-2]node[0-3]": "row1node0", "10.0.0.1,10.0.0.2": "10.0.0.1",
 	} {
 		host, err := firstHost(list)
 		require.NoError(t, err, list)
@@ -204,7 +204,7 @@ func TestFirstHost(t *testing.T) {
 }
 
 func FuzzFirstHost(f *testing.F) {
-	f.Add("rack[1-2]node[0-3],x")
+	f.Add("row[1-2]node[0-3],x")
 	f.Fuzz(func(t *testing.T, list string) {
 		host, err := firstHost(list)
 		if err == nil {

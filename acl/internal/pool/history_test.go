@@ -16,7 +16,7 @@ type taken struct {
 }
 
 // TestHistories runs random histories of allocations, uses, frees and progress of streams
-// against the rules: blocks do not overlap, nobody gets memory that work of another stream
+// against the rules: blocks do not overlap, no stream gets memory that work of another stream
 // may still use, the figures add up, and all memory comes back in the end.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -40,7 +40,7 @@ func TestHistories(t *testing.T) {
 			"malloc": func(t *rapid.T) {
 				var s *stream
 				var key Stream
-				if rapid.IntRange(0, 4).Draw(t, "of nobody") > 0 {
+				if rapid.IntRange(0, 4).Draw(t, "unowned") > 0 {
 					s = drawStream()
 					key = s
 				}

@@ -123,7 +123,7 @@ func TestForgottenStreamLeavesItsMemoryToAll(t *testing.T) {
 	assert.Equal(t, at, malloc(t, p, other, 1000).Address())
 	at = b.Address()
 	require.NoError(t, p.Free(b, []Stream{s}))
-	assert.Equal(t, at, malloc(t, p, nil, 1000).Address(), "memory of a gone stream is nobody's")
+	assert.Equal(t, at, malloc(t, p, nil, 1000).Address(), "memory of a gone stream is unowned")
 }
 
 // TestFullDeviceAwaitsTrim: while a Trim has the cache set aside, the device is not out of memory.
