@@ -25,6 +25,7 @@ type AdamWArgs struct {
 	Copy *aclnn.Tensor
 	Step int // number of this update: 1 for the first
 
+	// LR, Beta1 and WeightDecay may be 0: no step, no momentum, no decay. Beta2 and Epsilon must not be.
 	LR, Beta1, Beta2, Epsilon, WeightDecay float64
 	Maximize                               bool // maximize instead of minimize
 
@@ -65,11 +66,12 @@ func (a *AdamWArgs) validate() error {
 	switch {
 	case a.Step < 1 && a.Schedule == nil:
 		c.Fail("Step is %d; the first update is step 1", a.Step)
-	case !in(a.Beta1, 0, 1) || !in(a.Beta2, 0, 1):
-		c.Fail("Beta1 is %g and Beta2 %g; they must be in [0, 1)", a.Beta1, a.Beta2)
-	case !in(a.LR, 0, math.Inf(1)) || !in(a.Epsilon, 0, math.Inf(1)) || !in(a.WeightDecay, 0, math.Inf(1)):
-		c.Fail("LR is %g, Epsilon %g and WeightDecay %g; they must not be negative", a.LR, a.Epsilon, a.WeightDecay)
+	case !in(a.Beta1, 0, 1) || !in(a.Beta2, 0, 1) || a.Beta2 == 0:
+		c.Fail("Beta1 is %g and Beta2 %g; Beta1 must be in [0, 1), usually 0.9, and Beta2 in (0, 1), usually 0.999", a.Beta1, a.Beta2)
+	case !in(a.LR, 0, math.Inf(1)) || !in(a.WeightDecay, 0, math.Inf(1)):
+		c.Fail("LR is %g and WeightDecay %g; they must not be negative", a.LR, a.WeightDecay)
 	}
+	c.epsilon(a.Epsilon)
 	return c.Err
 }
 

@@ -60,7 +60,7 @@ func TestAdamWList(t *testing.T) {
 	b := opstest.New(t)
 	state := func(dt aclnn.DType) *aclnn.Tensor { return b.Floats(dt, make([]float32, 4), 4) }
 	update := func(dt, grad aclnn.DType) ops.AdamWArgs {
-		return ops.AdamWArgs{Param: state(dt), Grad: state(grad), ExpAvg: state(dt), ExpAvgSq: state(dt), Step: 1}
+		return ops.AdamWArgs{Param: state(dt), Grad: state(grad), ExpAvg: state(dt), ExpAvgSq: state(dt), Step: 1, Beta2: .999, Epsilon: 1e-8}
 	}
 	f, h := aclnn.Float32, aclnn.BFloat16
 	for reason, a := range map[string]*ops.AdamWListArgs{

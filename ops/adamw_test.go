@@ -50,7 +50,7 @@ func TestAdamWWithSchedule(t *testing.T) {
 	b := opstest.New(t)
 	param, _ := b.Input(aclnn.Float32, 1, 4)
 	state := func() *aclnn.Tensor { return b.Floats(aclnn.Float32, make([]float32, 4), 4) }
-	a := &ops.AdamWArgs{Param: param, Grad: state(), ExpAvg: state(), ExpAvgSq: state(), Schedule: state()}
+	a := &ops.AdamWArgs{Param: param, Grad: state(), ExpAvg: state(), ExpAvgSq: state(), Schedule: state(), Beta2: .999, Epsilon: 1e-8}
 	require.ErrorContains(t, b.AdamW().Run(t.Context(), b.Stream, a), "3 values of Rates")
 }
 

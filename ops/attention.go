@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/goascend/cann/aclnn"
@@ -45,7 +46,7 @@ type AttentionArgs struct {
 	Layout            Layout
 	Heads             int       // N; may be 0 in layouts with an axis N
 	Mask              mask.Mask // nil is mask.None
-	Scale             float64   // usually 1/√D
+	Scale             float64   // usually 1/√D, which is ScaleOf(D); 0 is refused
 
 	// Bias is a position bias [B or 1, N, Sq or 1, Skv], or slopes [N] or [B,N], where B is the
 	// number of sequences in TND. In TND a bias other than slopes is one row: the [N,Sq,Skv] of the
@@ -195,13 +196,23 @@ func (a *AttentionArgs) Sizes() (AttentionSizes, error) {
 	return AttentionSizes{g.b, g.n, g.nkv, g.sq, g.skv, g.d, g.dv}, c.Err
 }
 
-// validate checks everything that is known on the host.
-func (a *AttentionArgs) validate() error {
+// examine checks everything that is known on the host, and fills the plan with sizes and mask.
+func (a *AttentionArgs) examine(p *plan) (k key.Attention, err error) {
 	var c args
-	g := a.geometry(&c)
-	if !c.OK() {
-		return c.Err
+	if a.check(&c, p); c.OK() {
+		k = a.key(&p.geometry)
 	}
+	return k, c.Err
+}
+
+// check is examine without the key.
+func (a *AttentionArgs) check(c *args, p *plan) {
+	g := a.geometry(c)
+	if !c.OK() {
+		return
+	}
+	d, err := a.decide(g)
+	p.geometry, p.Decision = g, d
 	c.Tensor("Out", a.Out, a.Query.DType())
 	c.Rows("Out", a.Out, "Query", a.Query)
 	want := g.dv
@@ -211,15 +222,23 @@ func (a *AttentionArgs) validate() error {
 	if c.OK() && a.Out.Dim(-1) != want {
 		c.Fail("Out is %v; its last dimension must be %d for Value %v", a.Out, want, a.Value)
 	}
-	a.stats(&c, g, false)
-	a.bias(&c, g)
-	a.dropout(&c, g)
-	if c.OK() {
-		if _, err := a.decide(g); err != nil {
-			c.Err = fmt.Errorf("%w: %w", ErrInvalid, err)
-		}
+	c.scale(a.Scale, g.d)
+	a.stats(c, g, false)
+	a.bias(c, p)
+	a.dropout(c, g)
+	if c.OK() && err != nil {
+		c.Err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return c.Err
+}
+
+// ScaleOf returns the usual Scale of attention, 1/√dim for heads of dim features.
+func ScaleOf(dim int64) float64 { return 1 / math.Sqrt(float64(dim)) }
+
+// scale checks the factor of attention scores. A factor that was left out would make all keys count alike.
+func (c *args) scale(scale float64, dim int64) {
+	if c.OK() && (scale == 0 || math.IsNaN(scale) || math.IsInf(scale, 0)) {
+		c.Fail("Scale is %g; it must be a number other than 0, usually ops.ScaleOf(%d), which is %.4g", scale, dim, ScaleOf(dim))
+	}
 }
 
 // stats checks the softmax tensors.
@@ -242,7 +261,8 @@ func (a *AttentionArgs) stats(c *args, g geometry, required bool) {
 }
 
 // bias checks the position bias.
-func (a *AttentionArgs) bias(c *args, g geometry) {
+func (a *AttentionArgs) bias(c *args, p *plan) {
+	g := &p.geometry
 	if c.OK() && (a.QueryStart != 0 || a.KeyStart != 0) && (a.Bias == nil || a.BiasKind < BiasDistance) {
 		c.Fail("QueryStart is %d and KeyStart %d; only slopes count distances from them", a.QueryStart, a.KeyStart)
 	}
@@ -257,7 +277,7 @@ func (a *AttentionArgs) bias(c *args, g geometry) {
 		}
 		t := a.Bias
 		if a.Layout == TND {
-			a.packedBias(c, g)
+			a.packedBias(c, p)
 		} else if t.Rank() != 4 || t.Dim(0) != g.b && t.Dim(0) != 1 || t.Dim(1) != g.n || t.Dim(2) != g.sq && t.Dim(2) != 1 || t.Dim(3) != g.skv {
 			c.Fail("Bias is %v; it must be [%d or 1, %d, %d or 1, %d]", t, g.b, g.n, g.sq, g.skv)
 		}
@@ -283,12 +303,11 @@ func (a *AttentionArgs) bias(c *args, g geometry) {
 
 // packedBias checks a bias of packed sequences. It skips a mask that does not divide the tokens,
 // which the check of the mask refuses.
-func (a *AttentionArgs) packedBias(c *args, g geometry) {
-	d, err := a.decide(g)
-	if err != nil {
+func (a *AttentionArgs) packedBias(c *args, p *plan) {
+	if p.SeqQueries == nil {
 		return
 	}
-	full, rows := g.n*cells(&d), g.n*g.skv
+	full, rows := p.n*cells(&p.Decision), p.n*p.skv
 	if t := a.Bias; t.Rank() != 1 || t.Dim(0) != full && t.Dim(0) != rows {
 		c.Fail("Bias is %v; for packed sequences it must be [%d], an element per score, or [%d], a row of each head", t, full, rows)
 	}
@@ -338,14 +357,13 @@ func (a *AttentionArgs) Decide() (mask.Decision, error) {
 	return a.decide(g)
 }
 
-func (a *AttentionGradArgs) validate() error {
-	if err := a.AttentionArgs.validate(); err != nil {
-		return err
-	}
+func (a *AttentionGradArgs) examine(p *plan) (k key.Attention, err error) {
 	var c args
-	g := a.geometry(&c)
-	a.stats(&c, g, true)
-	for _, p := range []struct {
+	if a.AttentionArgs.check(&c, p); !c.OK() {
+		return k, c.Err
+	}
+	a.stats(&c, p.geometry, true)
+	for _, g := range []struct {
 		name  string
 		t     *aclnn.Tensor
 		other string
@@ -354,15 +372,17 @@ func (a *AttentionGradArgs) validate() error {
 		{"DOut", a.DOut, "Out", a.Out}, {"DQuery", a.DQuery, "Query", a.Query},
 		{"DKey", a.DKey, "Key", a.Key}, {"DValue", a.DValue, "Value", a.Value},
 	} {
-		c.Tensor(p.name, p.t, a.Query.DType())
-		c.Like(p.name, p.t, p.other, p.like)
+		c.Tensor(g.name, g.t, a.Query.DType())
+		c.Like(g.name, g.t, g.other, g.like)
 	}
-	return c.Err
+	if c.OK() {
+		k = a.key(&p.geometry)
+		k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DQuery, a.DKey, a.DValue)
+	}
+	return k, c.Err
 }
 
-func (a *AttentionArgs) key() key.Attention {
-	var c args
-	g := a.geometry(&c)
+func (a *AttentionArgs) key(g *geometry) key.Attention {
 	k := key.Attention{
 		DType: a.Query.DType(), Layout: a.Layout, Heads: g.n, KeyHeads: g.nkv, Dim: g.d, ValueDim: g.dv,
 		Batch: key.ExtentOf(g.b), Queries: key.ExtentOf(g.sq), Keys: key.ExtentOf(g.skv), Mask: mask.KindOf(a.Mask),
@@ -372,11 +392,5 @@ func (a *AttentionArgs) key() key.Attention {
 	if k.Bias {
 		k.BiasKind = a.BiasKind
 	}
-	return k
-}
-
-func (a *AttentionGradArgs) key() key.Attention {
-	k := a.AttentionArgs.key()
-	k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DQuery, a.DKey, a.DValue)
 	return k
 }

@@ -34,14 +34,8 @@ type block struct {
 
 // blocks calls f with each block of the problem, and with functions that view a tensor of query or
 // key shape as the block's part of it.
-func (a *AttentionArgs) blocks(ctx context.Context, s *steps, f func(b *block, queries, keys func(*aclnn.Tensor) *aclnn.Tensor)) {
-	var c args
-	g := a.geometry(&c)
-	d, err := a.decide(g)
-	if err != nil {
-		s.Fail(err)
-		return
-	}
+func (a *AttentionArgs) blocks(ctx context.Context, s *steps, p *plan, f func(b *block, queries, keys func(*aclnn.Tensor) *aclnn.Tensor)) {
+	g, d := p.geometry, &p.Decision
 	var given *aclnn.Tensor
 	if d.Source == mask.Given {
 		given = s.hidden(d.Dense)
@@ -161,13 +155,13 @@ func (s *steps) exponentials(scores, top *aclnn.Tensor) {
 
 // compose computes attention from batched products, with whole score matrices in memory.
 // Rows that see no key become zero.
-func (a *AttentionArgs) compose(ctx context.Context, st *acl.Stream) error {
+func (a *AttentionArgs) compose(ctx context.Context, st *acl.Stream, p *plan) error {
 	return compose(st, func(s *steps) {
 		if a.Out.Len() == 0 {
 			return
 		}
 		out := s.Target(a.Out)
-		a.blocks(ctx, s, func(b *block, queries, _ func(*aclnn.Tensor) *aclnn.Tensor) {
+		a.blocks(ctx, s, p, func(b *block, queries, _ func(*aclnn.Tensor) *aclnn.Tensor) {
 			if b.sq == 0 {
 				return
 			}
@@ -210,11 +204,11 @@ func (a *AttentionArgs) compose(ctx context.Context, st *acl.Stream) error {
 
 // compose computes the gradients from batched products: with P the probabilities and
 // δ = Σ DOut·Out, dS = P·(DOut·Vᵀ − δ).
-func (a *AttentionGradArgs) compose(ctx context.Context, st *acl.Stream) error {
+func (a *AttentionGradArgs) compose(ctx context.Context, st *acl.Stream, p *plan) error {
 	return compose(st, func(s *steps) {
 		dQuery, dKey, dValue := s.Target(a.DQuery), s.Target(a.DKey), s.Target(a.DValue)
 		out, dOut := s.Contiguous(a.Out), s.Contiguous(a.DOut)
-		a.blocks(ctx, s, func(b *block, queries, keys func(*aclnn.Tensor) *aclnn.Tensor) {
+		a.blocks(ctx, s, p, func(b *block, queries, keys func(*aclnn.Tensor) *aclnn.Tensor) {
 			if b.sq == 0 || b.skv == 0 {
 				if b.sq > 0 {
 					s.Zero(queries(dQuery))
@@ -226,16 +220,16 @@ func (a *AttentionGradArgs) compose(ctx context.Context, st *acl.Stream) error {
 				return
 			}
 			group := b.n / b.nkv
-			p := a.scores(s, b)
-			s.exponentials(p, b.top.Narrow(-1, 0, 1))
-			launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: p, Other: b.sum.Narrow(-1, 0, 1)})
+			probs := a.scores(s, b)
+			s.exponentials(probs, b.top.Narrow(-1, 0, 1))
+			launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: probs, Other: b.sum.Narrow(-1, 0, 1)})
 			dy := s.float(queries(dOut))
 			delta := s.sum(s.mul(dy, s.float(queries(out))), -1)
 			// The query heads of a group share the key head, whose gradients add up.
-			s.Copy(keys(dValue), s.sum(s.matmul(p.Transpose(-2, -1), dy, b.b, b.nkv, group, b.skv, b.dv), 2))
+			s.Copy(keys(dValue), s.sum(s.matmul(probs.Transpose(-2, -1), dy, b.b, b.nkv, group, b.skv, b.dv), 2))
 			ds := s.matmul(dy, b.v.Transpose(-2, -1), b.b, b.nkv, group, b.sq, b.skv)
 			s.add(ds, delta, -1)
-			s.times(ds, p)
+			s.times(ds, probs)
 			s.scale(ds, a.Scale)
 			s.Copy(queries(dQuery), s.matmul(ds, b.k, b.b, b.nkv, group, b.sq, b.d))
 			s.Copy(keys(dKey), s.sum(s.matmul(ds.Transpose(-2, -1), b.q, b.b, b.nkv, group, b.skv, b.d), 2))

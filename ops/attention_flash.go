@@ -20,7 +20,8 @@ type flash[A any] struct {
 	queue   func(s *steps, a *A, p *plan)
 }
 
-// plan holds what attention on the device needs besides its arguments.
+// plan holds what attention on the device needs besides its arguments. The check of the arguments
+// fills sizes and mask, once per launch; the kernel makes the tensors.
 type plan struct {
 	mask.Decision
 	geometry
@@ -135,13 +136,13 @@ func newAttention(reg *Registry) *Op[AttentionArgs, key.Attention] {
 	for _, f := range flashForward {
 		kernels = append(kernels, Kernel[AttentionArgs, key.Attention]{
 			Name: f.params.Operator().Name(), Supports: f.supports,
-			Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error {
+			attend: func(ctx context.Context, st *acl.Stream, a *AttentionArgs, p *plan) error {
 				if a.Out.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					if p := a.plan(ctx, reg, s); s.Err() == nil {
-						f.queue(s, a, &p)
+					if a.tensors(ctx, reg, s, p); s.Err() == nil {
+						f.queue(s, a, p)
 					}
 				})
 			},
@@ -149,9 +150,11 @@ func newAttention(reg *Registry) *Op[AttentionArgs, key.Attention] {
 	}
 	kernels = append(kernels, Kernel[AttentionArgs, key.Attention]{
 		Name: "composite", Supports: composable,
-		Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error { return a.compose(ctx, st) },
+		attend: func(ctx context.Context, st *acl.Stream, a *AttentionArgs, p *plan) error {
+			return a.compose(ctx, st, p)
+		},
 	})
-	return op(reg, "attention", (*AttentionArgs).validate, (*AttentionArgs).key, kernels...)
+	return planned(reg, "attention", (*AttentionArgs).examine, kernels)
 }
 
 func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, key.Attention] {
@@ -159,12 +162,12 @@ func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, key.Attention] {
 	for _, f := range flashBackward {
 		kernels = append(kernels, Kernel[AttentionGradArgs, key.Attention]{
 			Name: f.params.Operator().Name(), Supports: f.supports,
-			Run: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs) error {
+			attend: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs, p *plan) error {
 				return compose(st, func(s *steps) {
 					if a.Query.Len() == 0 || a.Key.Len() == 0 {
 						a.clear(s)
-					} else if p := a.plan(ctx, reg, s); s.Err() == nil {
-						f.queue(s, a, &p)
+					} else if a.tensors(ctx, reg, s, p); s.Err() == nil {
+						f.queue(s, a, p)
 					}
 				})
 			},
@@ -172,9 +175,11 @@ func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, key.Attention] {
 	}
 	kernels = append(kernels, Kernel[AttentionGradArgs, key.Attention]{
 		Name: "composite", Supports: composable,
-		Run: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs) error { return a.compose(ctx, st) },
+		attend: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs, p *plan) error {
+			return a.compose(ctx, st, p)
+		},
 	})
-	return op(reg, "attention_grad", (*AttentionGradArgs).validate, (*AttentionGradArgs).key, kernels...)
+	return planned(reg, "attention_grad", (*AttentionGradArgs).examine, kernels)
 }
 
 // clear zeroes the gradients of a problem without queries or keys.
@@ -186,16 +191,9 @@ func (a *AttentionGradArgs) clear(s *steps) {
 	}
 }
 
-// plan decides on the mask and makes its tensor on the device.
-func (a *AttentionArgs) plan(ctx context.Context, reg *Registry, s *steps) (p plan) {
-	var c args
-	p.geometry = a.geometry(&c)
-	d, err := a.decide(p.geometry)
-	if err != nil {
-		s.Fail(err)
-		return p
-	}
-	p.Decision = d
+// tensors makes the tensors of a plan on the device.
+func (a *AttentionArgs) tensors(ctx context.Context, reg *Registry, s *steps, p *plan) {
+	var err error
 	switch p.Source {
 	case mask.Triangle, mask.PrefixTriangle:
 		p.tensor, err = reg.templates.compressed(s.Stream, p.Source)
@@ -230,5 +228,4 @@ func (a *AttentionArgs) plan(ctx context.Context, reg *Registry, s *steps) (p pl
 			*t = s.Tensor(aclnn.Float32, p.b, p.n, p.sq, SoftmaxCopies)
 		}
 	}
-	return p
 }

@@ -30,8 +30,8 @@ func masks(b *opstest.Bench, c *golden.Case) map[string]mask.Mask {
 		visible[i], additive[i], wide[i] = 1-hidden, float32(hidden)*-3e38, int32(hidden)*7
 	}
 	all := map[string]mask.Mask{
-		"hidden":   mask.Dense{Tensor: opstest.Data(b, aclnn.Uint8, cells, shape...)},
-		"integers": mask.Dense{Tensor: opstest.Data(b, aclnn.Int32, wide, shape...)},
+		"hidden":   mask.Dense{Tensor: opstest.Data(b, aclnn.Uint8, cells, shape...), Meaning: mask.Hidden},
+		"integers": mask.Dense{Tensor: opstest.Data(b, aclnn.Int32, wide, shape...), Meaning: mask.Hidden},
 		"visible":  mask.Dense{Tensor: opstest.Data(b, aclnn.Bool, visible, shape...), Meaning: mask.Visible},
 		"additive": mask.Dense{Tensor: b.Floats(aclnn.Float32, additive, shape...), Meaning: mask.Additive},
 	}

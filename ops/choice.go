@@ -76,11 +76,11 @@ func (o *dispatch) decide(key any) *choice {
 }
 
 // run runs the chosen kernel, or returns why there is none.
-func (o *dispatch) run(ctx context.Context, st *acl.Stream, args any, made *choice) error {
+func (o *dispatch) run(ctx context.Context, st *acl.Stream, args any, p *plan, made *choice) error {
 	if made.err != nil {
 		return made.err
 	}
-	if err := o.watched(ctx, st, args, made); err != nil {
+	if err := o.watched(ctx, st, args, p, made); err != nil {
 		return fmt.Errorf("%s (kernel %s): %w", o.name, made.kernel.name, err)
 	}
 	return nil
@@ -88,16 +88,16 @@ func (o *dispatch) run(ctx context.Context, st *acl.Stream, args any, made *choi
 
 // watched runs the chosen kernel. In its first run the launches are watched for calls that leave the AI
 // Core, which is known of Atlas A2 and A3.
-func (o *dispatch) watched(ctx context.Context, st *acl.Stream, args any, made *choice) error {
+func (o *dispatch) watched(ctx context.Context, st *acl.Stream, args any, p *plan, made *choice) error {
 	if made.left.Load() != nil {
-		return made.kernel.run(ctx, st, args)
+		return made.kernel.run(ctx, st, args, p)
 	}
 	l := new(left)
 	if env := o.reg.Env(); env.accelerates() != nil {
 		made.left.Store(l)
-		return made.kernel.run(ctx, st, args)
+		return made.kernel.run(ctx, st, args, p)
 	}
-	err := l.watch(st, func() error { return made.kernel.run(ctx, st, args) })
+	err := l.watch(st, func() error { return made.kernel.run(ctx, st, args, p) })
 	if err == nil && made.left.CompareAndSwap(nil, l) {
 		l.told(o.reg.log, o.name, made.kernel.name)
 	}

@@ -22,7 +22,7 @@ func choosers(t testing.TB) map[string]func() error {
 	rows, groups := f(64, 128), Groups{Host: []int64{16, 16, 16, 16}}
 	conv := CausalConvArgs{X: f(2, 64, 128), Weight: f(128, 4), Out: f(2, 64, 128)}
 	all := map[string]func() error{
-		"RMSNorm":        choosing(reg.RMSNorm(), &RMSNormArgs{X: rows, Weight: f(128), Out: rows}),
+		"RMSNorm":        choosing(reg.RMSNorm(), &RMSNormArgs{X: rows, Weight: f(128), Epsilon: 1e-6, Out: rows}),
 		"Linear":         choosing(reg.Linear(), &LinearArgs{X: rows, Weight: f(256, 128), Out: f(64, 256)}),
 		"GroupedMatmul":  choosing(reg.GroupedMatmul(), &GroupedMatmulArgs{X: rows, Weight: f(4, 256, 128).Transpose(1, 2), Groups: groups, Out: f(64, 256)}),
 		"Attention":      choosing(reg.Attention(), &AttentionArgs{Query: q, Key: kv, Value: kv, Layout: BNSD, Mask: mask.Causal{}, Scale: 1, Out: q}),
@@ -33,7 +33,17 @@ func choosers(t testing.TB) map[string]func() error {
 }
 
 func choosing[A any, K comparable](o *Op[A, K], a *A) func() error {
-	return func() error { return o.choose(a).err }
+	p := new(plan)
+	return func() error {
+		if o.plan == nil {
+			return o.choose(o.key(a)).err
+		}
+		k, err := o.plan(a, p)
+		if err != nil {
+			return err
+		}
+		return o.choose(k).err
+	}
 }
 
 // TestChooseAllocates checks that looking up an existing choice allocates no memory.

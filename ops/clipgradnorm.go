@@ -51,6 +51,9 @@ func (a *ClipGradNormArgs) validate() error {
 	if !(a.MaxNorm >= 0) || math.IsInf(a.MaxNorm, 1) {
 		c.Fail("MaxNorm is %g; it must be positive, or 0 to compute the norm only", a.MaxNorm)
 	}
+	if a.MaxNorm == 0 && a.Norm == nil {
+		c.Fail("MaxNorm is 0 and Norm nil; there is nothing to compute")
+	}
 	return c.Err
 }
 

@@ -10,13 +10,17 @@ import (
 	"github.com/goascend/cann/ops/key"
 )
 
+// IgnoredLabel is the label of rows that do not count, unless CrossEntropyArgs.IgnoreIndex names another;
+// PyTorch's is the same.
+const IgnoredLabel = -100
+
 // CrossEntropyArgs describes the mean over rows of −log softmax(Logits)[label], without the rows
-// whose label is IgnoreIndex. If all rows are ignored, the loss is NaN, as in PyTorch, Count is 0,
+// whose label is that of IgnoreIndex. If all rows are ignored, the loss is NaN, as in PyTorch, Count is 0,
 // and the gradient is zero.
 type CrossEntropyArgs struct {
 	Logits      *aclnn.Tensor // [rows, classes]; float32, float16 or bfloat16
 	Labels      *aclnn.Tensor // [rows], int32 or int64; others are a fault on the device
-	IgnoreIndex int64         // usually −100
+	IgnoreIndex *int64        // label of rows that do not count; nil is IgnoredLabel
 	Loss        *aclnn.Tensor // [1], float32
 	// LogProb receives log softmax(Logits), which CrossEntropyGrad needs: [rows, classes], float32
 	// or the dtype of Logits. The loss is computed in float32 either way; 16 bits save memory but
@@ -25,6 +29,14 @@ type CrossEntropyArgs struct {
 	// Count receives the number of rows that are not ignored: [1], float32. Nil if it is not
 	// needed.
 	Count *aclnn.Tensor
+}
+
+// Ignored returns the label of rows that do not count.
+func (a *CrossEntropyArgs) Ignored() int64 {
+	if a.IgnoreIndex == nil {
+		return IgnoredLabel
+	}
+	return *a.IgnoreIndex
 }
 
 func (a *CrossEntropyArgs) validate() error {
@@ -80,13 +92,13 @@ func newCrossEntropy(reg *Registry) *Op[CrossEntropyArgs, key.CrossEntropy] {
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyArgs) error {
 				return a.run(st, func(s *steps, logits, ids, logProb *aclnn.Tensor) {
 					launch(s, aclnn.CrossEntropyLoss, aclnn.CrossEntropyLossParams{
-						Input: logits, Target: ids, Reduction: mean, IgnoreIndex: a.IgnoreIndex,
+						Input: logits, Target: ids, Reduction: mean, IgnoreIndex: a.Ignored(),
 						LossOut: a.Loss, LogProbOut: logProb,
 						// The operator does not write these, but requires them.
 						ZlossOut: s.Tensor(aclnn.Float32, 1), LseForZlossOut: s.Tensor(aclnn.Float32, logits.Dim(0)),
 					})
 					if a.Count != nil {
-						labels.Count(&s.Scope, a.Labels, a.IgnoreIndex, a.Count)
+						labels.Count(&s.Scope, a.Labels, a.Ignored(), a.Count)
 					}
 				})
 			},
@@ -99,14 +111,14 @@ func newCrossEntropy(reg *Registry) *Op[CrossEntropyArgs, key.CrossEntropy] {
 					// Select instead of multiplying by zero, because a log-probability may be −∞.
 					picked := s.Tensor(aclnn.Float32, logProb.Dim(0), logProb.Dim(1))
 					s.Copy(picked, logProb)
-					labels.Fill(&s.Scope, picked, labels.Match(&s.Scope, ids, a.IgnoreIndex, logits.Dim(1), false), aclnn.Float(0))
+					labels.Fill(&s.Scope, picked, labels.Match(&s.Scope, ids, a.Ignored(), logits.Dim(1), false), aclnn.Float(0))
 					loss := s.sum(picked, 0, 1).Reshape(1)
 					s.scale(loss, -1)
 					count := a.Count
 					if count == nil {
 						count = s.Tensor(aclnn.Float32, 1)
 					}
-					labels.Count(&s.Scope, a.Labels, a.IgnoreIndex, count)
+					labels.Count(&s.Scope, a.Labels, a.Ignored(), count)
 					launch(s, aclnn.Div, aclnn.DivParams{Self: loss, Other: count, Out: a.Loss})
 				})
 			},
@@ -179,7 +191,7 @@ func newCrossEntropyGrad(reg *Registry) *Op[CrossEntropyGradArgs, key.CrossEntro
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyGradArgs) error {
 				return a.run(st, func(s *steps, dLoss, logProb, ids, dLogits *aclnn.Tensor) {
 					launch(s, aclnn.CrossEntropyLossGrad, aclnn.CrossEntropyLossGradParams{
-						GradLoss: dLoss, LogProb: logProb, Target: ids, Reduction: mean, IgnoreIndex: a.IgnoreIndex, Out: dLogits,
+						GradLoss: dLoss, LogProb: logProb, Target: ids, Reduction: mean, IgnoreIndex: a.Ignored(), Out: dLogits,
 					})
 				})
 			},
@@ -188,7 +200,7 @@ func newCrossEntropyGrad(reg *Registry) *Op[CrossEntropyGradArgs, key.CrossEntro
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyGradArgs) error {
 				return a.run(st, func(s *steps, dLoss, logProb, ids, dLogits *aclnn.Tensor) {
-					labels.Gradient(&s.Scope, dLoss, logProb, ids, a.IgnoreIndex, dLogits)
+					labels.Gradient(&s.Scope, dLoss, logProb, ids, a.Ignored(), dLogits)
 				})
 			},
 		})

@@ -29,12 +29,44 @@ type dispatch struct {
 // kernel is a Kernel without the types of arguments and keys.
 type kernel struct {
 	name     string
-	supports func(env *Env, key any) error                             // nil accepts everything
-	run      func(ctx context.Context, st *acl.Stream, args any) error // args is a pointer
+	supports func(env *Env, key any) error                                      // nil accepts everything
+	run      func(ctx context.Context, st *acl.Stream, args any, p *plan) error // args is a pointer
+}
+
+// made returns an error if the operator comes from no registry.
+func (o *dispatch) made() error {
+	if o == nil || o.reg == nil {
+		return invalid("the operator was not made; take it from a registry of ops.NewRegistry")
+	}
+	return nil
+}
+
+// ready returns an error if a call cannot be made at all.
+func (o *dispatch) ready(ctx context.Context, st *acl.Stream) error {
+	switch {
+	case o.made() != nil:
+		return o.made()
+	case ctx == nil:
+		return fmt.Errorf("%s: %w", o.name, invalid("the context is nil"))
+	case st == nil:
+		return fmt.Errorf("%s: %w", o.name, invalid("the stream is nil"))
+	}
+	return nil
+}
+
+// complete returns an error if a kernel lacks a name or a function to run.
+func (o *dispatch) complete(k kernel) error {
+	if k.name == "" || k.run == nil {
+		return fmt.Errorf("%s: %w", o.name, invalid("kernel %q needs a name and Run", k.name))
+	}
+	return nil
 }
 
 // names is Op.Kernels.
 func (o *dispatch) names() []string {
+	if o.made() != nil {
+		return nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	names := make([]string, len(o.kernels))
@@ -46,6 +78,12 @@ func (o *dispatch) names() []string {
 
 // register is Op.Register.
 func (o *dispatch) register(k kernel) error {
+	if err := o.made(); err != nil {
+		return err
+	}
+	if err := o.complete(k); err != nil {
+		return err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.pinned != "" || o.sealed {
@@ -68,6 +106,9 @@ func (o *dispatch) register(k kernel) error {
 
 // pin is Op.Pin.
 func (o *dispatch) pin(name string) error {
+	if err := o.made(); err != nil {
+		return err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.sealed && o.pinned != name {
@@ -88,6 +129,9 @@ func (o *dispatch) pin(name string) error {
 
 // unpin is Op.Unpin.
 func (o *dispatch) unpin() error {
+	if err := o.made(); err != nil {
+		return err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.sealed {
@@ -100,6 +144,9 @@ func (o *dispatch) unpin() error {
 
 // seal is Op.Seal.
 func (o *dispatch) seal() {
+	if o.made() != nil {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sealed = true

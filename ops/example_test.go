@@ -79,7 +79,7 @@ func ExampleOp_Run() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// attention: ops: invalid argument: mask refused: causal top-left for TND with B=1, N=2, Sq=8, Skv=8: layout TND holds packed sequences; wrap the mask: mask.Varlen{CuQueries: …, Within: …}
+	// attention: ops: invalid argument: mask refused: causal at either corner for TND with B=1, N=2, Sq=8, Skv=8: layout TND holds packed sequences; wrap the mask: mask.Varlen{CuQueries: …, Within: …}
 }
 
 // A pinned operator keeps its kernel: what comes later is refused, and not preferred silently.
@@ -90,7 +90,9 @@ func ExampleOp_Pin() {
 	if err := reg.RMSNorm().Pin("composite"); err != nil {
 		log.Fatal(err)
 	}
-	err := reg.RMSNorm().Register(ops.Kernel[ops.RMSNormArgs, key.RMSNorm]{Name: "mine"})
+	err := reg.RMSNorm().Register(ops.Kernel[ops.RMSNormArgs, key.RMSNorm]{
+		Name: "mine", Run: func(context.Context, *acl.Stream, *ops.RMSNormArgs) error { return nil },
+	})
 	fmt.Println(errors.Is(err, ops.ErrPinned))
 	fmt.Println(err)
 	// Output:

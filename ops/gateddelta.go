@@ -20,7 +20,7 @@ type GatedDeltaArgs struct {
 	Value      *aclnn.Tensor // [B,T,Hv,V], Hv a multiple of Hk
 	Decay      *aclnn.Tensor // [B,T,Hv], natural logarithm of the decay, ≤ 0; float32
 	Beta       *aclnn.Tensor // [B,T,Hv], strength of the write; float32 or dtype of Query
-	Scale      float64       // usually 1/√K
+	Scale      float64       // usually 1/√K, which is ScaleOf(K); 0 is refused
 	// Normalize divides each query and key by its length, √(Σx² + 1e-6).
 	Normalize bool
 	// CuSeqLens are the cumulative lengths of sequences packed into one row (B is 1): 0, the ends
@@ -85,6 +85,7 @@ func (a *GatedDeltaArgs) inputs(c *args) {
 	c.Shape("Decay", a.Decay, b, t, hv)
 	c.Shape("Beta", a.Beta, b, t, hv)
 	c.packed(a.CuSeqLens, b, t)
+	c.scale(a.Scale, dk)
 	a.state(c, "InitialState", a.InitialState)
 }
 

@@ -85,7 +85,7 @@ func TestDeltaRuleRefusals(t *testing.T) {
 	x, gates := b.Empty(aclnn.BFloat16, 1, 5, 2, 128), b.Empty(aclnn.Float32, 1, 5, 2)
 	states := b.Empty(aclnn.Float32, 1, 2, 128, 128)
 	grad := ops.GatedDeltaGradArgs{
-		GatedDeltaArgs: ops.GatedDeltaArgs{Query: x, Key: x, Value: x, Decay: gates, Beta: gates, Out: x},
+		GatedDeltaArgs: ops.GatedDeltaArgs{Query: x, Key: x, Value: x, Decay: gates, Beta: gates, Out: x, Scale: 1},
 		DOut:           x, DQuery: x, DKey: x, DValue: x, DDecay: gates, DBeta: gates, DFinalState: states,
 	}
 	require.NoError(t, b.GatedDeltaGrad().Pin(native))
@@ -93,7 +93,7 @@ func TestDeltaRuleRefusals(t *testing.T) {
 
 	nine := ops.GatedDeltaArgs{
 		Query: b.Empty(aclnn.BFloat16, 1, 9, 2, 8), Key: b.Empty(aclnn.BFloat16, 1, 9, 2, 8), Value: b.Empty(aclnn.BFloat16, 1, 9, 2, 8),
-		Decay: b.Empty(aclnn.Float32, 1, 9, 2), Beta: b.Empty(aclnn.Float32, 1, 9, 2), Out: b.Empty(aclnn.BFloat16, 1, 9, 2, 8),
+		Decay: b.Empty(aclnn.Float32, 1, 9, 2), Beta: b.Empty(aclnn.Float32, 1, 9, 2), Out: b.Empty(aclnn.BFloat16, 1, 9, 2, 8), Scale: 1,
 	}
 	require.NoError(t, b.GatedDelta().Unpin())
 	require.NoError(t, b.GatedDelta().Pin(decode))

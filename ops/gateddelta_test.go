@@ -207,14 +207,14 @@ func TestGatedDeltaRefuses(t *testing.T) {
 		},
 		"Out is float32[1,6,4,7]ND": func(a *ops.GatedDeltaArgs) { a.Out = f(1, 6, 4, 7) },
 	} {
-		a := ops.GatedDeltaArgs{Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4), Out: f(1, 6, 4, 8)}
+		a := ops.GatedDeltaArgs{Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4), Out: f(1, 6, 4, 8), Scale: 1}
 		change(&a)
 		err := b.GatedDelta().Run(t.Context(), b.Stream, &a)
 		require.ErrorIs(t, err, ops.ErrInvalid, text)
 		require.ErrorContains(t, err, text)
 	}
 	grad := ops.GatedDeltaGradArgs{GatedDeltaArgs: ops.GatedDeltaArgs{
-		Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4),
+		Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4), Scale: 1,
 	}}
 	require.ErrorContains(t, b.GatedDeltaGrad().Run(t.Context(), b.Stream, &grad), "DOut is nil")
 }

@@ -62,7 +62,7 @@ func TestGatedNorm(t *testing.T) {
 	})
 	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
-	err := b.GatedNorm().Run(t.Context(), b.Stream, &ops.GatedNormArgs{X: f(2, 3), Gate: f(2, 4), Weight: f(3), Out: f(2, 3)})
+	err := b.GatedNorm().Run(t.Context(), b.Stream, &ops.GatedNormArgs{X: f(2, 3), Gate: f(2, 4), Weight: f(3), Out: f(2, 3), Epsilon: 1e-6})
 	require.ErrorIs(t, err, ops.ErrInvalid)
 	require.ErrorContains(t, err, "Gate is float32[2,4]ND")
 	err = b.GatedNormGrad().Run(t.Context(), b.Stream, &ops.GatedNormGradArgs{DOut: f(2, 3), X: f(2, 3), RStd: f(2, 1), Weight: f(3), DX: f(2, 3), DWeight: f(3), Gate: f(2, 3)})

@@ -126,7 +126,7 @@ func TestGoldenCrossEntropy(t *testing.T) {
 					}
 					logits := tensorOf(b, c, "logits")
 					a := ops.CrossEntropyArgs{
-						Logits: logits, Labels: opstest.Data(b, aclnn.Int32, labels, int64(len(labels))), IgnoreIndex: int64(c.Int("ignore_index")),
+						Logits: logits, Labels: opstest.Data(b, aclnn.Int32, labels, int64(len(labels))), IgnoreIndex: new(int64(c.Int("ignore_index"))),
 						Loss: b.Empty(aclnn.Float32, 1), LogProb: b.Empty(aclnn.Float32, logits.Shape()...), Count: b.Empty(aclnn.Float32, 1),
 					}
 					opstest.Run(b, b.CrossEntropy(), &a)

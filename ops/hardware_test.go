@@ -32,7 +32,7 @@ func TestMasksAreMadeOnce(t *testing.T) {
 		f := func() *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, batch, heads, length, 8); return x }
 		hidden := b.Empty(aclnn.Bool, batch, 1, 1, length)
 		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{Self: hidden}))
-		for _, m := range []mask.Mask{mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Dense{Tensor: hidden}} {
+		for _, m := range []mask.Mask{mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Dense{Tensor: hidden, Meaning: mask.Hidden}} {
 			opstest.Run(b, b.Attention(), &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Mask: m, Scale: 1, Out: f()})
 		}
 	}, func(t *testing.T, calls []acltest.Call) {

@@ -66,7 +66,7 @@ func toyOf(reg *Registry) *Op[toyArgs, uint64] {
 func runs(t *testing.T, o *Op[toyArgs, uint64], class uint64) string {
 	t.Helper()
 	a := &toyArgs{class: class}
-	require.NoError(t, o.Run(t.Context(), nil, a))
+	require.NoError(t, o.Run(t.Context(), new(acl.Stream), a))
 	return a.ran
 }
 
@@ -89,14 +89,14 @@ func TestPriority(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	_, o := toy(t)
 	a := &toyArgs{class: 2, bad: true}
-	err := o.Run(t.Context(), nil, a)
+	err := o.Run(t.Context(), new(acl.Stream), a)
 	require.ErrorIs(t, err, ErrInvalid)
 	require.ErrorContains(t, err, "toy: ops: invalid argument: class 2 is bad")
 	require.Empty(t, a.ran)
 
 	require.NoError(t, o.Pin("fast"))
 	a = &toyArgs{class: 3}
-	err = o.Run(t.Context(), nil, a)
+	err = o.Run(t.Context(), new(acl.Stream), a)
 	require.ErrorIs(t, err, ErrNoKernel, "a pinned kernel is not replaced for arguments it does not take")
 	require.ErrorContains(t, err, "not fast: the class is odd; not plain: another kernel is pinned")
 	require.ErrorIs(t, err, errOdd, "reasons are wrapped")
@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	fault := errors.New("fault")
 	require.NoError(t, o.Unpin())
 	require.NoError(t, o.Register(Kernel[toyArgs, uint64]{Name: "broken", Run: func(context.Context, *acl.Stream, *toyArgs) error { return fault }}))
-	err = o.Run(t.Context(), nil, &toyArgs{})
+	err = o.Run(t.Context(), new(acl.Stream), &toyArgs{})
 	require.ErrorIs(t, err, fault)
 	require.ErrorContains(t, err, "toy (kernel broken)")
 }
@@ -309,7 +309,7 @@ func TestConcurrency(t *testing.T) {
 						t.Error(err)
 					}
 				default:
-					if err := o.Run(t.Context(), nil, a); err != nil || a.ran != "fast" && a.ran != "plain" || a.ran == "fast" && a.class%2 != 0 {
+					if err := o.Run(t.Context(), new(acl.Stream), a); err != nil || a.ran != "fast" && a.ran != "plain" || a.ran == "fast" && a.class%2 != 0 {
 						t.Errorf("class %d ran %q: %v", a.class, a.ran, err)
 					}
 					_ = o.Explain(a).String()
@@ -326,7 +326,7 @@ func TestOneDecision(t *testing.T) {
 	_, o := toy(t, WithLogger(slog.New(zapslog.NewHandler(core))))
 	var wg sync.WaitGroup
 	for range 8 {
-		wg.Go(func() { _ = o.Run(t.Context(), nil, &toyArgs{class: 2}) })
+		wg.Go(func() { _ = o.Run(t.Context(), new(acl.Stream), &toyArgs{class: 2}) })
 	}
 	wg.Wait()
 	require.Len(t, logs.TakeAll(), 1)
@@ -340,7 +340,7 @@ func BenchmarkChoice(b *testing.B) {
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := o.Run(ctx, nil, a); err != nil {
+		if err := o.Run(ctx, new(acl.Stream), a); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -66,11 +66,11 @@ func TestLastTokens(t *testing.T) {
 		{mask.Prefix{Lengths: []int64{1, 2}}, s, []int64{2, 2}, ""},
 		{mask.Padding{Lengths: []int64{3, 1}}, s, []int64{2, 0}, ""},
 		{mask.Varlen{CuQueries: []int64{0, 2, 5}}, packed, []int64{1, 4}, ""},
-		{mask.Varlen{CuQueries: []int64{0, 2, 5}, Within: mask.Dense{Tensor: opstest.Data(b, aclnn.Bool, make([]byte, 9), 3, 3)}}, packed, []int64{1, 4}, ""},
-		{mask.Dense{Tensor: opstest.Data(b, aclnn.Bool, []byte{0, 0, 0, 0, 1, 1}, 2, 1, 1, 3)}, s, []int64{2, 0}, ""},
-		{mask.Dense{Tensor: hidden}, s, nil, "item 1 has no token"},
-		{mask.Dense{Tensor: hidden.Reshape(2, 3)}, s, nil, "use mask.Padding"},
-		{mask.Dense{Tensor: hidden}, packed, nil, "wrap the mask"},
+		{mask.Varlen{CuQueries: []int64{0, 2, 5}, Within: mask.Dense{Tensor: opstest.Data(b, aclnn.Bool, make([]byte, 9), 3, 3), Meaning: mask.Hidden}}, packed, []int64{1, 4}, ""},
+		{mask.Dense{Tensor: opstest.Data(b, aclnn.Bool, []byte{0, 0, 0, 0, 1, 1}, 2, 1, 1, 3), Meaning: mask.Hidden}, s, []int64{2, 0}, ""},
+		{mask.Dense{Tensor: hidden, Meaning: mask.Hidden}, s, nil, "item 1 has no token"},
+		{mask.Dense{Tensor: hidden.Reshape(2, 3), Meaning: mask.Hidden}, s, nil, "use mask.Padding"},
+		{mask.Dense{Tensor: hidden, Meaning: mask.Hidden}, packed, nil, "wrap the mask"},
 		{mask.Dense{}, s, nil, "no tensor"},
 	} {
 		got, err := ops.LastTokens(t.Context(), b.Stream, c.mask, c.shape)
@@ -82,7 +82,7 @@ func TestLastTokens(t *testing.T) {
 		require.NoError(t, err, "%v", c.mask)
 		require.Equal(t, c.want, got, "%v", c.mask)
 	}
-	p, err := ops.PaddingOf(t.Context(), b.Stream, mask.Dense{Tensor: b.Empty(aclnn.Bool, 0, 1, 3, 3)}, mask.Shape{Layout: mask.BSND, Heads: 1, Queries: 3, Keys: 3})
+	p, err := ops.PaddingOf(t.Context(), b.Stream, mask.Dense{Tensor: b.Empty(aclnn.Bool, 0, 1, 3, 3), Meaning: mask.Hidden}, mask.Shape{Layout: mask.BSND, Heads: 1, Queries: 3, Keys: 3})
 	require.NoError(t, err)
 	require.Equal(t, mask.Padding{Valid: []bool{}}, p)
 }

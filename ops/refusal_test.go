@@ -55,6 +55,12 @@ func TestRefused(t *testing.T) {
 		text string
 	}{
 		{"nil", run(b.Linear().Run(ctx, b.Stream, &ops.LinearArgs{})), "linear: ops: invalid argument: X is nil"},
+		{"attention without a scale", attendBack(func(a *ops.AttentionGradArgs) { a.Scale = 0 }), "Scale is 0; it must be a number other than 0, usually ops.ScaleOf(8)"},
+		{"attention with a scale that is no number", attendBack(func(a *ops.AttentionGradArgs) { a.Scale = math.NaN() }), "Scale is NaN"},
+		{"a norm without an epsilon", run(b.RMSNorm().Run(ctx, b.Stream, &ops.RMSNormArgs{X: f(2, 3), Weight: f(3), Out: f(2, 3)})), "Epsilon is 0; it must be positive"},
+		{"an update without an epsilon", adam(func(a *ops.AdamWArgs) { a.Epsilon = 0 }), "Epsilon is 0; it must be positive"},
+		{"an update without Beta2", adam(func(a *ops.AdamWArgs) { a.Beta2 = 0 }), "Beta2 in (0, 1), usually 0.999"},
+		{"a norm of gradients that nobody wants", run(b.ClipGradNorm().Run(ctx, b.Stream, &ops.ClipGradNormArgs{})), "there is nothing to compute"},
 		{"a view out of range", run(b.Linear().Run(ctx, b.Stream, &ops.LinearArgs{X: f(2, 3).Select(0, 5)})), "out of range"},
 		{"a private format", run(b.Linear().Run(ctx, b.Stream, &ops.LinearArgs{X: f(16, 16).AsNZ()})), "convert it to ND"},
 		{"integers", run(b.Linear().Run(ctx, b.Stream, &ops.LinearArgs{X: ids})), "X is int32[4]ND"},
@@ -71,8 +77,8 @@ func TestRefused(t *testing.T) {
 		{"lookup", run(b.Embedding().Run(ctx, b.Stream, &ops.EmbeddingArgs{Weight: f(9, 3), IDs: ids, Out: f(5, 3)})), "a row of 3 for each of IDs int32[4]ND"},
 		{"float ids", run(b.Embedding().Run(ctx, b.Stream, &ops.EmbeddingArgs{Weight: f(9, 3), IDs: f(4), Out: f(4, 3)})), "IDs is float32[4]ND"},
 		{"vocabulary", run(b.EmbeddingGrad().Run(ctx, b.Stream, &ops.EmbeddingGradArgs{DOut: f(4, 3), IDs: ids, DWeight: f(9, 2)})), "a row of 2"},
-		{"scale of the norm", run(b.RMSNorm().Run(ctx, b.Stream, &ops.RMSNormArgs{X: f(2, 3), Weight: f(2), Out: f(2, 3)})), "Weight is float32[2]ND; its shape must be [3]"},
-		{"statistics", run(b.RMSNorm().Run(ctx, b.Stream, &ops.RMSNormArgs{X: f(2, 3), Weight: f(3), Out: f(2, 3), RStd: f(2, 3)})), "last dimension must be 1"},
+		{"scale of the norm", run(b.RMSNorm().Run(ctx, b.Stream, &ops.RMSNormArgs{X: f(2, 3), Weight: f(2), Out: f(2, 3), Epsilon: 1e-6})), "Weight is float32[2]ND; its shape must be [3]"},
+		{"statistics", run(b.RMSNorm().Run(ctx, b.Stream, &ops.RMSNormArgs{X: f(2, 3), Weight: f(3), Out: f(2, 3), RStd: f(2, 3), Epsilon: 1e-6})), "last dimension must be 1"},
 		{"rotation", run(b.RoPE().Run(ctx, b.Stream, &ops.RoPEArgs{X: f(2, 3, 4, 8), Cos: f(1, 3, 1, 6), Sin: f(1, 3, 1, 8), Out: f(2, 3, 4, 8)})), "Sin is float32[1,3,1,8]ND and Cos"},
 		{"odd rotation", run(b.RoPE().Run(ctx, b.Stream, &ops.RoPEArgs{X: f(2, 3, 4, 8), Cos: f(1, 3, 1, 5), Sin: f(1, 3, 1, 5), Out: f(2, 3, 4, 8)})), "must be even"},
 		{"positions", run(b.RoPE().Run(ctx, b.Stream, &ops.RoPEArgs{X: f(2, 3, 4, 8), Cos: f(1, 4, 1, 8), Sin: f(1, 4, 1, 8), Out: f(2, 3, 4, 8)})), "does not broadcast"},
@@ -139,7 +145,7 @@ func TestRefused(t *testing.T) {
 func TestChips(t *testing.T) {
 	b := opstest.New(t)
 	x, w, y := b.Empty(aclnn.Float32, 2, 3), b.Empty(aclnn.Float32, 3), b.Empty(aclnn.Float32, 2, 3)
-	norm := &ops.RMSNormArgs{X: x, Weight: w, Out: y}
+	norm := &ops.RMSNormArgs{X: x, Weight: w, Out: y, Epsilon: 1e-6}
 	q := b.Empty(aclnn.BFloat16, 1, 4, 2, 8)
 	attend := &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Out: q, Scale: 1}
 	for _, c := range []struct {

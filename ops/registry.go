@@ -73,12 +73,20 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 
 // Close frees the attention masks on the devices. The operators can still be used; they would make
 // the masks again.
-func (r *Registry) Close() error { return r.templates.close() }
+func (r *Registry) Close() error {
+	if r == nil {
+		return nil
+	}
+	return r.templates.close()
+}
 
 // CausalMask returns the bool tensor [2048,2048], nonzero above the diagonal, that CANN's attention
 // takes for every causal mask, complete for all work queued on the stream from now on. The registry
 // keeps it until Close.
 func (r *Registry) CausalMask(st *acl.Stream) (*aclnn.Tensor, error) {
+	if r == nil || r.log == nil || st == nil {
+		return nil, invalid("causal mask: the registry was not made, or the stream is nil")
+	}
 	return r.templates.compressed(st, mask.Triangle)
 }
 
@@ -87,6 +95,9 @@ func (r *Registry) fail(err error) { r.err = errors.Join(r.err, err) }
 
 // Env returns the environment by which kernels are chosen.
 func (r *Registry) Env() Env {
+	if r == nil {
+		return Env{}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.env
@@ -95,6 +106,9 @@ func (r *Registry) Env() Env {
 // SetParallel changes how work is split among ranks. All choices are made and logged again; pinned
 // operators stay pinned.
 func (r *Registry) SetParallel(p Parallel) {
+	if r == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.env.Parallel != p {

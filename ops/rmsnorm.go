@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"math"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -13,7 +14,7 @@ import (
 type RMSNormArgs struct {
 	X       *aclnn.Tensor // [..., width]; float32, float16 or bfloat16
 	Weight  *aclnn.Tensor // [width], dtype of X or float32
-	Epsilon float64
+	Epsilon float64       // such as 1e-6; 0 is refused, since a row of zeros would give NaN
 	Out     *aclnn.Tensor // like X
 	RStd    *aclnn.Tensor // [..., 1], float32, which RMSNormGrad needs; may be nil
 }
@@ -26,7 +27,15 @@ func (a *RMSNormArgs) validate() error {
 	}
 	c.Tensor("Out", a.Out, a.X.DType())
 	c.Like("Out", a.Out, "X", a.X)
+	c.epsilon(a.Epsilon)
 	return c.Err
+}
+
+// epsilon checks what keeps a division by zero away.
+func (c *args) epsilon(epsilon float64) {
+	if !(epsilon > 0) || math.IsInf(epsilon, 1) {
+		c.Fail("Epsilon is %g; it must be positive, such as 1e-6", epsilon)
+	}
 }
 
 // rms checks what RMSNorm and its gradient share.

@@ -63,7 +63,7 @@ func TestAddRMSNorm(t *testing.T) {
 	}
 	b := opstest.New(t)
 	f := func(dt aclnn.DType, shape ...int64) *aclnn.Tensor { return b.Empty(dt, shape...) }
-	a := &ops.AddRMSNormArgs{X: f(aclnn.BFloat16, 2, 8), Residual: f(aclnn.BFloat16, 2, 8), Weight: f(aclnn.Float32, 8), Sum: f(aclnn.BFloat16, 2, 8), Out: f(aclnn.BFloat16, 2, 8)}
+	a := &ops.AddRMSNormArgs{X: f(aclnn.BFloat16, 2, 8), Residual: f(aclnn.BFloat16, 2, 8), Weight: f(aclnn.Float32, 8), Sum: f(aclnn.BFloat16, 2, 8), Out: f(aclnn.BFloat16, 2, 8), Epsilon: 1e-6}
 	require.Equal(t, "add_rms_norm: separate; not AddRmsNorm: the weight is float32 and the features bfloat16; AddRmsNorm takes one dtype", b.AddRMSNorm().Explain(a).String())
 	opstest.Run(b, b.AddRMSNorm(), a)
 	a.Residual = f(aclnn.BFloat16, 2, 7)

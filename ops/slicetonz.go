@@ -16,8 +16,6 @@ type SliceToNZArgs struct {
 	Gathered   *aclnn.Tensor // [ranks, total], contiguous, an 8-, 16- or 32-bit dtype
 	Start, End int64         // columns [Start, End)
 	Out        *aclnn.Tensor // [..., K, N] in FRACTAL_NZ (AsNZ), not transposed
-	// Moved is set by Run to the number of bytes that the queued launches read and write.
-	Moved int
 }
 
 // nzTypes are the element types for which FRACTAL_NZ is supported here.
@@ -54,27 +52,43 @@ func (a *SliceToNZArgs) slice() int64 { return a.Gathered.Dim(0) * (a.End - a.St
 // tiles returns the size of Out's storage.
 func (a *SliceToNZArgs) tiles() int { return aclnn.NZBytes(a.Out.DType(), a.Out.Shape()...) }
 
-// kernel resets the count of bytes, and skips empty work, which CANN's casts refuse.
-func (a *SliceToNZArgs) kernel(body func(s *steps)) func(st *acl.Stream) error {
-	return func(st *acl.Stream) error {
-		if a.Moved = 0; a.Out.Len() == 0 {
-			return nil
+// Moved returns how many bytes the launches of a kernel read and write, from its name. A kernel that is
+// not of this package counts as one that reads and writes every element once.
+func (a *SliceToNZArgs) Moved(kernel string) int {
+	slice := 2 * a.Out.DType().Bytes(int(a.slice()))
+	switch {
+	case a.Out.Len() == 0:
+		return 0
+	case kernel == "NpuFormatCast":
+		return slice + a.Out.Bytes() + a.tiles()
+	case kernel == "TransMatmulWeight":
+		n := slice + a.Out.AsND().Bytes() + 3*a.tiles()
+		if a.slice() != a.Out.Len() {
+			n += 2 * a.Out.AsND().Bytes()
 		}
-		return compose(st, body)
+		return n
 	}
+	return a.Out.Bytes() + a.tiles()
+}
+
+// kernel skips empty work, which CANN's casts refuse.
+func (a *SliceToNZArgs) kernel(st *acl.Stream, body func(s *steps)) error {
+	if a.Out.Len() == 0 {
+		return nil
+	}
+	return compose(st, body)
 }
 
 // columns copies the columns to out.
 func (a *SliceToNZArgs) columns(s *steps, out *aclnn.Tensor) {
 	s.Copy(out.Reshape(a.Gathered.Dim(0), a.End-a.Start), a.Gathered.Narrow(1, a.Start, a.End-a.Start))
-	a.Moved += 2 * out.Bytes()
 }
 
 // sliced returns the weight in ND in a scratch tensor.
 func (a *SliceToNZArgs) sliced(s *steps) *aclnn.Tensor {
-	joined := s.Tensor(a.Out.DType(), a.slice())
-	a.columns(s, joined)
-	return joined.Narrow(0, 0, a.Out.Len()).Reshape(a.Out.Shape()...)
+	gathered := s.Tensor(a.Out.DType(), a.slice())
+	a.columns(s, gathered)
+	return gathered.Narrow(0, 0, a.Out.Len()).Reshape(a.Out.Shape()...)
 }
 
 func (a *SliceToNZArgs) key() key.SliceToNZ {
@@ -91,19 +105,17 @@ func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs, key.SliceToNZ] {
 		Kernel[SliceToNZArgs, key.SliceToNZ]{
 			Name: "SliceNz", Supports: has[key.SliceToNZ](&aclnn.SliceNzParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *SliceToNZArgs) error {
-				return a.kernel(func(s *steps) {
+				return a.kernel(st, func(s *steps) {
 					launch(s, aclnn.SliceNz, aclnn.SliceNzParams{Self: a.Gathered, Dim: 1, Start: a.Start, End: a.End, Out: a.Out})
-					a.Moved += a.Out.Bytes() + a.tiles()
-				})(st)
+				})
 			},
 		},
 		Kernel[SliceToNZArgs, key.SliceToNZ]{
 			Name: "NpuFormatCast", Supports: has[key.SliceToNZ](&aclnn.NpuFormatCastParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *SliceToNZArgs) error {
-				return a.kernel(func(s *steps) {
+				return a.kernel(st, func(s *steps) {
 					launch(s, aclnn.NpuFormatCast, aclnn.NpuFormatCastParams{SrcTensor: a.sliced(s), DstTensor: a.Out})
-					a.Moved += a.Out.Bytes() + a.tiles()
-				})(st)
+				})
 			},
 		},
 		Kernel[SliceToNZArgs, key.SliceToNZ]{
@@ -115,18 +127,16 @@ func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs, key.SliceToNZ] {
 				return available(&aclnn.TransMatmulWeightParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *SliceToNZArgs) error {
-				return a.kernel(func(s *steps) {
+				return a.kernel(st, func(s *steps) {
 					weight := a.Out.AsND()
 					if a.slice() == a.Out.Len() {
 						a.columns(s, weight)
 					} else {
 						s.Copy(weight, a.sliced(s))
-						a.Moved += 2 * weight.Bytes()
 					}
 					// The operator casts into its workspace and copies the result over the weight.
 					launch(s, aclnn.TransMatmulWeight, aclnn.TransMatmulWeightParams{MmWeight: weight})
-					a.Moved += weight.Bytes() + 3*a.tiles()
-				})(st)
+				})
 			},
 		})
 }

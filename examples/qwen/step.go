@@ -222,7 +222,7 @@ func (s *step) addLoss(u *micro, part portion) (args ops.CrossEntropyArgs, weigh
 	p := u.pass
 	logits, labels := u.state.out.Narrow(0, part.first, part.rows), u.in.labels.Narrow(0, part.first, part.rows)
 	own, logProb := p.Tensor(aclnn.Float32, 1), p.Like(logits)
-	args = ops.CrossEntropyArgs{Logits: logits, Labels: labels, IgnoreIndex: ignored, Loss: own, LogProb: logProb}
+	args = ops.CrossEntropyArgs{Logits: logits, Labels: labels, Loss: own, LogProb: logProb}
 	weight = float64(part.labelled) / float64(s.targets[part.number])
 	p.Do(func() error { return p.tp.CrossEntropy(p.ctx, p.Stream, &args) })
 	sum := s.loss.Narrow(0, int64(part.number), 1)

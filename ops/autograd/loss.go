@@ -23,7 +23,7 @@ func (t *Tape) crossEntropy(
 	if c == nil {
 		return t.failed()
 	}
-	a := ops.CrossEntropyArgs{Logits: logits.Value, Labels: labels.Value, IgnoreIndex: ignore, Loss: c.Output(aclnn.Float32, 1)}
+	a := ops.CrossEntropyArgs{Logits: logits.Value, Labels: labels.Value, IgnoreIndex: &ignore, Loss: c.Output(aclnn.Float32, 1)}
 	a.LogProb = c.Scratch(logits.Value.DType(), logits.Shape()...)
 	forward(c, &a)
 	c.Keep(logits, labels)
@@ -148,7 +148,7 @@ func (h *head) chunk(outer *aclnn.Scope, i int64, use func(s *aclnn.Scope, a *op
 			s.Do(func() error {
 				return h.tape.reg.Linear().Run(h.tape.ctx, s.Stream, &ops.LinearArgs{X: x, Weight: h.weight, Out: logits})
 			})
-			use(s, &ops.CrossEntropyArgs{Logits: logits, Labels: h.part(h.labels, i), IgnoreIndex: h.ignore})
+			use(s, &ops.CrossEntropyArgs{Logits: logits, Labels: h.part(h.labels, i), IgnoreIndex: &h.ignore})
 		})
 	})
 }

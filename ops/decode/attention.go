@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"math"
 	"slices"
 
 	"github.com/goascend/cann/aclnn"
@@ -37,7 +38,7 @@ type AttentionArgs struct {
 	// a key. A captured graph reads what it holds at the replay.
 	Hidden *aclnn.Tensor
 
-	Scale float64       // usually 1/√D
+	Scale float64       // usually 1/√D, which is ops.ScaleOf(D); 0 is refused
 	Out   *aclnn.Tensor // like Query
 }
 
@@ -200,6 +201,9 @@ func (a *AttentionArgs) validate() error {
 		if n < 0 || n > z.places {
 			c.Fail("Lengths[%d] is %d; a sequence has %d places in the cache", i, n, z.places)
 		}
+	}
+	if c.OK() && (a.Scale == 0 || math.IsNaN(a.Scale) || math.IsInf(a.Scale, 0)) {
+		c.Fail("Scale is %g; it must be a number other than 0, usually ops.ScaleOf(%d), which is %.4g", a.Scale, z.dim, ops.ScaleOf(z.dim))
 	}
 	if c.Optional("Hidden", a.Hidden, aclnn.Bool, aclnn.Uint8) {
 		c.Shape("Hidden", a.Hidden, z.batch, 1, z.queries, z.places)

@@ -30,7 +30,7 @@ func (a *AttentionArgs) gathered(ctx context.Context, reg *ops.Registry, s *acln
 	}
 	switch {
 	case hidden != nil:
-		b.Mask = mask.Dense{Tensor: hidden}
+		b.Mask = mask.Dense{Tensor: hidden, Meaning: mask.Hidden}
 	case z.queries > 1:
 		b.Mask = mask.Causal{Anchor: mask.BottomRight}
 	}

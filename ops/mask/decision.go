@@ -112,8 +112,23 @@ func (None) decide(Shape) (Decision, error) {
 	return open(aclnn.SparseDense, Absent, "full attention"), nil
 }
 
+// check refuses an anchor that is unknown, or left out where the corners differ.
+func (a Anchor) check(m Mask, s Shape, queries, keys int64) error {
+	switch {
+	case a < 0 || a > BottomRight:
+		return refuse(m, s, fmt.Sprintf("its anchor is %d", int(a)), "use mask.TopLeft or mask.BottomRight")
+	case a == 0 && queries != keys:
+		return refuse(m, s, fmt.Sprintf("there are %d queries and %d keys, and its Anchor is not given", queries, keys),
+			"set it to mask.BottomRight if the last query sees the last key, as with a cache, or to mask.TopLeft")
+	}
+	return nil
+}
+
 func (m Causal) decide(s Shape) (Decision, error) {
-	if m.Anchor == TopLeft {
+	if err := m.Anchor.check(m, s, s.Queries, s.Keys); err != nil {
+		return Decision{}, err
+	}
+	if m.Anchor != BottomRight {
 		return open(aclnn.SparseCausal, Triangle, "causal from the top-left corner"), nil
 	}
 	d := open(aclnn.SparseCausalEnd, Triangle, "causal from the bottom-right corner")
@@ -126,6 +141,9 @@ func (m Causal) decide(s Shape) (Decision, error) {
 
 // decide converts the window to the bottom-right corner, from which sparse mode 4 counts.
 func (m Band) decide(s Shape) (Decision, error) {
+	if err := m.Anchor.check(m, s, s.Queries, s.Keys); err != nil {
+		return Decision{}, err
+	}
 	delta := s.Keys - s.Queries
 	pre, next := m.Pre, m.Next // relative to the top left corner
 	if m.Anchor == BottomRight {
@@ -251,12 +269,14 @@ func (m Dense) check(s Shape) error {
 		return refuse(m, s, "it has no tensor", "set Tensor, or use another kind of mask")
 	case t.Err() != nil:
 		return refuse(m, s, t.Err().Error(), "fix the view")
+	case m.Meaning == 0:
+		return refuse(m, s, "its Meaning is not given", "set it to mask.Hidden if nonzero hides a key, as in CANN, to mask.Visible if nonzero shows it, as in PyTorch, or to mask.Additive")
+	case m.Meaning < Hidden || m.Meaning > Additive:
+		return refuse(m, s, "the meaning is unknown", "use Hidden, Visible or Additive")
 	case m.Meaning == Additive && !t.DType().IsFloat():
 		return refuse(m, s, "an additive mask is floating-point", "use the meaning Hidden or Visible")
 	case m.Meaning != Additive && t.DType().IsFloat():
 		return refuse(m, s, "a floating-point mask is additive", "use the meaning Additive")
-	case m.Meaning < Hidden || m.Meaning > Additive:
-		return refuse(m, s, "the meaning is unknown", "use Hidden, Visible or Additive")
 	}
 	return nil
 }

@@ -54,17 +54,17 @@ func TestDecide(t *testing.T) {
 		{"nil", nil, square, mask.Decision{Source: mask.Absent, Reason: "full"}},
 		{"none", mask.None{}, tall, mask.Decision{Source: mask.Absent}},
 		{"causal", mask.Causal{}, square, mask.Decision{SparseMode: 2, Source: mask.Triangle}},
-		{"causal of a chunk from the top left", mask.Causal{}, wide, mask.Decision{SparseMode: 2, Source: mask.Triangle}},
+		{"causal of a chunk from the top left", mask.Causal{Anchor: mask.TopLeft}, wide, mask.Decision{SparseMode: 2, Source: mask.Triangle}},
 		{"causal with a cache", mask.Causal{Anchor: mask.BottomRight}, wide, mask.Decision{SparseMode: 3, Source: mask.Triangle}},
 		{"rows without keys", mask.Causal{Anchor: mask.BottomRight}, tall, mask.Decision{SparseMode: 3, Source: mask.Triangle, InnerPrecise: 2, Reason: "zeros"}},
 
 		{"window", mask.Band{Pre: 3}, square, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: 3}},
-		{"window from the top left", mask.Band{Pre: 3, Next: 1}, wide, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: 9, Next: -5}},
+		{"window from the top left", mask.Band{Pre: 3, Next: 1, Anchor: mask.TopLeft}, wide, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: 9, Next: -5}},
 		{"window from the bottom right", mask.Band{Pre: 3, Next: 1, Anchor: mask.BottomRight}, wide, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: 3, Next: 1}},
 		{"window before the position", mask.Band{Pre: 5, Next: -1}, square, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: 5, Next: -1, InnerPrecise: 2}},
 		{"window behind the position", mask.Band{Pre: -1, Next: 5}, square, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: -1, Next: 5, InnerPrecise: 2}},
 		{"window that hides nothing", mask.Band{Pre: 99, Next: 99}, square, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: 99, Next: 99}},
-		{"window of nothing", mask.Band{Pre: -5}, mask.Shape{Layout: mask.BSND, Batch: 1, Heads: 1, Keys: 3}, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: -2, Next: -3, InnerPrecise: 2}},
+		{"window of nothing", mask.Band{Pre: -5, Anchor: mask.TopLeft}, mask.Shape{Layout: mask.BSND, Batch: 1, Heads: 1, Keys: 3}, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: -2, Next: -3, InnerPrecise: 2}},
 
 		{"prefix", mask.Prefix{Lengths: []int64{0, 8, 3}}, square, mask.Decision{SparseMode: 6, Source: mask.PrefixTriangle, Prefix: []int64{0, 8, 3}}},
 		{"prefix with a cache", mask.Prefix{Lengths: []int64{6}}, wide, mask.Decision{SparseMode: 6, Source: mask.PrefixTriangle, Prefix: []int64{6}}},
@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 
 		{"packed", in(nil), packed, mask.Decision{Source: mask.Absent}},
 		{"packed causal", in(mask.Causal{Anchor: mask.BottomRight}), packed, mask.Decision{SparseMode: 3, Source: mask.Triangle}},
-		{"packed causal from the top left", in(mask.Causal{}), packed, mask.Decision{SparseMode: 2, Source: mask.Triangle}},
+		{"packed causal from the top left", in(mask.Causal{Anchor: mask.TopLeft}), packed, mask.Decision{SparseMode: 2, Source: mask.Triangle}},
 		{"packed window", in(mask.Band{Pre: 2, Anchor: mask.BottomRight}), packed, mask.Decision{SparseMode: 4, Source: mask.Triangle, Pre: 2}},
 		{"packed prefix", in(mask.Prefix{Lengths: []int64{2, 1, 0, 6}}), packed, mask.Decision{SparseMode: 6, Source: mask.PrefixTriangle, Prefix: []int64{2, 1, 0, 6}}},
 	})
@@ -120,6 +120,11 @@ func TestRefused(t *testing.T) {
 		return mask.Varlen{CuQueries: []int64{4, 9}, CuKeys: []int64{2, 14}, Within: m}
 	}
 	checkRefused(t, []refused{
+		{"causal of a chunk from either corner", mask.Causal{}, wide, "its Anchor is not given"},
+		{"window of a chunk from either corner", mask.Band{Pre: 3}, wide, "its Anchor is not given"},
+		{"packed causal from either corner", within(mask.Causal{}), packed, "its Anchor is not given"},
+		{"packed window from either corner", within(mask.Band{Pre: 3}), packed, "its Anchor is not given"},
+		{"unknown anchor", mask.Causal{Anchor: 3}, square, "use mask.TopLeft or mask.BottomRight"},
 		{"packed layout", mask.Causal{}, packed, "wrap the mask: mask.Varlen"},
 		{"no packed layout", mask.Varlen{CuQueries: []int64{8}}, square, "use layout TND"},
 		{"nil in the packed layout", nil, packed, "none for TND"},
@@ -148,7 +153,7 @@ func TestRefused(t *testing.T) {
 		{"packed window without the position", within(mask.Band{Pre: -1, Next: 3, Anchor: mask.BottomRight}), packed, "position itself"},
 		{"packed window of one", within(mask.Band{Anchor: mask.BottomRight}), packed, "position itself and more"},
 		{"packed window that misses rows", within(mask.Band{Pre: 1, Next: 1, Anchor: mask.BottomRight}), packed, "first queries of sequence 0"},
-		{"packed window of unequal shifts", within(mask.Band{Pre: 3}), packed, "bottom-right anchor"},
+		{"packed window of unequal shifts", within(mask.Band{Pre: 3, Anchor: mask.TopLeft}), packed, "bottom-right anchor"},
 		{"packed prefixes", within(mask.Prefix{Lengths: []int64{1}}), packed, "1 prefix lengths for 2"},
 		{"packed prefix", within(mask.Prefix{Lengths: []int64{1, 6}}), packed, "Lengths[1] is 6; it must be from 7 to 12"},
 		{"packed padding", within(mask.Padding{Lengths: []int64{1, 1}}), packed, "not possible"},

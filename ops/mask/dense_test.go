@@ -25,13 +25,13 @@ func tensors(t *testing.T) func(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
 func TestDecideDense(t *testing.T) {
 	tensor := tensors(t)
 	checkDecided(t, []decided{
-		{"dense shared", mask.Dense{Tensor: tensor(aclnn.Bool, 8, 8)}, square, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{8, 8}, InnerPrecise: 2, Reason: "hidden"}},
-		{"dense shared, four dimensions", mask.Dense{Tensor: tensor(aclnn.Uint8, 1, 1, 8, 8)}, square, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{1, 1, 8, 8}, InnerPrecise: 2}},
+		{"dense shared", mask.Dense{Tensor: tensor(aclnn.Bool, 8, 8), Meaning: mask.Hidden}, square, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{8, 8}, InnerPrecise: 2, Reason: "hidden"}},
+		{"dense shared, four dimensions", mask.Dense{Tensor: tensor(aclnn.Uint8, 1, 1, 8, 8), Meaning: mask.Hidden}, square, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{1, 1, 8, 8}, InnerPrecise: 2}},
 		{"dense per batch item", mask.Dense{Tensor: tensor(aclnn.Int64, 3, 1, 8, 8), Meaning: mask.Visible}, square, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{3, 1, 8, 8}, InnerPrecise: 2, Reason: "visible"}},
 		{"dense per head", mask.Dense{Tensor: tensor(aclnn.Float16, 3, 4, 8, 8), Meaning: mask.Additive}, square, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{3, 4, 8, 8}, InnerPrecise: 2, Reason: "additive"}},
-		{"dense of keys", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 1, 1, 8)}, square, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{3, 1, 8, 8}, InnerPrecise: 2}},
-		{"dense that may be dropped", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 1, 8, 8), CausalRightPadded: true}, square, mask.Decision{SparseMode: 2, Source: mask.Triangle, Reason: "compressed"}},
-		{"packed dense", in(mask.Dense{Tensor: tensor(aclnn.Bool, 4, 6)}), packed, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{4, 6}, InnerPrecise: 2}},
+		{"dense of keys", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 1, 1, 8), Meaning: mask.Hidden}, square, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{3, 1, 8, 8}, InnerPrecise: 2}},
+		{"dense that may be dropped", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 1, 8, 8), Meaning: mask.Hidden, CausalRightPadded: true}, square, mask.Decision{SparseMode: 2, Source: mask.Triangle, Reason: "compressed"}},
+		{"packed dense", in(mask.Dense{Tensor: tensor(aclnn.Bool, 4, 6), Meaning: mask.Hidden}), packed, mask.Decision{SparseMode: 1, Source: mask.Given, Shape: []int64{4, 6}, InnerPrecise: 2}},
 	})
 }
 
@@ -42,18 +42,19 @@ func TestRefusedDense(t *testing.T) {
 		return mask.Varlen{CuQueries: []int64{4, 9}, CuKeys: []int64{2, 14}, Within: m}
 	}
 	checkRefused(t, []refused{
-		{"impossible view", mask.Dense{Tensor: cells.Select(0, 9)}, square, "fix the view"},
+		{"no meaning", mask.Dense{Tensor: tensor(aclnn.Bool, 8, 8)}, square, "its Meaning is not given"},
+		{"impossible view", mask.Dense{Tensor: cells.Select(0, 9), Meaning: mask.Hidden}, square, "fix the view"},
 		{"additive integers", mask.Dense{Tensor: cells, Meaning: mask.Additive}, square, "additive mask is floating-point"},
-		{"hidden floats", mask.Dense{Tensor: tensor(aclnn.Float32, 8, 8)}, square, "use the meaning Additive"},
+		{"hidden floats", mask.Dense{Tensor: tensor(aclnn.Float32, 8, 8), Meaning: mask.Hidden}, square, "use the meaning Additive"},
 		{"unknown meaning", mask.Dense{Tensor: cells, Meaning: 7}, square, "meaning is unknown"},
-		{"padding as dense", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 8)}, square, "mask.Padding"},
-		{"padding that looks like cells", mask.Dense{Tensor: tensor(aclnn.Bool, 8, 8)}, mask.Shape{Layout: mask.BSND, Batch: 8, Heads: 1, Queries: 8, Keys: 8}, "[1,1,Sq,Skv]"},
-		{"three dimensions", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 8, 8)}, square, "the device takes"},
-		{"heads without batch", mask.Dense{Tensor: tensor(aclnn.Bool, 1, 4, 8, 8)}, square, "the device takes"},
-		{"other heads", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 2, 8, 8)}, square, "the device takes"},
-		{"other length", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 1, 8, 9)}, square, "the device takes"},
-		{"dropped, of a chunk", mask.Dense{Tensor: tensor(aclnn.Bool, 4, 10), CausalRightPadded: true}, wide, "as many queries as keys"},
-		{"packed dense", within(mask.Dense{Tensor: tensor(aclnn.Bool, 5, 14)}), packed, "it must be [5,12]"},
-		{"packed dense to drop", within(mask.Dense{Tensor: tensor(aclnn.Bool, 5, 12), CausalRightPadded: true}), packed, ""},
+		{"padding as dense", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 8), Meaning: mask.Hidden}, square, "mask.Padding"},
+		{"padding that looks like cells", mask.Dense{Tensor: tensor(aclnn.Bool, 8, 8), Meaning: mask.Hidden}, mask.Shape{Layout: mask.BSND, Batch: 8, Heads: 1, Queries: 8, Keys: 8}, "[1,1,Sq,Skv]"},
+		{"three dimensions", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 8, 8), Meaning: mask.Hidden}, square, "the device takes"},
+		{"heads without batch", mask.Dense{Tensor: tensor(aclnn.Bool, 1, 4, 8, 8), Meaning: mask.Hidden}, square, "the device takes"},
+		{"other heads", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 2, 8, 8), Meaning: mask.Hidden}, square, "the device takes"},
+		{"other length", mask.Dense{Tensor: tensor(aclnn.Bool, 3, 1, 8, 9), Meaning: mask.Hidden}, square, "the device takes"},
+		{"dropped, of a chunk", mask.Dense{Tensor: tensor(aclnn.Bool, 4, 10), Meaning: mask.Hidden, CausalRightPadded: true}, wide, "as many queries as keys"},
+		{"packed dense", within(mask.Dense{Tensor: tensor(aclnn.Bool, 5, 14), Meaning: mask.Hidden}), packed, "it must be [5,12]"},
+		{"packed dense to drop", within(mask.Dense{Tensor: tensor(aclnn.Bool, 5, 12), Meaning: mask.Hidden, CausalRightPadded: true}), packed, ""},
 	})
 }

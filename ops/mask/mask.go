@@ -54,21 +54,27 @@ func (s Shape) String() string {
 }
 
 // Anchor says which corner of the score matrix a mask is aligned to. The corners differ when there
-// are more keys than queries, as with a cache.
+// are more keys than queries, as with a cache: then the zero Anchor is refused, and one of these must
+// be named. With as many queries as keys both mean the same, and the zero Anchor is right.
 type Anchor int
 
 const (
 	// TopLeft aligns the first query with the first key, as PyTorch's is_causal does.
-	TopLeft Anchor = iota
+	TopLeft Anchor = iota + 1
 	// BottomRight aligns the last query with the last key, as flash-attention does.
 	BottomRight
 )
 
 func (a Anchor) String() string {
-	if a == BottomRight {
+	switch a {
+	case 0:
+		return "at either corner"
+	case TopLeft:
+		return "top-left"
+	case BottomRight:
 		return "bottom-right"
 	}
-	return "top-left"
+	return fmt.Sprintf("anchor %d", int(a))
 }
 
 // None hides nothing: every query sees every key.
@@ -121,12 +127,13 @@ func (m Padding) String() string {
 	return s
 }
 
-// Meaning says how the elements of a dense mask are interpreted.
+// Meaning says how the elements of a dense mask are interpreted. The zero Meaning is refused, because
+// frameworks differ and the wrong one computes wrong numbers without an error.
 type Meaning int
 
 const (
 	// Hidden: nonzero hides the key, as CANN has it. Any bool or integer dtype.
-	Hidden Meaning = iota
+	Hidden Meaning = iota + 1
 	// Visible: nonzero shows the key, as PyTorch's boolean masks have it. Any bool or integer dtype.
 	Visible
 	// Additive is a floating-point tensor that is added to the scores; negative values hide. It
@@ -134,14 +141,19 @@ const (
 	Additive
 )
 
-func (m Meaning) String() string { return [...]string{"hidden", "visible", "additive"}[m] }
+func (m Meaning) String() string {
+	if m < Hidden || m > Additive {
+		return "of unknown meaning"
+	}
+	return [...]string{Hidden: "hidden", Visible: "visible", Additive: "additive"}[m]
+}
 
 // Dense is a mask of cells in device memory: [Sq,Skv], [1,1,Sq,Skv], [B,1,Sq,Skv] or [B,N,Sq,Skv];
 // [B,1,1,Skv] and [1,1,1,Skv] are expanded. In TND it is [longest Sq, longest Skv], and every
 // sequence uses the upper left corner.
 type Dense struct {
 	Tensor  *aclnn.Tensor
-	Meaning Meaning
+	Meaning Meaning // must be given
 	// CausalRightPadded says that the mask is the causal one with padding, if any, on the
 	// right, so that attention may use the device's compressed causal mask instead. Rows of
 	// padding queries are then unspecified.

@@ -113,7 +113,7 @@ func TestPartsRefused(t *testing.T) {
 		chunks []mask.Range
 		text   string
 	}{
-		{mask.Causal{}, wide, chunks, "as many queries as keys"},
+		{mask.Causal{Anchor: mask.TopLeft}, wide, chunks, "as many queries as keys"},
 		{mask.Causal{}, square, []mask.Range{{4, 9}}, "not in the sequence"},
 		{mask.Prefix{Lengths: []int64{1, 2, 3}}, square, chunks, "cannot be cut"},
 		{mask.Padding{Lengths: []int64{1, 2, 3}, Causal: true, Exact: true}, square, chunks, "pad on the right"},

@@ -34,12 +34,12 @@ func TestPattern(t *testing.T) {
 	}{
 		{"none", mask.None{}, 2, 3, []string{"111", "111"}},
 		{"causal", mask.Causal{}, 3, 3, []string{"1..", "11.", "111"}},
-		{"causal, more keys", mask.Causal{}, 2, 4, []string{"1...", "11.."}},
+		{"causal, more keys", mask.Causal{Anchor: mask.TopLeft}, 2, 4, []string{"1...", "11.."}},
 		{"causal, bottom right", mask.Causal{Anchor: mask.BottomRight}, 2, 4, []string{"111.", "1111"}},
 		{"causal, more queries", mask.Causal{Anchor: mask.BottomRight}, 4, 2, []string{"..", "..", "1.", "11"}},
 		{"band", mask.Band{Pre: 1, Next: 1}, 4, 4, []string{"11..", "111.", ".111", "..11"}},
 		{"band, bottom right", mask.Band{Pre: 1, Anchor: mask.BottomRight}, 2, 4, []string{".11.", "..11"}},
-		{"band behind", mask.Band{Pre: -1, Next: 2}, 3, 4, []string{".11.", "..11", "...1"}},
+		{"band behind", mask.Band{Pre: -1, Next: 2, Anchor: mask.TopLeft}, 3, 4, []string{".11.", "..11", "...1"}},
 		{"prefix", mask.Prefix{Lengths: []int64{0, 2}}, 4, 4, []string{"11..", "11..", "111.", "1111"}},
 		{"padding", mask.Padding{Lengths: []int64{1, 2}}, 2, 3, []string{"11.", "11."}},
 		{"left padding, causal", mask.Padding{Valid: []bool{true, true, true, false, true, true}, Causal: true}, 3, 3, []string{"...", ".1.", ".11"}},
@@ -61,7 +61,7 @@ func TestPatternPacked(t *testing.T) {
 		want   [][]string
 	}{
 		{nil, [][]string{{"111", "111"}, {"111", "111", "111"}}},
-		{mask.Causal{}, [][]string{{"1..", "11."}, {"1..", "11.", "111"}}},
+		{mask.Causal{Anchor: mask.TopLeft}, [][]string{{"1..", "11."}, {"1..", "11.", "111"}}},
 		{mask.Causal{Anchor: mask.BottomRight}, [][]string{{"11.", "111"}, {"1..", "11.", "111"}}},
 		{mask.Band{Pre: 1, Anchor: mask.BottomRight}, [][]string{{"11.", ".11"}, {"1..", "11.", ".11"}}},
 		{mask.Prefix{Lengths: []int64{1, 2}}, [][]string{{"11.", "111"}, {"11.", "11.", "111"}}},
@@ -83,7 +83,7 @@ func FuzzBand(f *testing.F) {
 	f.Add(int8(-3), int8(5), uint8(9), uint8(2), false)
 	f.Fuzz(func(t *testing.T, pre, next int8, queries, keys uint8, bottomRight bool) {
 		sq, skv := int64(queries%20), int64(keys%20)
-		m := mask.Band{Pre: int64(pre), Next: int64(next)}
+		m := mask.Band{Pre: int64(pre), Next: int64(next), Anchor: mask.TopLeft}
 		shift := int64(0)
 		if bottomRight {
 			m.Anchor, shift = mask.BottomRight, skv-sq

@@ -90,8 +90,16 @@ func longestOf(ends []int64) (n int64) {
 	return n
 }
 
+// anchored checks the anchor within every sequence.
+func (m Varlen) anchored(a Anchor, s Shape, q, k []int64) error {
+	return each(q, k, func(_ int, queries, keys int64) error { return a.check(m, s, queries, keys) })
+}
+
 func (m Varlen) causal(w Causal, s Shape, q, k []int64) (Decision, error) {
-	if w.Anchor == TopLeft {
+	if err := m.anchored(w.Anchor, s, q, k); err != nil {
+		return Decision{}, err
+	}
+	if w.Anchor != BottomRight {
 		return open(aclnn.SparseCausal, Triangle, "causal in each sequence, from its top-left corner"), nil
 	}
 	err := each(q, k, func(i int, queries, keys int64) error {
@@ -105,8 +113,11 @@ func (m Varlen) causal(w Causal, s Shape, q, k []int64) (Decision, error) {
 }
 
 func (m Varlen) band(w Band, s Shape, q, k []int64) (Decision, error) {
+	if err := m.anchored(w.Anchor, s, q, k); err != nil {
+		return Decision{}, err
+	}
 	pre, next := w.Pre, w.Next
-	if w.Anchor == TopLeft {
+	if w.Anchor != BottomRight {
 		// Mode 4 counts from the bottom right; one window serves only if all sequences need the
 		// same shift.
 		shift, first := int64(0), true

@@ -36,6 +36,9 @@ func NewContextParallel(reg *ops.Registry, comm Communicator, split mask.Split) 
 // sequences together, which may be cut anywhere. There must be as many queries as keys; bias and
 // dropout are refused.
 func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.AttentionArgs) error {
+	if err := given("context-parallel attention", p, st, a); err != nil {
+		return err
+	}
 	if p.comm == nil {
 		return p.reg.Attention().Run(ctx, st, a)
 	}
@@ -72,6 +75,9 @@ func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.
 // AttentionGrad computes the gradients of Attention for this rank's positions. The gradients of
 // keys and values are summed over the ranks in float32.
 func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *ops.AttentionGradArgs) error {
+	if err := given("context-parallel attention gradient", p, st, a); err != nil {
+		return err
+	}
 	if p.comm == nil {
 		return p.reg.AttentionGrad().Run(ctx, st, a)
 	}

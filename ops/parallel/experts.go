@@ -35,7 +35,7 @@ func NewExpertParallel(comm Communicator) *ExpertParallel {
 
 // Size returns the number of ranks.
 func (p *ExpertParallel) Size() int64 {
-	if p.comm == nil {
+	if p == nil || p.comm == nil {
 		return 1
 	}
 	return int64(p.comm.Size())
@@ -54,6 +54,9 @@ type ExpertPlan struct {
 // output of MoEPermute. It waits for the stream, because the host needs the sizes of the blocks to
 // be received.
 func (p *ExpertParallel) Plan(ctx context.Context, st *acl.Stream, sums *aclnn.Tensor) (*ExpertPlan, error) {
+	if err := given("plan of experts", p, st, sums); err != nil {
+		return nil, err
+	}
 	var c check.Args
 	c.Tensor("Sums", sums, aclnn.Int32)
 	if c.OK() && (sums.Rank() != 1 || sums.Len() == 0 || sums.Len()%p.Size() != 0) {
@@ -162,15 +165,25 @@ func (p *ExpertPlan) upload(ctx context.Context, st *acl.Stream, order []int64) 
 }
 
 // Rows returns the number of rows that this rank's experts receive from all ranks together.
-func (p *ExpertPlan) Rows() int64 { return p.rows }
+func (p *ExpertPlan) Rows() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.rows
+}
 
 // Groups returns the number of rows of each expert of this rank, for the grouped products.
-func (p *ExpertPlan) Groups() ops.Groups { return ops.Groups{Host: p.groups} }
+func (p *ExpertPlan) Groups() ops.Groups {
+	if p == nil {
+		return ops.Groups{}
+	}
+	return ops.Groups{Host: p.groups}
+}
 
 // Dispatch sends rows [n, width], sorted by expert, to the ranks of the experts; out [Rows(),
 // width] receives this rank's rows, sorted by expert.
 func (p *ExpertPlan) Dispatch(st *acl.Stream, rows, out *aclnn.Tensor) error {
-	return p.move(st, "dispatch to experts", rows, out, p.out, p.in, func(s *aclnn.Scope, rows, out *aclnn.Tensor) {
+	return p.send(st, "dispatch to experts", rows, out, true, func(s *aclnn.Scope, rows, out *aclnn.Tensor) {
 		recv := s.Tensor(rows.DType(), out.Shape()...)
 		p.exchange(s, rows, p.out, recv, p.in)
 		pickRows(s, recv, p.order, out)
@@ -180,15 +193,22 @@ func (p *ExpertPlan) Dispatch(st *acl.Stream, rows, out *aclnn.Tensor) error {
 // Combine sends the rows [Rows(), width] of this rank's experts back to their source ranks; out [n,
 // width] receives them in the order of Dispatch's input.
 func (p *ExpertPlan) Combine(st *acl.Stream, rows, out *aclnn.Tensor) error {
-	return p.move(st, "combination of experts", rows, out, p.in, p.out, func(s *aclnn.Scope, rows, out *aclnn.Tensor) {
+	return p.send(st, "combination of experts", rows, out, false, func(s *aclnn.Scope, rows, out *aclnn.Tensor) {
 		send := s.Like(rows)
 		pickRows(s, rows, p.inverse, send)
 		p.exchange(s, send, p.in, out, p.out)
 	})
 }
 
-// move checks the shapes of rows and out, then exchanges them.
-func (p *ExpertPlan) move(st *acl.Stream, what string, rows, out *aclnn.Tensor, from, to []int64, body func(s *aclnn.Scope, rows, out *aclnn.Tensor)) error {
+// send checks the shapes of rows and out, then exchanges them.
+func (p *ExpertPlan) send(st *acl.Stream, what string, rows, out *aclnn.Tensor, there bool, body func(s *aclnn.Scope, rows, out *aclnn.Tensor)) error {
+	if err := given(what, p, st, rows); err != nil {
+		return err
+	}
+	from, to := p.out, p.in
+	if !there {
+		from, to = p.in, p.out
+	}
 	var c check.Args
 	c.Tensor("rows", rows, check.Floats...)
 	if c.OK() && rows.Rank() != 2 {
@@ -242,4 +262,9 @@ func pickRows(s *aclnn.Scope, rows, order, out *aclnn.Tensor) {
 }
 
 // Close frees the tensors of the plan in stream order, after the work that is already queued.
-func (p *ExpertPlan) Close() error { return errors.Join(p.order.Close(), p.inverse.Close()) }
+func (p *ExpertPlan) Close() error {
+	if p == nil {
+		return nil
+	}
+	return errors.Join(p.order.Close(), p.inverse.Close())
+}

@@ -74,6 +74,9 @@ type bucket struct {
 // NewGradients allocates gradients of a dtype from the stream's allocator; their contents are
 // undefined until Zero. comm may be nil for one rank, and then nothing is exchanged.
 func NewGradients(st *acl.Stream, comm Communicator, dt aclnn.DType, shapes [][]int64, c GradientsConfig) (*Gradients, error) {
+	if st == nil {
+		return nil, fmt.Errorf("gradients: %w", check.Invalid("the stream is nil"))
+	}
 	if c.BucketBytes <= 0 {
 		c.BucketBytes = defaultBucket
 	}
@@ -147,6 +150,14 @@ func (g *Gradients) allocate(dt aclnn.DType, shapes [][]int64, limit int) error 
 	return nil
 }
 
+// made returns an error if NewGradients did not make the gradients.
+func (g *Gradients) made() error {
+	if g == nil || g.st == nil {
+		return fmt.Errorf("gradients: %w", check.Invalid("they were not made; use NewGradients"))
+	}
+	return nil
+}
+
 // rewind begins a new step.
 func (g *Gradients) rewind() {
 	clear(g.ready)
@@ -157,16 +168,35 @@ func (g *Gradients) rewind() {
 }
 
 // Len returns the number of parameters.
-func (g *Gradients) Len() int { return len(g.tensors) }
+func (g *Gradients) Len() int {
+	if g == nil {
+		return 0
+	}
+	return len(g.tensors)
+}
 
 // Buckets returns the number of buckets, each of which is exchanged once per step.
-func (g *Gradients) Buckets() int { return len(g.buckets) }
+func (g *Gradients) Buckets() int {
+	if g == nil {
+		return 0
+	}
+	return len(g.buckets)
+}
 
-// Tensor returns the gradient of parameter i, a contiguous view that is valid until Close.
-func (g *Gradients) Tensor(i int) *aclnn.Tensor { return g.tensors[i] }
+// Tensor returns the gradient of parameter i, a contiguous view that is valid until Close; nil if there is
+// no such parameter.
+func (g *Gradients) Tensor(i int) *aclnn.Tensor {
+	if g == nil || i < 0 || i >= len(g.tensors) {
+		return nil
+	}
+	return g.tensors[i]
+}
 
 // Zero clears all gradients, on the stream of the backward pass.
 func (g *Gradients) Zero() error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	for _, b := range g.buckets {
 		if b.flat.Len() == 0 {
 			continue
@@ -182,6 +212,9 @@ func (g *Gradients) Zero() error {
 // stream of the backward pass. When this completes a bucket and all buckets before it are complete,
 // their exchange is queued.
 func (g *Gradients) Ready(i int) error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	switch {
 	case i < 0 || i >= len(g.ready):
 		return fmt.Errorf("gradients: %w", check.Invalid("there is no parameter %d, there are %d", i, len(g.ready)))
@@ -230,6 +263,9 @@ func (g *Gradients) rescale(st *acl.Stream, b *bucket) error {
 // host does not wait. If parameters are not ready, the error names them; no rank may continue then,
 // because the exchanges of the ranks no longer match.
 func (g *Gradients) Finish() error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	var late []int
 	for i, ready := range g.ready {
 		if !ready {
@@ -271,6 +307,9 @@ func (g *Gradients) join() error {
 // the stream of the backward pass wait for running exchanges. With several ranks it is safe only if
 // all of them failed at the same place; otherwise close the communicator.
 func (g *Gradients) Restart() error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	g.rewind()
 	return g.join()
 }
@@ -278,6 +317,9 @@ func (g *Gradients) Restart() error {
 // Close waits for the queued exchanges and frees the gradients, whose tensors must not be used any
 // more. It also returns the error of an exchange that failed.
 func (g *Gradients) Close() error {
+	if g == nil {
+		return nil
+	}
 	var errs []error
 	if g.side != nil {
 		errs = append(errs, g.side.Close())

@@ -47,18 +47,18 @@ func (p *Pipeline) place() (stage, stages int) {
 	return p.comm.Rank(), p.comm.Size()
 }
 
-// move is the kind of an action.
-type move int
+// phase is the kind of an action.
+type phase int
 
 const (
-	forward move = iota
+	forward phase = iota
 	backward
 	exchange
 )
 
 // action is one step of a rank's program: a computation, or a batch of transfers.
 type action struct {
-	move  move
+	phase phase
 	micro int // of a computation; unused for transfers
 	batch []link
 }
@@ -66,7 +66,7 @@ type action struct {
 // link is a transfer of a schedule: the activation of a micro-batch to the next stage, or its
 // gradient to the previous one.
 type link struct {
-	move    move // forward or backward
+	phase   phase // forward or backward
 	micro   int
 	receive bool
 }
@@ -79,16 +79,16 @@ func schedule(stage, stages, micros int) (program []action) {
 		var batch []link
 		for _, l := range list {
 			// Activations come from the previous stage, gradients from the next.
-			upstream := l.receive == (l.move == forward)
+			upstream := l.receive == (l.phase == forward)
 			if l.micro < micros && !(upstream && first) && !(!upstream && last) {
 				batch = append(batch, l)
 			}
 		}
 		if len(batch) > 0 {
-			program = append(program, action{move: exchange, batch: batch})
+			program = append(program, action{phase: exchange, batch: batch})
 		}
 	}
-	compute := func(m move, micro int) { program = append(program, action{move: m, micro: micro}) }
+	compute := func(m phase, micro int) { program = append(program, action{phase: m, micro: micro}) }
 
 	ahead := min(stages-stage-1, micros)
 	for i := range ahead {
@@ -117,7 +117,13 @@ func schedule(stage, stages, micros int) (program []action) {
 // the same number. It queues work and waits only if the communicator does. After an error the
 // transfers of the ranks no longer match, so the communicator must be closed.
 func (p *Pipeline) Run(ctx context.Context, st *acl.Stream, micros int, stage Stage) error {
-	if micros < 1 {
+	if err := given("pipeline", p, st, p); err != nil {
+		return err
+	}
+	switch {
+	case ctx == nil || stage == nil:
+		return fmt.Errorf("pipeline: %w", check.Invalid("the context or the stage is nil"))
+	case micros < 1:
 		return fmt.Errorf("pipeline: %w", check.Invalid("%d micro-batches", micros))
 	}
 	at, stages := p.place()
@@ -148,7 +154,7 @@ type pipelineRun struct {
 }
 
 func (r *pipelineRun) do(a action) error {
-	switch a.move {
+	switch a.phase {
 	case forward:
 		out, err := r.make(r.outputs, a.micro, !r.last)
 		if err == nil {
@@ -178,11 +184,11 @@ func (r *pipelineRun) exchange(batch []link) error {
 		var t *aclnn.Tensor
 		var err error
 		switch {
-		case l.move == forward && l.receive:
+		case l.phase == forward && l.receive:
 			if t, err = r.make(r.inputs, l.micro, true); err == nil {
 				messages = append(messages, hccl.RecvFrom(r.at-1, t))
 			}
-		case l.move == forward:
+		case l.phase == forward:
 			messages = append(messages, hccl.SendTo(r.at+1, r.outputs[l.micro]))
 		case l.receive:
 			if t, err = r.make(r.dOutputs, l.micro, true); err == nil {
@@ -202,7 +208,7 @@ func (r *pipelineRun) exchange(batch []link) error {
 	for _, l := range batch {
 		switch {
 		case l.receive:
-		case l.move == forward:
+		case l.phase == forward:
 			errs = append(errs, r.drop(r.outputs, l.micro))
 		default:
 			errs = append(errs, r.drop(r.dInputs, l.micro))

@@ -19,7 +19,7 @@ func TestSchedule(t *testing.T) {
 				wires := map[string]chan struct{}{}
 				for s := range stages {
 					for m := range micros {
-						for _, kind := range []move{forward, backward} {
+						for _, kind := range []phase{forward, backward} {
 							wires[fmt.Sprint(s, kind, m)] = make(chan struct{})
 						}
 					}
@@ -35,11 +35,11 @@ func TestSchedule(t *testing.T) {
 								sender := s
 								if l.receive {
 									sender = s - 1
-									if l.move == backward {
+									if l.phase == backward {
 										sender = s + 1
 									}
 								}
-								wire := wires[fmt.Sprint(sender, l.move, l.micro)]
+								wire := wires[fmt.Sprint(sender, l.phase, l.micro)]
 								batch.Go(func() {
 									if l.receive {
 										<-wire
@@ -75,18 +75,18 @@ func follow(t *testing.T, stage, stages, micros int, program []action) {
 	for _, a := range program {
 		for _, l := range a.batch {
 			if !l.receive {
-				require.True(t, came[fmt.Sprint("computed", l.move, l.micro)], "sent before it was computed: %+v", l)
+				require.True(t, came[fmt.Sprint("computed", l.phase, l.micro)], "sent before it was computed: %+v", l)
 			}
-			came[fmt.Sprint("transfer", l.move, l.micro, l.receive)] = true
+			came[fmt.Sprint("transfer", l.phase, l.micro, l.receive)] = true
 		}
-		if a.move == exchange {
+		if a.phase == exchange {
 			require.NotEmpty(t, a.batch)
 			continue
 		}
-		key := fmt.Sprint("computed", a.move, a.micro)
+		key := fmt.Sprint("computed", a.phase, a.micro)
 		require.False(t, came[key], "twice: %+v", a)
 		came[key] = true
-		if a.move == forward {
+		if a.phase == forward {
 			require.True(t, stage == 0 || came[fmt.Sprint("transfer", forward, a.micro, true)])
 			alive++
 			most = max(most, alive)
@@ -97,7 +97,7 @@ func follow(t *testing.T, stage, stages, micros int, program []action) {
 		alive--
 	}
 	for m := range micros {
-		for _, kind := range []move{forward, backward} {
+		for _, kind := range []phase{forward, backward} {
 			require.True(t, came[fmt.Sprint("computed", kind, m)])
 		}
 		assert.Equal(t, stage < stages-1, came[fmt.Sprint("transfer", forward, m, false)])

@@ -62,20 +62,43 @@ func NewSharded(st *acl.Stream, reg *ops.Registry, comm Communicator, dt aclnn.D
 	return &Sharded{layout: layout, reg: reg, comm: comm, shard: shard, scale: scale}, nil
 }
 
+// made returns an error if NewSharded did not make the shards.
+func (p *Sharded) made() error {
+	if p == nil || p.layout == nil {
+		return check.Invalid("the shards were not made; use NewSharded")
+	}
+	return nil
+}
+
 // Layout returns where the parameters lie in the shards.
-func (p *Sharded) Layout() *ShardLayout { return p.layout }
+func (p *Sharded) Layout() *ShardLayout {
+	if p == nil {
+		return nil
+	}
+	return p.layout
+}
 
 // Shard returns this rank's shard, [total]; the optimiser updates it.
-func (p *Sharded) Shard() *aclnn.Tensor { return p.shard }
+func (p *Sharded) Shard() *aclnn.Tensor {
+	if p == nil {
+		return nil
+	}
+	return p.shard
+}
 
 // Moved returns how many bytes the last Gather read and wrote when it copied weights out of the
 // gathered shards.
-func (p *Sharded) Moved() int { return p.moved }
+func (p *Sharded) Moved() int {
+	if p == nil {
+		return 0
+	}
+	return p.moved
+}
 
 // Weight returns parameter i while it is gathered, in FRACTAL_NZ or contiguous ND. It returns nil
 // before Gather and after Release.
 func (p *Sharded) Weight(i int) *aclnn.Tensor {
-	if i < 0 || i >= len(p.whole) {
+	if p == nil || i < 0 || i >= len(p.whole) {
 		return nil
 	}
 	return p.whole[i]
@@ -90,6 +113,9 @@ func (p *Sharded) rank() int64 {
 
 // part checks the index of a parameter and a tensor that must have the parameter's shape.
 func (p *Sharded) part(i int, whole *aclnn.Tensor, dtypes ...aclnn.DType) (*ShardPart, error) {
+	if err := p.made(); err != nil {
+		return nil, err
+	}
 	if i < 0 || i >= len(p.layout.Parts) {
 		return nil, check.Invalid("there is no parameter %d of %d", i, len(p.layout.Parts))
 	}
@@ -127,6 +153,9 @@ func (p *Sharded) GatherND(ctx context.Context, st *acl.Stream) error {
 }
 
 func (p *Sharded) gather(ctx context.Context, st *acl.Stream, nz bool) error {
+	if err := p.made(); err != nil {
+		return err
+	}
 	if err := p.Release(); err != nil {
 		return err
 	}
@@ -159,7 +188,7 @@ func (p *Sharded) copyOut(ctx context.Context, st *acl.Stream, all *aclnn.Tensor
 	if nz && part.NZ(all.DType()) {
 		a := ops.SliceToNZArgs{Gathered: all, Start: part.Start, End: part.End, Out: whole.AsNZ()}
 		err, whole = p.reg.SliceToNZ().Run(ctx, st, &a), a.Out
-		p.moved += a.Moved
+		p.moved += a.Moved(p.reg.SliceToNZ().Explain(&a).Kernel)
 	} else if memory.Len() > 0 {
 		err = aclnn.InplaceCopy(st, aclnn.InplaceCopyParams{Self: memory.Reshape(p.layout.Ranks, chunk), Src: all.Narrow(1, part.Start, chunk)})
 		p.moved += 2 * memory.Bytes()
@@ -170,6 +199,9 @@ func (p *Sharded) copyOut(ctx context.Context, st *acl.Stream, all *aclnn.Tensor
 
 // Release frees the gathered weights, in stream order.
 func (p *Sharded) Release() error {
+	if err := p.made(); err != nil {
+		return err
+	}
 	var err error
 	for _, t := range p.memory {
 		err = errors.Join(err, t.Close())
@@ -183,6 +215,9 @@ func (p *Sharded) Release() error {
 // gradients are ND, one per parameter, of the dtype of grad, which may be float32 for 16-bit
 // parameters.
 func (p *Sharded) Reduce(st *acl.Stream, gradients []*aclnn.Tensor, grad *aclnn.Tensor) error {
+	if err := p.made(); err != nil {
+		return err
+	}
 	var c check.Args
 	c.Tensor("grad", grad, p.shard.DType(), aclnn.Float32)
 	c.Shape("grad", grad, p.layout.Total)
@@ -233,4 +268,9 @@ func (p *ShardPart) copyIn(s *aclnn.Scope, all, whole *aclnn.Tensor) {
 }
 
 // Close frees the shard and the gathered weights.
-func (p *Sharded) Close() error { return errors.Join(p.Release(), p.shard.Close()) }
+func (p *Sharded) Close() error {
+	if p.made() != nil {
+		return nil
+	}
+	return errors.Join(p.Release(), p.shard.Close())
+}

@@ -2,14 +2,34 @@ package parallel
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/internal/check"
 )
 
 // run queues an operator of package ops on the stream of the scope.
 func run[A any, K comparable](ctx context.Context, s *aclnn.Scope, o *ops.Op[A, K], a *A) {
 	s.Do(func() error { return o.Run(ctx, s.Stream, a) })
+}
+
+// given returns an ErrInvalid if a call lacks one of the things that it cannot do without: the layer, the
+// stream, the arguments.
+func given[P, A any](what string, layer *P, st *acl.Stream, a *A) error {
+	var c check.Args
+	switch {
+	case layer == nil:
+		c.Fail("the layer was not made")
+	case st == nil:
+		c.Fail("the stream is nil")
+	case a == nil:
+		c.Fail("the arguments are nil")
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, c.Err)
 }
 
 // float casts t to float32, the dtype in which gradients and losses are summed.

@@ -39,7 +39,7 @@ func NewTensorParallel(reg *ops.Registry, comm Communicator, sequence bool) *Ten
 
 // Size returns the number of ranks.
 func (p *TensorParallel) Size() int64 {
-	if p.comm == nil {
+	if p == nil || p.comm == nil {
 		return 1
 	}
 	return int64(p.comm.Size())
@@ -47,7 +47,7 @@ func (p *TensorParallel) Size() int64 {
 
 // Rank returns the number of this rank in the group.
 func (p *TensorParallel) Rank() int64 {
-	if p.comm == nil {
+	if p == nil || p.comm == nil {
 		return 0
 	}
 	return int64(p.comm.Rank())
@@ -55,8 +55,12 @@ func (p *TensorParallel) Rank() int64 {
 
 // ColumnLinear is Registry.Linear with the rows of Weight [out/n, in] and Bias [out/n] split: Out
 // holds this rank's columns, [rows, out/n]. X is [rows, in] and the same on all ranks; with
-// sequence parallelism it is this rank's rows [rows/n, in], which are gathered.
+// sequence parallelism it is this rank's rows [rows/n, in], which are gathered. CutColumns makes the
+// rank's part of a weight, also of one that holds several projections.
 func (p *TensorParallel) ColumnLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArgs) error {
+	if err := given("column linear", p, st, a); err != nil {
+		return err
+	}
 	if err := p.matrices("column linear", named{"X", a.X}, named{"Out", a.Out}); err != nil {
 		return err
 	}
@@ -67,9 +71,55 @@ func (p *TensorParallel) ColumnLinear(ctx context.Context, st *acl.Stream, a *op
 	})
 }
 
+// CutColumns stores this rank's rows of a weight that ColumnLinear splits, [out, in] in whole, or of its
+// bias, [out], in part, [out/n, in] or [out/n]. rows are those of the projections that lie in whole one
+// below the other: one number for a plain weight, inner and inner for [gate; up] in front of SwiGLU, the
+// sizes of query, key and value for a weight of all three. A rank gets its block of each of them, in this
+// order, so that its output has the same halves as the whole one. A block of whole itself would give one
+// rank the gate and another the up projection, and nothing would show it; so rows must be given.
+func (p *TensorParallel) CutColumns(st *acl.Stream, whole, part *aclnn.Tensor, rows ...int64) error {
+	if err := given("cut of columns", p, st, p); err != nil {
+		return err
+	}
+	size, sum := p.Size(), int64(0)
+	var c check.Args
+	c.Tensor("whole", whole, check.Floats...)
+	if c.OK() && whole.Rank() != 1 && whole.Rank() != 2 {
+		c.Fail("whole is %v; it must be a weight [out, in] or a bias [out]", whole)
+	}
+	for _, n := range rows {
+		if n < 1 || n%size != 0 {
+			c.Fail("a projection has %d rows; each of %v must be a positive multiple of the %d ranks", n, rows, size)
+		}
+		sum += n
+	}
+	if c.OK() {
+		if sum != whole.Dim(0) {
+			c.Fail("the projections have %v rows, %d together, and whole is %v; name the rows of each projection that lies in it", rows, sum, whole)
+		}
+		shape := whole.Shape()
+		shape[0] /= size
+		c.Tensor("part", part, whole.DType())
+		c.Shape("part", part, shape...)
+	}
+	if c.Err != nil {
+		return fmt.Errorf("cut of columns: %w", c.Err)
+	}
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		from, to := int64(0), int64(0)
+		for _, n := range rows {
+			s.Copy(part.Narrow(0, to, n/size), whole.Narrow(0, from+p.Rank()*(n/size), n/size))
+			from, to = from+n, to+n/size
+		}
+	})
+}
+
 // ColumnLinearGrad computes the gradients of ColumnLinear. DX is summed over the ranks, and with
 // sequence parallelism each rank keeps its rows. DWeight and DBias are those of this rank's part.
 func (p *TensorParallel) ColumnLinearGrad(ctx context.Context, st *acl.Stream, a *ops.LinearGradArgs) error {
+	if err := given("column linear gradient", p, st, a); err != nil {
+		return err
+	}
 	if err := p.matrices("column linear gradient", named{"DOut", a.DOut}, named{"X", a.X}, named{"DX", a.DX}); err != nil {
 		return err
 	}
@@ -87,6 +137,9 @@ func (p *TensorParallel) ColumnLinearGrad(ctx context.Context, st *acl.Stream, a
 // [out], the same on all ranks, is added once. Out is [rows, out] and the same on all ranks; with
 // sequence parallelism it is this rank's rows [rows/n, out].
 func (p *TensorParallel) RowLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArgs) error {
+	if err := given("row linear", p, st, a); err != nil {
+		return err
+	}
 	if err := p.matrices("row linear", named{"X", a.X}, named{"Out", a.Out}); err != nil {
 		return err
 	}
@@ -107,6 +160,9 @@ func (p *TensorParallel) RowLinear(ctx context.Context, st *acl.Stream, a *ops.L
 // RowLinearGrad computes the gradients of RowLinear. DOut has the shape of Out and is gathered with
 // sequence parallelism; nothing is summed over the ranks. DBias is the same on all ranks.
 func (p *TensorParallel) RowLinearGrad(ctx context.Context, st *acl.Stream, a *ops.LinearGradArgs) error {
+	if err := given("row linear gradient", p, st, a); err != nil {
+		return err
+	}
 	if err := p.matrices("row linear gradient", named{"DOut", a.DOut}, named{"X", a.X}, named{"DX", a.DX}); err != nil {
 		return err
 	}
@@ -118,12 +174,15 @@ func (p *TensorParallel) RowLinearGrad(ctx context.Context, st *acl.Stream, a *o
 }
 
 // Sequence reports whether sequence parallelism is on.
-func (p *TensorParallel) Sequence() bool { return p.sequence }
+func (p *TensorParallel) Sequence() bool { return p != nil && p.sequence }
 
 // Gather gathers x [rows/n, width] of all ranks into full [rows, width], the input of layers that
 // are split over the ranks. Without sequence parallelism x and full are the same tensor and nothing
 // is done. Reduce computes its gradient.
 func (p *TensorParallel) Gather(st *acl.Stream, x, full *aclnn.Tensor) error {
+	if err := given("gather of rows", p, st, x); err != nil {
+		return err
+	}
 	if !p.sequence {
 		return nil
 	}
@@ -134,6 +193,9 @@ func (p *TensorParallel) Gather(st *acl.Stream, x, full *aclnn.Tensor) error {
 // and stores this rank's rows in x. Without sequence parallelism x is like full, and may be full itself; it receives
 // the whole sum. Gather computes its gradient.
 func (p *TensorParallel) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
+	if err := given("sum of rows", p, st, x); err != nil {
+		return err
+	}
 	switch {
 	case p.comm == nil:
 		return nil
@@ -146,6 +208,9 @@ func (p *TensorParallel) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
 // Sum adds up over the ranks the gradients of parameters that all ranks hold but apply only to
 // their own heads, such as the norms of queries and keys.
 func (p *TensorParallel) Sum(st *acl.Stream, gradients ...*aclnn.Tensor) error {
+	if err := given("sum of gradients", p, st, p); err != nil {
+		return err
+	}
 	if p.comm == nil {
 		return nil
 	}
@@ -161,6 +226,9 @@ func (p *TensorParallel) Sum(st *acl.Stream, gradients ...*aclnn.Tensor) error {
 // to their own rows, such as norms between the split layers with sequence parallelism. Without
 // sequence parallelism these gradients are complete and nothing is done.
 func (p *TensorParallel) SumPartial(st *acl.Stream, gradients ...*aclnn.Tensor) error {
+	if err := given("sum of partial gradients", p, st, p); err != nil {
+		return err
+	}
 	if !p.sequence {
 		return nil
 	}

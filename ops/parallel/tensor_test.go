@@ -97,6 +97,41 @@ func TestTensorParallelLinear(t *testing.T) {
 	})
 }
 
+// A weight of two stacked projections, [gate; up], in front of SwiGLU gives the same results on several
+// ranks as on one.
+func TestTensorParallelStacked(t *testing.T) {
+	const rows, in, inner, out = 4, 6, 8, 5
+	dt := aclnn.Float32
+	x, w1, b1, w2 := randomMatrix(dt, 1, rows, in), randomMatrix(dt, 2, 2*inner, in), randomMatrix(dt, 3, 1, 2*inner), randomMatrix(dt, 4, out, inner)
+	layer := func(r *opstest.Bench, p *parallel.TensorParallel) *aclnn.Tensor {
+		size := p.Size()
+		weight, bias := r.Empty(dt, 2*inner/size, in), r.Empty(dt, 2*inner/size)
+		require.NoError(r.T, p.CutColumns(r.Stream, w1.on(r, dt), weight, inner, inner))
+		require.NoError(r.T, p.CutColumns(r.Stream, r.Floats(dt, b1.values, 2*inner), bias, inner, inner))
+		hidden, active, y := r.Empty(dt, rows, 2*inner/size), r.Empty(dt, rows, inner/size), r.Empty(dt, rows, out)
+		ctx := r.T.Context()
+		require.NoError(r.T, p.ColumnLinear(ctx, r.Stream, &ops.LinearArgs{X: x.on(r, dt), Weight: weight, Bias: bias, Out: hidden}))
+		opstest.Run(r, r.SwiGLU(), &ops.SwiGLUArgs{X: hidden, Out: active})
+		require.NoError(r.T, p.RowLinear(ctx, r.Stream, &ops.LinearArgs{X: active, Weight: w2.columnsOf(p.Rank(), size).on(r, dt), Out: y}))
+		return y
+	}
+	want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
+		h, active, y := b.Empty(dt, rows, 2*inner), b.Empty(dt, rows, inner), b.Empty(dt, rows, out)
+		opstest.Run(b, b.Linear(), &ops.LinearArgs{X: x.on(b, dt), Weight: w1.on(b, dt), Bias: b.Floats(dt, b1.values, 2*inner), Out: h})
+		opstest.Run(b, b.SwiGLU(), &ops.SwiGLUArgs{X: h, Out: active})
+		opstest.Run(b, b.Linear(), &ops.LinearArgs{X: active, Weight: w2.on(b, dt), Out: y})
+		return []*aclnn.Tensor{y}
+	})
+	for _, n := range []int{1, 2, 4} {
+		t.Run(fmt.Sprintf("%d ranks", n), func(t *testing.T) {
+			onRanks(t, n, func(r *rank) {
+				y := layer(r.Bench, parallel.NewTensorParallel(r.Registry, r.comm, false))
+				r.Near("y", y, want[0], opstest.Tolerance(dt))
+			})
+		})
+	}
+}
+
 // With sequence parallelism the gradients of norms cover only a part of the rows.
 func TestSumPartial(t *testing.T) {
 	for _, sequence := range []bool{false, true} {
@@ -180,7 +215,7 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 				}
 				both := func(b *opstest.Bench, logits matrix, forward func(*ops.CrossEntropyArgs) error, backward func(*ops.CrossEntropyGradArgs) error) []*aclnn.Tensor {
 					a := ops.CrossEntropyArgs{
-						Logits: logits.on(b, dt), Labels: opstest.Data(b, aclnn.Int64, c.labels, rows), IgnoreIndex: c.ignore,
+						Logits: logits.on(b, dt), Labels: opstest.Data(b, aclnn.Int64, c.labels, rows), IgnoreIndex: &c.ignore,
 						Loss: b.Empty(aclnn.Float32, 1), LogProb: b.Empty(aclnn.Float32, rows, logits.width), Count: b.Empty(aclnn.Float32, 1),
 					}
 					require.NoError(b.T, forward(&a))
@@ -227,6 +262,9 @@ func TestTensorParallelRefusals(t *testing.T) {
 			{"must be [vocabulary/2, width]", p.EmbeddingGrad(ctx, r.Stream, &ops.EmbeddingGradArgs{DWeight: f(4), IDs: ids, DOut: f(2, 2)})},
 			{"IDs is int32[1,3]ND; it must be [rows]", p.Embedding(ctx, r.Stream, &ops.EmbeddingArgs{Weight: f(4, 2), IDs: ids.Unsqueeze(0), Out: f(2, 2)})},
 			{"a class at least", p.CrossEntropy(ctx, r.Stream, &ops.CrossEntropyArgs{Logits: f(3, 0), Labels: ids, Loss: f(1)})},
+			{"name the rows of each projection", p.CutColumns(r.Stream, f(8, 4), f(4, 4))},
+			{"multiple of the 2 ranks", p.CutColumns(r.Stream, f(8, 4), f(4, 4), 3, 5)},
+			{"part is float32[8,4]ND", p.CutColumns(r.Stream, f(8, 4), f(8, 4), 4, 4)},
 			{"Loss is nil", p.CrossEntropy(ctx, r.Stream, &ops.CrossEntropyArgs{Logits: f(3, 2), Labels: ids})},
 		} {
 			require.ErrorIs(r.T, c.err, ops.ErrInvalid)

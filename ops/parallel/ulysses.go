@@ -35,7 +35,7 @@ func NewUlysses(comm Communicator, split mask.Split) *Ulysses {
 
 // Size returns the number of ranks.
 func (u *Ulysses) Size() int64 {
-	if u.comm == nil {
+	if u == nil || u.comm == nil {
 		return 1
 	}
 	return int64(u.comm.Size())
@@ -43,7 +43,7 @@ func (u *Ulysses) Size() int64 {
 
 // Rank returns the number of this rank in the group.
 func (u *Ulysses) Rank() int64 {
-	if u.comm == nil {
+	if u == nil || u.comm == nil {
 		return 0
 	}
 	return int64(u.comm.Rank())
@@ -62,6 +62,9 @@ func (u *Ulysses) ToSequence(st *acl.Stream, x, out *aclnn.Tensor) error {
 // exchange splits one axis of x over the ranks and concatenates the received blocks along another
 // axis of out.
 func (u *Ulysses) exchange(st *acl.Stream, what string, x, out *aclnn.Tensor, split, join int) error {
+	if err := given(what, u, st, x); err != nil {
+		return err
+	}
 	ranks := u.Size()
 	var c check.Args
 	c.Tensor("X", x, check.Floats...)

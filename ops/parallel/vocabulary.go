@@ -17,6 +17,9 @@ import (
 // [rows, width] and the same on all ranks; with sequence parallelism it is this rank's rows
 // [rows/n, width]. Unlike in Registry.Embedding, an id outside the vocabulary gives a row of zeros.
 func (p *TensorParallel) Embedding(ctx context.Context, st *acl.Stream, a *ops.EmbeddingArgs) error {
+	if err := given("vocabulary-parallel embedding", p, st, a); err != nil {
+		return err
+	}
 	if p.comm == nil {
 		return p.reg.Embedding().Run(ctx, st, a)
 	}
@@ -35,6 +38,9 @@ func (p *TensorParallel) Embedding(ctx context.Context, st *acl.Stream, a *ops.E
 // EmbeddingGrad computes the gradient of Embedding. DOut has the shape of Out; DWeight holds this
 // rank's rows.
 func (p *TensorParallel) EmbeddingGrad(ctx context.Context, st *acl.Stream, a *ops.EmbeddingGradArgs) error {
+	if err := given("vocabulary-parallel embedding gradient", p, st, a); err != nil {
+		return err
+	}
 	if p.comm == nil {
 		return p.reg.EmbeddingGrad().Run(ctx, st, a)
 	}
@@ -106,6 +112,9 @@ func (p *TensorParallel) shifted(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) 
 // ranks exchange three float32 numbers per row. Unlike in Registry.CrossEntropy, a label outside
 // the classes counts as one with probability 1.
 func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *ops.CrossEntropyArgs) error {
+	if err := given("vocabulary-parallel cross-entropy", p, st, a); err != nil {
+		return err
+	}
 	if err := p.classes("vocabulary-parallel cross-entropy", p.reg.CrossEntropy().Check(a), a); err != nil {
 		return err
 	}
@@ -142,7 +151,7 @@ func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *op
 		if count == nil {
 			count = s.Tensor(aclnn.Float32, 1)
 		}
-		labels.Count(s, a.Labels, a.IgnoreIndex, count)
+		labels.Count(s, a.Labels, a.Ignored(), count)
 		aclnn.Launch(s, aclnn.Div, aclnn.DivParams{Self: loss, Other: count, Out: a.Loss})
 		if a.LogProb != nil {
 			s.Finish(a.LogProb, logProb)
@@ -153,6 +162,9 @@ func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *op
 // CrossEntropyGrad computes this rank's columns of the gradient of CrossEntropy, DLogits. Nothing
 // is exchanged.
 func (p *TensorParallel) CrossEntropyGrad(ctx context.Context, st *acl.Stream, a *ops.CrossEntropyGradArgs) error {
+	if err := given("vocabulary-parallel cross-entropy gradient", p, st, a); err != nil {
+		return err
+	}
 	if err := p.classes("vocabulary-parallel cross-entropy gradient", p.reg.CrossEntropyGrad().Check(a), &a.CrossEntropyArgs); err != nil {
 		return err
 	}
@@ -178,7 +190,7 @@ func (p *TensorParallel) CrossEntropyGrad(ctx context.Context, st *acl.Stream, a
 // ignored returns the ignored label relative to this rank's first class, as shifted does for
 // labels.
 func (p *TensorParallel) ignored(a *ops.CrossEntropyArgs, classes int64) int64 {
-	return a.IgnoreIndex - p.Rank()*classes
+	return a.Ignored() - p.Rank()*classes
 }
 
 func (p *TensorParallel) classes(what string, err error, a *ops.CrossEntropyArgs) error {

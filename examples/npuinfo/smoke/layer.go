@@ -55,7 +55,7 @@ func crossEntropy(b *bench) {
 	logits := b.in("logits")
 	labels := convert(values[int64](b, "target"), func(x int64) int32 { return int32(x) })
 	a := ops.CrossEntropyArgs{
-		Logits: logits, Labels: upload(b, aclnn.Int32, labels, int64(len(labels))), IgnoreIndex: b.int("ignore_index"),
+		Logits: logits, Labels: upload(b, aclnn.Int32, labels, int64(len(labels))), IgnoreIndex: new(b.int("ignore_index")),
 		Loss: b.empty(aclnn.Float32, 1), LogProb: b.empty(aclnn.Float32, logits.Shape()...), Count: b.empty(aclnn.Float32, 1),
 	}
 	try(b, b.CrossEntropy(), &a, b.out("loss", a.Loss, b.want("loss")), b.out("log_prob", a.LogProb, b.want("log_prob")))

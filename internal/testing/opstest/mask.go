@@ -11,13 +11,13 @@ import (
 // DenseForms write cells, 1 where a key is hidden, in every way that mask.Dense takes.
 var DenseForms = map[string]func(b *Bench, cells []byte, shape ...int64) mask.Dense{
 	"bool": func(b *Bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: Data(b, aclnn.Bool, cells, shape...)}
+		return mask.Dense{Tensor: Data(b, aclnn.Bool, cells, shape...), Meaning: mask.Hidden}
 	},
 	"uint8": func(b *Bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: Data(b, aclnn.Uint8, Convert(cells, func(c byte) byte { return c * 200 }), shape...)}
+		return mask.Dense{Tensor: Data(b, aclnn.Uint8, Convert(cells, func(c byte) byte { return c * 200 }), shape...), Meaning: mask.Hidden}
 	},
 	"int64": func(b *Bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: Data(b, aclnn.Int64, Convert(cells, func(c byte) int64 { return -int64(c) }), shape...)}
+		return mask.Dense{Tensor: Data(b, aclnn.Int64, Convert(cells, func(c byte) int64 { return -int64(c) }), shape...), Meaning: mask.Hidden}
 	},
 	"visible bool": func(b *Bench, cells []byte, shape ...int64) mask.Dense {
 		return mask.Dense{Tensor: Data(b, aclnn.Bool, Convert(cells, func(c byte) byte { return 1 - c }), shape...), Meaning: mask.Visible}
