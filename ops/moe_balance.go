@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"math"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -87,6 +88,9 @@ type LoadBalanceGradArgs struct {
 func (a *LoadBalanceGradArgs) validate() error {
 	var c args
 	c.balance(a.DProbs, a.Experts)
+	if c.OK() && (a.Scale == 0 || math.IsNaN(a.Scale) || math.IsInf(a.Scale, 0)) {
+		c.Fail("Scale is %g; it must be the weight of the loss in the total, a number other than 0", a.Scale)
+	}
 	return c.Err
 }
 
