@@ -15,6 +15,7 @@ import (
 const (
 	byRun     = ".ci/run"
 	bySDK     = ".ci/sdk"
+	byProxy   = "TestExamplesOutside"
 	wholeRuns = "this is the whole check"
 )
 
@@ -26,8 +27,10 @@ const fromHub = `go build -tags emu -o build/trainstep ./examples/trainstep; for
 // which must contain it, or by what TestCommands runs: the command itself, with %s in its place,
 // shortened where it takes minutes.
 var checks = map[string]string{
-	"go test -tags emu ./... ./examples/...": byRun,
-	".ci/run":                                wholeRuns,
+	"go test -tags emu ./... ./examples/...":                byRun,
+	".ci/run":                                               wholeRuns,
+	"go get github.com/goascend/cann":                       byProxy,
+	"git clone https://github.com/goascend/cann && cd cann": ": '%s'; git clone -q . $TMP/cann && cd $TMP/cann && go list ./examples/trainstep",
 
 	"go run -tags emu ./examples/trainstep":                                      "%s -steps 2",
 	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz": "%s -steps 1",
@@ -95,7 +98,7 @@ func TestCommands(t *testing.T) {
 	for _, line := range shown {
 		t.Run(line, func(t *testing.T) {
 			switch check := checks[line]; check {
-			case wholeRuns:
+			case wholeRuns, byProxy:
 			case byRun, bySDK:
 				plain := strings.Replace(line, "make ", "make -s ", 1)
 				assert.Contains(t, text(t, check), "\n"+plain+"\n")

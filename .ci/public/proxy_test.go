@@ -66,10 +66,12 @@ func TestInstall(t *testing.T) {
 	assert.Contains(t, command(t, dir, env, "go", "version", "-m", filepath.Join(bin, "trainstep")), modulePath+"/examples\t"+version)
 }
 
-// TestExamplesOutside: a user's module can import packages of the examples, with the library that they require.
+// TestExamplesOutside: a user's module can require the library by the README's command, and import packages of the
+// examples, with the library that they require.
 func TestExamplesOutside(t *testing.T) {
 	env, dir := published(t), t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module example.com/chat\n\ngo 1.26.0\n")
+	command(t, dir, env, "go", "get", modulePath)
 	var get, imports []string
 	for _, p := range []string{"chat", "checkpoint", "dataset", "jinja", "serve/schema", "tokenizer"} {
 		get = append(get, modulePath+"/examples/"+p+"@"+version)
