@@ -73,6 +73,26 @@ static inline float vsum_across(vf32 x)
 	return x[0];
 }
 
+/* Sums of a row in 16 virtual lanes, which are the same in every variant: element j of the row is added to lane j % 16. */
+enum { LANE_VECTORS = 64 / VECTOR_BYTES };
+struct lanes {
+	vf32 sum[LANE_VECTORS];
+};
+
+/* Returns the vector of lanes to which the elements from j on are added, a multiple of VECTOR_FLOATS. */
+static inline vf32 *lanes_at(struct lanes *l, int64_t j) { return l->sum + (uint64_t)j / VECTOR_FLOATS % LANE_VECTORS; }
+
+/* Adds up the lanes, whose halves are added to each other. */
+static inline float lanes_sum(struct lanes l)
+{
+#pragma GCC unroll 2
+	for (int n = LANE_VECTORS / 2; n > 0; n /= 2)
+#pragma GCC unroll 2
+		for (int i = 0; i < n; i++)
+			l.sum[i] += l.sum[i + n];
+	return vsum_across(l.sum[0]);
+}
+
 /* exp(r) - 1 for |r| <= ln(2) / 2. */
 static inline vf32 vexpm1_core(vf32 r)
 {

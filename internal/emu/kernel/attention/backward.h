@@ -112,12 +112,12 @@ static void backward_deltas(struct backward *b, int64_t kv_head)
 	float *dy = b->prob; /* free until the products */
 	for (int64_t head = kv_head * a->group; head < (kv_head + 1) * a->group; head++)
 		for (int64_t row = 0; row < a->q_len; row++) {
-			vf32 sum = {0};
+			struct lanes sum = {0};
 			tile_load(b->row, 0, &b->outs, head, row, 1);
 			tile_load(dy, 0, &b->douts, head, row, 1);
 			for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
-				sum += vload(b->row + j) * vload(dy + j);
-			*backward_delta(b, head, row) = vsum_across(sum);
+				*lanes_at(&sum, j) += vload(b->row + j) * vload(dy + j);
+			*backward_delta(b, head, row) = lanes_sum(sum);
 		}
 }
 

@@ -86,8 +86,9 @@ static float row_max(const float *s, int64_t n)
 
 /* Stores exp(s·scale - max) of n vectors in place, or in a row of probabilities, and adds them to the sum, of which nothing is
  * rounded. */
-INLINE void row_exp_part(float *s, int64_t j, const int n, float scale, float max, float *to, vf32 *sum)
+INLINE void row_exp_part(float *s, int64_t j, const int n, float scale, float max, float *to, struct lanes *sum)
 {
+	const int64_t lane = PANEL % 16 == 0 ? 0 : j; /* a constant where it can be one */
 	vf32 p[EXP_VECTORS];
 #pragma GCC unroll 8
 	for (int i = 0; i < n; i++)
@@ -95,8 +96,8 @@ INLINE void row_exp_part(float *s, int64_t j, const int n, float scale, float ma
 	vexp_down(p, n);
 #pragma GCC unroll 4
 	for (int i = 0; i < n; i += 2) {
-		*sum += p[i];
-		*sum += p[i + 1];
+		*lanes_at(sum, lane + i * VECTOR_FLOATS) += p[i];
+		*lanes_at(sum, lane + (i + 1) * VECTOR_FLOATS) += p[i + 1];
 		if (to) {
 			probability_put(to, j + i * VECTOR_FLOATS, p[i], p[i + 1]);
 		} else {
@@ -110,13 +111,13 @@ INLINE void row_exp_part(float *s, int64_t j, const int n, float scale, float ma
 static NOT_INLINE float row_exp(float *s, int64_t n, float scale, float max, float *to)
 {
 	enum { BLOCK = EXP_VECTORS * VECTOR_FLOATS };
-	vf32 sum = {0};
+	struct lanes sum = {0};
 	int64_t j = 0;
 	for (; j + BLOCK <= n; j += BLOCK)
 		row_exp_part(s, j, EXP_VECTORS, scale, max, to, &sum);
 	for (; j < n; j += PANEL)
 		row_exp_part(s, j, PANEL / VECTOR_FLOATS, scale, max, to, &sum);
-	return vsum_across(sum);
+	return lanes_sum(sum);
 }
 
 /* Converts one row of products into exponentials relative to its maximum and returns their sum. They go to a row of probabilities. */

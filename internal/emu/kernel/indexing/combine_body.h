@@ -4,6 +4,7 @@
 
 #include "combine.h"
 #include "element.h"
+#include "vmath.h"
 
 /* Returns the n elements of row r of o from column i on as floats. */
 static inline const float *combine_piece(float *buffer, const struct operand *o, int64_t r, int64_t i, int64_t n)
@@ -45,17 +46,17 @@ static void combine_(const struct combine *c, int64_t lo, int64_t hi)
 
 static inline double combine_dot(const float *x, const float *y, int64_t n)
 {
-	vf32 sum = {0};
+	enum { LANES = 16 }; /* virtual ones, the same in every variant */
+	struct lanes sum = {0};
 	double tail = 0;
 	int64_t i = 0;
-	for (; i + VECTOR_FLOATS <= n; i += VECTOR_FLOATS)
-		sum += vload(x + i) * vload(y + i);
+	for (; i + LANES <= n; i += LANES)
+#pragma GCC unroll 4
+		for (int k = 0; k < LANES; k += VECTOR_FLOATS)
+			*lanes_at(&sum, k) += vload(x + i + k) * vload(y + i + k);
 	for (; i < n; i++)
 		tail += (double)x[i] * y[i];
-#pragma GCC unroll 16
-	for (int k = 0; k < VECTOR_FLOATS; k++)
-		tail += sum[k];
-	return tail;
+	return tail + lanes_sum(sum);
 }
 
 static void combine_scale_grad_(const struct combine *c, int64_t lo, int64_t hi)

@@ -359,15 +359,15 @@ static void softmax_(const struct softmax *o, int64_t lo, int64_t hi)
 		top = vset(vmax_across(top));
 		at = start;
 		EACH_PIECE(s, at, o->width) {
-			vf32 part = {0};
+			struct lanes part = {0};
 			if (again)
 				x = fetch_vectors(x_row, &o->x, s, &at, n, -INFINITY);
 			for (int64_t i = 0; i < n; i += VECTOR_FLOATS) {
 				const vf32 e = vexp(vload(x + i) - top);
 				vstore(y + i, e);
-				part += e;
+				*lanes_at(&part, i) += e;
 			}
-			sum += vsum_across(part);
+			sum += lanes_sum(part);
 		}
 		const vf32 total = vset((float)sum), total_log = vset((float)log(sum));
 		at = start;
@@ -394,11 +394,11 @@ static void softmax_grad_(const struct softmax *o, int64_t lo, int64_t hi)
 		double sum = 0;
 		at = start;
 		EACH_PIECE(s, at, o->width) {
-			vf32 part = {0};
+			struct lanes part = {0};
 			y = fetch_vectors(y_row, &o->x, s, &at, n, 0), dy = fetch_vectors(dy_row, &o->dy, s, &at, n, 0);
 			for (int64_t i = 0; i < n; i += VECTOR_FLOATS)
-				part += o->log ? vload(dy + i) : vload(dy + i) * vload(y + i);
-			sum += vsum_across(part);
+				*lanes_at(&part, i) += o->log ? vload(dy + i) : vload(dy + i) * vload(y + i);
+			sum += lanes_sum(part);
 		}
 		const vf32 total = vset((float)sum);
 		at = start;
