@@ -1,7 +1,7 @@
 // Package command is the command line that the programs of this folder share. To package flag it
 // adds groups of flags, sample commands in the help text, and the refusal of stray arguments.
 //
-//	f := command.New(os.Stderr, "greet [flags]", "Greet says hello.",
+//	f := command.New(os.Stdout, "greet [flags]", "Greet says hello.",
 //		"go run ./examples/greet -name Ada")
 //	f.Group("Whom")
 //	name := f.String("name", "you", "who is greeted")

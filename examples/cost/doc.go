@@ -12,6 +12,6 @@
 // between devices which the products do not hide. Every number of a chip may be replaced by a
 // measured one.
 //
-// It is no simulator: operators do not overlap, links have no contention, and the products of a model
-// have one rate. The rate is that of published runs, so what these runs lost to waiting is in it.
+// It is not a simulator: operators do not overlap, links have no contention, and the products of a model
+// have one rate. The rate is that of published runs, so it includes the time that these runs lost to waiting.
 package cost

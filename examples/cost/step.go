@@ -35,7 +35,7 @@ type Run struct {
 	ElementBytes int // of weights, activations and gradients
 	Format       Format
 	// Slowdown is how much longer a product takes that reads the weights of experts in ND, as a part
-	// of its time. No source gives it, and it is no property of the bytes; 0 if nothing is known.
+	// of its time. No source gives it, and it is not a property of the bytes; 0 if nothing is known.
 	Slowdown float64
 }
 

@@ -107,7 +107,7 @@ func (p Position) MarshalText() ([]byte, error) {
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (p *Position) UnmarshalText(text []byte) error {
 	if _, err := fmt.Sscanf(string(text), "epoch %d sample %d used %d", &p.Epoch, &p.Sample, &p.Used); err != nil || p.Epoch < 0 || p.Sample < 0 || p.Used < 0 {
-		return fmt.Errorf("dataset: %q is no position", text)
+		return fmt.Errorf("dataset: %q is not a position", text)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package durable writes files that are whole or not there: a program that is killed while it writes leaves the file
-// of before.
+// Package durable writes files completely or not at all: when a program is killed while it writes, the earlier
+// file stays.
 //
 //	err := durable.Write("run/config.json", bytes.NewReader(text))
 package durable

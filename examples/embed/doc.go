@@ -1,5 +1,5 @@
-// Command embed writes texts as vectors, or orders them by how near they are to a query. It uses the engine of
-// examples/serve without its server: a vector is the mean of the model's last states, with length one.
+// Command embed writes the embeddings of texts, or sorts texts by their similarity to a query. It uses the engine of
+// examples/serve without its server. An embedding is the mean of the model's last states, scaled to length one.
 //
 //	printf 'a red fox\na blue whale\n' | embed -model Qwen3-Embedding-0.6B -query 'animals of the sea'
 //	go run -tags emu ./examples/embed one two

@@ -139,7 +139,7 @@ func parseSize(s string) (int64, error) {
 	by, known := shift[s[len(digits):]]
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || !known || n < 0 || n > 1<<62>>by {
-		return 0, fmt.Errorf("%q is no size such as 512, 4K or 64M", s)
+		return 0, fmt.Errorf("%q is not a size such as 512, 4K or 64M", s)
 	}
 	return n << by, nil
 }

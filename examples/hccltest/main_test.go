@@ -150,8 +150,8 @@ func TestFlags(t *testing.T) {
 	require.Equal(t, "sendrecv", o.operations[1].name)
 	require.Equal(t, hccl.Max, o.reduce)
 	for arguments, text := range map[string]string{
-		"-op nothing": "all_reduce", "-d float31": "float32", "-o avg": "prod", "-b x": "no size", "-b 2K -e 1K": "sizes from",
-		"-b 9223372036854775807G": "no size", "-f 1": "factor", "-n 0": "-n is", "extra": "unknown argument", "-b -1": "no size", "-b K": "no size",
+		"-op nothing": "all_reduce", "-d float31": "float32", "-o avg": "prod", "-b x": "not a size", "-b 2K -e 1K": "sizes from",
+		"-b 9223372036854775807G": "not a size", "-f 1": "factor", "-n 0": "-n is", "extra": "unknown argument", "-b -1": "not a size", "-b K": "not a size",
 	} {
 		_, err := parseFlags(strings.Fields(arguments), io.Discard)
 		require.ErrorContains(t, err, text, arguments)

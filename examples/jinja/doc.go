@@ -6,9 +6,6 @@
 //
 // Values are nil, bool, int, float64, string, []any and *Dict, which keeps the order of its keys;
 // FromJSON makes them. A template can neither change its values nor reach files, other
-// templates or Go: include, import and extends are refused. A template of a stranger ends: its size, the chains in it,
+// templates or Go: include, import and extends are refused. A template from a stranger ends: its size, the chains in it,
 // and the steps and memory of a rendering are bounded (ErrLimit). Integers beyond 64 bits are refused.
-//
-// nikolalohinski/gonja does not serve here: version 2.9.1 has conditional expressions at the top of
-// an output only, orders dictionaries by key, and renders none of the golden conversations.
 package jinja

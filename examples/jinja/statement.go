@@ -225,7 +225,7 @@ func (a assign) exec(s *scope) (flow, error) {
 	}
 	space, ok := s.lookup(a.targets[0]).(*namespace)
 	if !ok {
-		return on, fmt.Errorf("line %d: %s is no namespace, so its attributes cannot be set", a.line, a.targets[0])
+		return on, fmt.Errorf("line %d: %s is not a namespace, so its attributes cannot be set", a.line, a.targets[0])
 	}
 	space.Set(a.field, value)
 	return on, nil

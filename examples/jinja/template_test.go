@@ -89,7 +89,7 @@ func TestRenderingErrors(t *testing.T) {
 		"{{ range(200000) }}":                         "range of more than",
 		"{{ range(1, 2, 0) }}":                        "steps by 0",
 		"{{ [1][::0] }}":                              "steps by 0",
-		"{% set x = 1 %}{% set x.a = 2 %}":            "x is no namespace",
+		"{% set x = 1 %}{% set x.a = 2 %}":            "x is not a namespace",
 		"{{ 'a' | tojson(width=3) }}":                 `there is no argument "width"`,
 		"{{ range | tojson }}":                        "a function has no JSON",
 		"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}": "macro m takes 1 arguments, not 2",

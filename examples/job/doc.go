@@ -1,4 +1,5 @@
-// Package job starts the ranks of a program, watches them, and joins their errors. It belongs to the programs of this folder, and knows no model.
+// Package job starts the ranks of a program, watches them, and joins their errors. It belongs to the programs of this folder, and does
+// not depend on a model.
 //
 //	err := job.Each(ctx, groups, func(ctx context.Context, group *world.Group) error {
 //		return train(ctx, group) // one goroutine a rank

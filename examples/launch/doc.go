@@ -6,7 +6,7 @@
 //	launch -- ./trainstep                                                  (in a pod of the ascend-operator)
 //
 // Lines of a rank's output begin with its number. Signals are forwarded to all ranks; a second
-// interrupt kills them. When a rank fails, launch names it, says how it ended, repeats its last lines, ends
+// interrupt kills them. When a rank fails, launch reports its number, how it ended and its last lines, ends
 // the others, and exits with its status.
 //
 // The ranks of one host get a random secret (CANN_JOB_SECRET) to authenticate each other; for

@@ -207,10 +207,10 @@ func TestExpertAdapterFolder(t *testing.T) {
 	require.Len(t, alone, 2*r.config.Layers)
 
 	for text, lora := range map[string]qwen.LoRA{
-		"no dropout":                {Rank: 2, Parameters: []string{"gate_up_proj"}, Dropout: 0.1},
-		"no stacked weight":         {Rank: 2, Parameters: []string{"mlp.down_proj"}},
-		"needs targets":             {Rank: 2},
-		`"w1" is no stacked weight`: {Rank: 2, Parameters: []string{"gate_up_proj", "w1"}},
+		"no dropout":                   {Rank: 2, Parameters: []string{"gate_up_proj"}, Dropout: 0.1},
+		"not a stacked weight":         {Rank: 2, Parameters: []string{"mlp.down_proj"}},
+		"needs targets":                {Rank: 2},
+		`"w1" is not a stacked weight`: {Rank: 2, Parameters: []string{"gate_up_proj", "w1"}},
 	} {
 		_, err := qwen.NewAdapter(ctx, m, lora, 1)
 		require.ErrorContains(t, err, text)

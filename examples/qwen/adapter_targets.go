@@ -210,12 +210,12 @@ func (t *targets) unused(m *Model) error {
 	}
 	for _, one := range t.lora.Targets {
 		if !t.used[one] {
-			return fmt.Errorf("qwen: LoRA target %q is no linear layer of this model; it has %s", one, strings.Join(m.linears(), ", "))
+			return fmt.Errorf("qwen: LoRA target %q is not a linear layer of this model; it has %s", one, strings.Join(m.linears(), ", "))
 		}
 	}
 	for _, one := range t.lora.Parameters {
 		if !t.used[one] {
-			return fmt.Errorf("qwen: LoRA target %q is no stacked weight of experts of this model, such as mlp.experts.down_proj", one)
+			return fmt.Errorf("qwen: LoRA target %q is not a stacked weight of experts of this model, such as mlp.experts.down_proj", one)
 		}
 	}
 	if t.count == 0 {

@@ -312,10 +312,10 @@ func TestAdapterRefusals(t *testing.T) {
 	_, err = m.Gradients(t.Context(), r.batch(t, "a", 0))
 	require.ErrorContains(t, err, "frozen")
 	for text, lora := range map[string]qwen.LoRA{
-		"rank 0":                    {Targets: []string{"q_proj"}},
-		"dropout 1":                 {Rank: 4, Dropout: 1, Targets: []string{"q_proj"}},
-		"needs targets":             {Rank: 4},
-		`"norm" is no linear layer`: {Rank: 4, Targets: []string{"q_proj", "norm"}},
+		"rank 0":                       {Targets: []string{"q_proj"}},
+		"dropout 1":                    {Rank: 4, Dropout: 1, Targets: []string{"q_proj"}},
+		"needs targets":                {Rank: 4},
+		`"norm" is not a linear layer`: {Rank: 4, Targets: []string{"q_proj", "norm"}},
 		"it has down_proj, gate_proj, k_proj, lm_head": {Rank: 4, Targets: []string{"embed_tokens"}},
 		"selects no layer": {Rank: 4, Pattern: "q_proj"},
 		"missing closing":  {Rank: 4, Pattern: "(q_proj"},
@@ -324,8 +324,8 @@ func TestAdapterRefusals(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 	for text, change := range map[string]string{
-		"use_dora is true": `"use_dora": true`, "no stacked weight": `"target_parameters": ["mlp.experts.gate_up_proj"]`, "bias": `"bias": "all"`,
-		"init_lora_weights": `"init_lora_weights": "pissa"`, "IA3": `"peft_type": "IA3"`, "no linear layer": `"target_modules": ["w1"]`,
+		"use_dora is true": `"use_dora": true`, "not a stacked weight": `"target_parameters": ["mlp.experts.gate_up_proj"]`, "bias": `"bias": "all"`,
+		"init_lora_weights": `"init_lora_weights": "pissa"`, "IA3": `"peft_type": "IA3"`, "not a linear layer": `"target_modules": ["w1"]`,
 		"is of no layer": `"target_modules": ["q_proj"]`, "has shape [8 64]": `"r": 4`,
 	} {
 		dir := t.TempDir()

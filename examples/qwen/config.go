@@ -180,7 +180,7 @@ func (c Config) Validate() error {
 	}
 	switch {
 	case c.Heads%c.KVHeads != 0:
-		return fmt.Errorf("qwen: %d attention heads are no multiple of %d key/value heads", c.Heads, c.KVHeads)
+		return fmt.Errorf("qwen: %d attention heads are not a multiple of %d key/value heads", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("qwen: head_dim %d is odd; rotary embedding needs pairs", c.HeadDim)
 	case c.RopeTheta <= 0 || c.RMSNormEps <= 0:

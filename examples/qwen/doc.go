@@ -8,11 +8,11 @@
 //	loss, err := m.Gradients(ctx, qwen.Batch{…})
 //	norm, err := optimizer.Step(ctx)
 //
-// With Config.Frozen, adapters are trained instead (NewAdapter): in turns with Use, or several in one pass
-// with UseEach and GradientsEach.
+// With Config.Frozen, adapters are trained in place of the weights (NewAdapter): one at a time with Use, or several in
+// one pass with UseEach and GradientsEach.
 //
 // A Decoder and a Trainer replay their steps as captured graphs. Pages and Advance read many sequences
-// of different lengths in one pass, which Steps replay as graphs. Quantize makes weights int8.
+// of different lengths in one pass, which Steps replay as graphs. Quantize converts weights to int8.
 //
 // It serves as an example and is tested against golden training runs. There is no autograd: each
 // layer keeps what its backward pass needs and has the backward pass beside the forward pass.

@@ -166,7 +166,7 @@ func (c Config) validateHybrid() error {
 		}
 	}
 	if c.LinearValueHeads%c.LinearKeyHeads != 0 {
-		return fmt.Errorf("qwen: %d linear value heads are no multiple of %d linear key heads", c.LinearValueHeads, c.LinearKeyHeads)
+		return fmt.Errorf("qwen: %d linear value heads are not a multiple of %d linear key heads", c.LinearValueHeads, c.LinearKeyHeads)
 	}
 	if r := c.rotaryDim(); r <= 0 || r > c.HeadDim || r%2 != 0 {
 		return fmt.Errorf("qwen: partial_rotary_factor %g rotates %d of %d features of a head; it must be an even part", c.PartialRotary, r, c.HeadDim)

@@ -188,7 +188,7 @@ func (g *Pages) check(pieces []Piece) error {
 			return fmt.Errorf("qwen: piece %d has %d tokens, and asks for logits after %d of them", i, len(x.Tokens), x.Logits)
 		}
 		if x.Adapter < 0 || x.Adapter > 0 && (g.Adapters == nil || x.Adapter > g.Adapters.slots) {
-			return fmt.Errorf("qwen: piece %d has adapter %d, which is no slot of the adapter bank", i, x.Adapter)
+			return fmt.Errorf("qwen: piece %d has adapter %d, which is not a slot of the adapter bank", i, x.Adapter)
 		}
 		taken[x.State] = true
 	}

@@ -127,12 +127,12 @@ func (par *Parallel) check(c Config) error {
 		{"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads}, {"intermediate_size", c.IntermediateSize}, {"vocab_size", c.VocabSize},
 	} {
 		if int64(f.value)%tp != 0 {
-			return fmt.Errorf("qwen: %s %d is no multiple of the %d tensor-parallel ranks", f.name, f.value, tp)
+			return fmt.Errorf("qwen: %s %d is not a multiple of the %d tensor-parallel ranks", f.name, f.value, tp)
 		}
 	}
 	switch {
 	case c.family().sparse && int64(c.Experts)%ep != 0:
-		return fmt.Errorf("qwen: num_experts %d is no multiple of the %d ranks of experts", c.Experts, ep)
+		return fmt.Errorf("qwen: num_experts %d is not a multiple of the %d ranks of experts", c.Experts, ep)
 	case !c.family().sparse && ep > 1:
 		return fmt.Errorf("qwen: %d ranks of experts, and %s has none", ep, c.ModelType)
 	case par.NeedsSequence(c) && !par.Sequence && !c.Frozen:

@@ -113,7 +113,7 @@ func withReplicas(mesh *world.Mesh, ranks, replicas int) (*world.Mesh, error) {
 			continue
 		}
 		if replicas < 1 || a.Size%replicas != 0 {
-			return nil, fmt.Errorf("qwen: %d ranks with other data (%v) are no multiple of %d replicas", a.Size, mesh, replicas)
+			return nil, fmt.Errorf("qwen: %d ranks with other data (%v) are not a multiple of %d replicas", a.Size, mesh, replicas)
 		}
 		axes = append(axes, world.Axis{Name: "dp", Size: a.Size / replicas}, world.Axis{Name: "replica", Size: replicas})
 	}

@@ -29,14 +29,14 @@ func TestParallelRefusals(t *testing.T) {
 		model string
 		par   qwen.Parallel
 	}{
-		"num_key_value_heads 2 is no multiple of the 4": {"qwen3", qwen.Parallel{Tensor: on(4)}},
-		"3 stages for 2 layers":                         {"qwen3", qwen.Parallel{Pipeline: on(3)}},
-		"use one of the two":                            {"qwen3", qwen.Parallel{Pipeline: on(2), Shard: true}},
-		"2 ranks of experts, and qwen3 has none":        {"qwen3", qwen.Parallel{Experts: on(2)}},
-		"is no multiple of the 3 ranks of experts":      {"qwen3_moe", qwen.Parallel{Experts: on(3)}},
-		"need sequence parallelism":                     {"qwen3_moe", qwen.Parallel{Tensor: on(2)}},
-		"C11: every rank needs as many key heads":       {"qwen3_next", qwen.Parallel{Context: on(3), Ulysses: true}},
-		"3 ranks of Ulysses cannot share out":           {"qwen3", qwen.Parallel{Context: on(3), Ulysses: true}},
+		"num_key_value_heads 2 is not a multiple of the 4": {"qwen3", qwen.Parallel{Tensor: on(4)}},
+		"3 stages for 2 layers":                            {"qwen3", qwen.Parallel{Pipeline: on(3)}},
+		"use one of the two":                               {"qwen3", qwen.Parallel{Pipeline: on(2), Shard: true}},
+		"2 ranks of experts, and qwen3 has none":           {"qwen3", qwen.Parallel{Experts: on(2)}},
+		"is not a multiple of the 3 ranks of experts":      {"qwen3_moe", qwen.Parallel{Experts: on(3)}},
+		"need sequence parallelism":                        {"qwen3_moe", qwen.Parallel{Tensor: on(2)}},
+		"C11: every rank needs as many key heads":          {"qwen3_next", qwen.Parallel{Context: on(3), Ulysses: true}},
+		"3 ranks of Ulysses cannot share out":              {"qwen3", qwen.Parallel{Context: on(3), Ulysses: true}},
 	} {
 		cfg, err := qwen.ParseConfig(golden.Model(t, c.model).Config.Raw)
 		require.NoError(t, err)
@@ -54,5 +54,5 @@ func TestParallelRefusals(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 	_, err = m.Gradients(t.Context(), qwen.Batch{Size: 1, Length: 1, Inputs: []int32{1}, Labels: []int32{1}})
-	require.ErrorContains(t, err, "1 rows are no multiple of 2 micro-batches")
+	require.ErrorContains(t, err, "1 rows are not a multiple of 2 micro-batches")
 }

@@ -86,7 +86,7 @@ func (m *Model) parts(b Batch) (parts []Batch, err error) {
 		return b.cut(n)
 	}
 	if b.Size%n != 0 {
-		return nil, fmt.Errorf("qwen: %d rows are no multiple of %d micro-batches", b.Size, n)
+		return nil, fmt.Errorf("qwen: %d rows are not a multiple of %d micro-batches", b.Size, n)
 	}
 	for i := range n {
 		parts = append(parts, b.Rows(i*b.Size/n, b.Size/n))
@@ -154,7 +154,7 @@ func (s *step) rows() (int64, error) {
 	}
 	if tp := s.m.tp.Size(); s.m.tp.Sequence() {
 		if n%tp != 0 {
-			return 0, fmt.Errorf("qwen: %d tokens of a micro-batch are no multiple of the %d tensor-parallel ranks", n, tp)
+			return 0, fmt.Errorf("qwen: %d tokens of a micro-batch are not a multiple of the %d tensor-parallel ranks", n, tp)
 		}
 		n /= tp
 	}

@@ -4,5 +4,5 @@
 //	next := s.Next(logits) // [vocabulary]
 //	chosen, best := sampling.LogProbs(logits, next, 5)
 //
-// The package knows neither models nor text.
+// The package depends neither on models nor on text.
 package sampling

@@ -116,7 +116,7 @@ func parseDevices(text string) (all []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		d, err := strconv.Atoi(part)
 		if err != nil || d < 0 {
-			return nil, fmt.Errorf("%q is no device", part)
+			return nil, fmt.Errorf("%q is not a device", part)
 		}
 		all = append(all, d)
 	}

@@ -5,7 +5,7 @@
 //	ids, err := t.Encode("Hello, 世界")               // [9707 11 220 99489]
 //	text := t.Decode(ids)
 //
-// A tokenizer is safe for concurrent use. What tokenizer.json asks for and this package does
-// not do (Unigram and WordPiece models, byte fallback, dropout) is an error of Load.
+// A tokenizer is safe for concurrent use. Load returns an error for a tokenizer.json that needs what this package
+// lacks: Unigram and WordPiece models, byte fallback, dropout.
 // Conversations become text in package chat.
 package tokenizer

@@ -20,7 +20,7 @@ func (o options) estimate(out io.Writer) error {
 		return errors.New("-cost estimates runs whose ranks differ in their data and shards alone: leave out -tp, -cp, -pp, -ep, -replicas and -lora")
 	}
 	if o.batch%o.ranks != 0 {
-		return fmt.Errorf("-batch %d is no multiple of -ranks %d", o.batch, o.ranks)
+		return fmt.Errorf("-batch %d is not a multiple of -ranks %d", o.batch, o.ranks)
 	}
 	cfg := o.sizes(256)
 	if o.folder() {

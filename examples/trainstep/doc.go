@@ -1,4 +1,4 @@
-// Command trainstep trains a Qwen3 model on text, every operator launched through CANN's C
+// Command trainstep trains a model of the Qwen3 family on text. It launches every operator through CANN's C
 // ABI: on an Ascend NPU, or with the build tag emu on the emulator.
 //
 //	go run -tags emu ./examples/trainstep

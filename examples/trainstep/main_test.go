@@ -246,12 +246,12 @@ func TestRanks(t *testing.T) {
 	_, asked := trained(t, append(sparse, "-sp")...)
 	require.Equal(t, asked, switched)
 	for flags, want := range map[string]string{
-		"-ranks 4 -batch 6":                   "-batch 6 is no multiple",
+		"-ranks 4 -batch 6":                   "-batch 6 is not a multiple",
 		"-ranks 4 -tp 3":                      "4 ranks are not a multiple",
-		"-ranks 4 -tp 4":                      "num_key_value_heads 2 is no multiple of the 4",
+		"-ranks 4 -tp 4":                      "num_key_value_heads 2 is not a multiple of the 4",
 		"-ranks 2 -pp 2":                      "2 stages for 1 layers",
-		"-ranks 2 -tp 2 -seq 9 -sp":           "9 tokens of a micro-batch are no multiple",
-		"-ranks 3 -fsdp -replicas 2 -batch 3": "are no multiple of 2 replicas",
+		"-ranks 2 -tp 2 -seq 9 -sp":           "9 tokens of a micro-batch are not a multiple",
+		"-ranks 3 -fsdp -replicas 2 -batch 3": "are not a multiple of 2 replicas",
 	} {
 		o, err := parseFlags(append(smallFlags("-batch", "1"), strings.Fields(flags)...), t.Output())
 		require.NoError(t, err)

@@ -39,13 +39,13 @@ func (r *shardRules) Set(text string) error {
 		name, align, aligned := strings.Cut(kind, ":")
 		role, known := roles[name]
 		if module == "" || weight == "" || !known {
-			return fmt.Errorf("%q is no module/weight=role, such as mlp.experts/down_proj=grouped or */*norm=plain", one)
+			return fmt.Errorf("%q is not a module/weight=role, such as mlp.experts/down_proj=grouped or */*norm=plain", one)
 		}
 		rule := parallel.ShardRule{Module: module, Weight: weight, Role: role}
 		if aligned {
 			var err error
 			if rule.Align, err = strconv.ParseInt(align, 10, 64); err != nil || rule.Align < 1 {
-				return fmt.Errorf("%q: %q is no positive number of elements", one, align)
+				return fmt.Errorf("%q: %q is not a positive number of elements", one, align)
 			}
 		}
 		*r = append(*r, rule)

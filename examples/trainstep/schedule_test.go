@@ -77,7 +77,7 @@ func TestLog(t *testing.T) {
 		require.Positive(t, e.LR)
 		require.Positive(t, e.TokensPerSecond)
 		require.Positive(t, e.MemoryPeak)
-		require.Zero(t, e.MFU, "the emulator is no chip")
+		require.Zero(t, e.MFU, "the emulator is not a chip")
 		require.Len(t, e.Ranks, 1+i/2)
 		for rank, r := range e.Ranks {
 			require.Positive(t, r.Kernels)

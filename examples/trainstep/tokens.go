@@ -41,7 +41,7 @@ func openTokens(path string) (t *tokenFile, err error) {
 	}()
 	var header [tokensHeader]byte
 	if _, err := io.ReadFull(f, header[:]); err != nil || string(header[:8]) != tokensMagic {
-		return nil, errors.Join(errors.New("it is no file that -tokenize has written"), err)
+		return nil, errors.Join(errors.New("it is not a file that -tokenize has written"), err)
 	}
 	info, err := f.Stat()
 	if err != nil {

@@ -89,7 +89,7 @@ func TestBadTokens(t *testing.T) {
 	path := filepath.Join(dir, "a.tokens")
 	good := append([]byte(tokensMagic), 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
 	for text, content := range map[string][]byte{
-		"no file that -tokenize has written": good[:9], "that -tokenize has": append([]byte("T"), good...), "impossible": good[:len(good)-1],
+		"not a file that -tokenize has written": good[:9], "that -tokenize has": append([]byte("T"), good...), "impossible": good[:len(good)-1],
 		"0 bytes of tokens": good[:tokensHeader],
 	} {
 		require.NoError(t, os.WriteFile(path, content, 0o600))

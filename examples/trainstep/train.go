@@ -53,7 +53,7 @@ type trainer struct {
 
 func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks, text *corpus) (t *trainer, err error) {
 	if parts := ranks.Parts * o.micro; o.batch%parts != 0 {
-		return nil, fmt.Errorf("-batch %d is no multiple of the %d ranks with other data times -micro %d", o.batch, ranks.Parts, o.micro)
+		return nil, fmt.Errorf("-batch %d is not a multiple of the %d ranks with other data times -micro %d", o.batch, ranks.Parts, o.micro)
 	}
 	par := ranks.Parallel
 	par.Sequence, par.Ulysses, par.Shard, par.MicroBatches = o.sequence, o.ulysses, o.shard, o.micro

@@ -63,7 +63,7 @@ func OperatorFolders() (all []string) {
 		}
 		vendors, err := filepath.Glob(filepath.Join(opp, "vendors", "*", "op_impl"))
 		if err != nil {
-			vendors = nil // the folder's name is no pattern: there are no vendors
+			vendors = nil // the folder's name is not a pattern: there are no vendors
 		}
 		for _, v := range vendors {
 			all = append(all, filepath.Dir(v))

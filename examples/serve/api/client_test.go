@@ -267,15 +267,15 @@ func TestErrors(t *testing.T) {
 		require.NotEmpty(t, header.Get("X-Request-Id"))
 	}
 	for text, body := range map[string]string{
-		"messages: there are none":  `{"model":"small"}`,
-		"tools: the server":         `{"model":"small","messages":[{"role":"user","content":"a"}],"tools":[{}]}`,
-		"top_logprobs: it needs":    `{"model":"small","messages":[{"role":"user","content":"a"}],"top_logprobs":2}`,
-		"message 0 has no content":  `{"model":"small","messages":[{"role":"user"}]}`,
-		"message 1 has the role":    `{"model":"small","messages":[{"role":"user","content":"a"},{"role":"bot","content":"a"}]}`,
-		"part of type image_url":    `{"model":"small","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}]}`,
-		"message 0 is no object":    `{"model":"small","messages":["a"]}`,
-		"message 0 has a content":   `{"model":"small","messages":[{"role":"user","content":5}]}`,
-		"max_completion_tokens: it": `{"model":"small","messages":[{"role":"user","content":"a"}],"max_completion_tokens":0}`,
+		"messages: there are none":   `{"model":"small"}`,
+		"tools: the server":          `{"model":"small","messages":[{"role":"user","content":"a"}],"tools":[{}]}`,
+		"top_logprobs: it needs":     `{"model":"small","messages":[{"role":"user","content":"a"}],"top_logprobs":2}`,
+		"message 0 has no content":   `{"model":"small","messages":[{"role":"user"}]}`,
+		"message 1 has the role":     `{"model":"small","messages":[{"role":"user","content":"a"},{"role":"bot","content":"a"}]}`,
+		"part of type image_url":     `{"model":"small","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}]}`,
+		"message 0 is not an object": `{"model":"small","messages":["a"]}`,
+		"message 0 has a content":    `{"model":"small","messages":[{"role":"user","content":5}]}`,
+		"max_completion_tokens: it":  `{"model":"small","messages":[{"role":"user","content":"a"}],"max_completion_tokens":0}`,
 	} {
 		status, _, answer := s.post(t, "/v1/chat/completions", body)
 		require.Equal(t, 400, status, body)

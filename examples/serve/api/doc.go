@@ -13,6 +13,6 @@
 //	GET  /metrics                for Prometheus, with the names that vLLM's dashboards use
 //
 // Beside OpenAI's parameters, requests may have top_k, min_p, repetition_penalty, and
-// chat_template_kwargs. Parameters that the server does not know, or knows not how to honour, such as tools,
+// chat_template_kwargs. Parameters that the server does not know, and those that it cannot honour, such as tools,
 // are refused. Contents of messages are texts, or lists of texts.
 package api

@@ -25,7 +25,7 @@ func plainMessage(text json.RawMessage) (json.RawMessage, error) {
 	var m map[string]json.RawMessage
 	var role string
 	if json.Unmarshal(text, &m) != nil || m == nil {
-		return nil, fmt.Errorf("is no object")
+		return nil, fmt.Errorf("is not an object")
 	}
 	_ = json.Unmarshal(m["role"], &role) // a role that is no text is unknown
 	known, ok := roles[role]

@@ -6,7 +6,7 @@
 //	for {
 //		token, err := g.Next()
 //		if err == io.EOF {
-//			break // g.Reason() says why
+//			break // g.Reason() has the reason
 //		}
 //		…
 //	}
@@ -17,16 +17,16 @@
 // after the step.
 //
 // Keys and values are in blocks. Requests that begin with the same tokens share blocks; a block that is
-// shared in part is copied. When blocks run out, the request that came last is taken out, and reads its
+// shared in part is copied. When blocks run out, the newest request is preempted, and reads its
 // tokens again later. Models with delta nets share nothing, because their states cannot be cut.
 //
 // Requests may name an adapter (LoRA). Those of all requests are computed together, over one copy of the model;
 // adapters come and go between steps.
 //
-// With Options.Speculate a step also reads draft tokens from the text so far (speculative decoding). A token is drawn after
-// each as if it were the only one, so that texts stay the same.
+// With Options.Speculate a step also reads draft tokens from the text so far (speculative decoding). A token is
+// drawn after each draft token as without drafts, so that texts stay the same.
 //
-// Request.Grammar says which tokens may come next, such as those of JSON in package schema.
+// Request.Grammar restricts the tokens that may come next, such as those of JSON in package schema.
 //
 // Options.Tensor devices can share each layer, and the experts. With Options.Group they are devices of several
 // processes: the first has the engine, and the others Follow it.
@@ -38,5 +38,5 @@
 // process fails or ends, the engine ends with ErrRank at once, whether or not requests run, and all processes have to be
 // started again.
 //
-// The package knows tokens, not text; stop strings are in Stops.
+// The package works on tokens, not on text; Stops handles stop strings.
 package engine

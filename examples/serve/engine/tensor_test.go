@@ -59,7 +59,7 @@ func TestTensorRefusals(t *testing.T) {
 	rt := acltest.Open(t)
 	qwen3 := load(folder(t, "qwen3"), aclnn.Float32)
 	_, err := engine.Open(t.Context(), rt, 0, qwen3, engine.Options{Tensor: 3})
-	require.ErrorContains(t, err, "no multiple of the 3 tensor-parallel ranks")
+	require.ErrorContains(t, err, "not a multiple of the 3 tensor-parallel ranks")
 	_, err = engine.Open(t.Context(), rt, 7, qwen3, engine.Options{Tensor: 2})
 	require.ErrorContains(t, err, "device 8")
 	ended, cancel := context.WithCancel(t.Context())

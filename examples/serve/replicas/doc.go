@@ -6,7 +6,7 @@
 //	g, err := set.Submit(ctx, engine.Request{Prompt: ids, Sampling: sampling.Options{TopP: 1}})
 //	token, err := g.Next()
 //
-// A request goes to the replica that has the fewest. If its device fails for good, or fails the request twice,
-// the request goes on once on another replica, after the tokens that it has: whoever reads them notices
+// A request goes to the replica that has the fewest requests. If its device fails for good, or fails the request twice,
+// the request continues once on another replica, after the tokens that it has, and its reader notices
 // nothing. A replica whose device cannot be opened gets no requests until it is back.
 package replicas

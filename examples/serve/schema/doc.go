@@ -1,4 +1,4 @@
-// Package schema says which tokens may come next in a text that must be JSON of a schema.
+// Package schema computes which tokens may come next in a text that must be JSON of a schema.
 //
 //	words := schema.NewVocabulary(size, bytes)           // bytes gives what a token stands for
 //	g, err := words.Compile([]byte(`{"type":"object",…}`)) // or words.Object(): any JSON object

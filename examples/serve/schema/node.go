@@ -92,7 +92,7 @@ func (c *compiler) compile(raw json.RawMessage, path string) (*node, error) {
 	}
 	var words map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &words); err != nil || words == nil {
-		return refuse("it is no object")
+		return refuse("it is not an object")
 	}
 	for _, word := range ignored {
 		delete(words, word)
@@ -165,7 +165,7 @@ func (c *compiler) types(words map[string]json.RawMessage, path string, n *node)
 func (c *compiler) object(words map[string]json.RawMessage, path string, n *node) error {
 	var required []string
 	if raw, ok := words["required"]; ok && json.Unmarshal(raw, &required) != nil {
-		return fmt.Errorf("%w: %s/required: it is no list of strings", ErrSchema, path)
+		return fmt.Errorf("%w: %s/required: it is not a list of strings", ErrSchema, path)
 	}
 	names, values, err := members(words["properties"])
 	if err != nil {
@@ -205,7 +205,7 @@ func members(raw json.RawMessage) (names []string, values map[string]json.RawMes
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, nil, errors.New("it is no object")
+		return nil, nil, errors.New("it is not an object")
 	}
 	for d.More() {
 		t, err := d.Token()
@@ -235,7 +235,7 @@ func (c *compiler) array(words map[string]json.RawMessage, path string, n *node)
 	}
 	for word, to := range map[string]*int{"minItems": &n.least, "maxItems": &n.most} {
 		if raw, ok := words[word]; ok && (json.Unmarshal(raw, to) != nil || *to < 0) {
-			return fmt.Errorf("%w: %s/%s: it is no number of items", ErrSchema, path, word)
+			return fmt.Errorf("%w: %s/%s: it is not a number of items", ErrSchema, path, word)
 		}
 		delete(words, word)
 	}
@@ -265,7 +265,7 @@ func (c *compiler) reference(raw json.RawMessage, path string, n *node) error {
 			return fmt.Errorf("%w: %s: there is no %s", ErrSchema, path, to)
 		}
 		part = nil
-		_ = json.Unmarshal(found, &part) // what is no object has no parts
+		_ = json.Unmarshal(found, &part) // what is not an object has no parts
 	}
 	if to == "#" {
 		var err error
@@ -282,7 +282,7 @@ func (c *compiler) reference(raw json.RawMessage, path string, n *node) error {
 func (c *compiler) choice(raw json.RawMessage, path string, n *node) error {
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil || len(all) == 0 {
-		return fmt.Errorf("%w: %s: it is no list of schemas", ErrSchema, path)
+		return fmt.Errorf("%w: %s: it is not a list of schemas", ErrSchema, path)
 	}
 	for i, one := range all {
 		x, err := c.compile(one, fmt.Sprintf("%s/%d", path, i))
@@ -298,7 +298,7 @@ func (c *compiler) choice(raw json.RawMessage, path string, n *node) error {
 func (c *compiler) enum(raw json.RawMessage, path string, n *node) error {
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil || len(all) == 0 {
-		return fmt.Errorf("%w: %s: it is no list of values", ErrSchema, path)
+		return fmt.Errorf("%w: %s: it is not a list of values", ErrSchema, path)
 	}
 	if len(all) > mostTexts {
 		return fmt.Errorf("%w: %s: there are more than %d values", ErrSchema, path, mostTexts)

@@ -48,7 +48,7 @@ func inString(state int, b byte) (next int, ended, ok bool) {
 	return missing(left-1, 0x80, 0xbf), false, true
 }
 
-// startOfCharacter reads the first byte of a character, or what is no character.
+// startOfCharacter reads the first byte of a character, or what is not a character.
 func startOfCharacter(b byte) (next int, ended, ok bool) {
 	switch {
 	case b == '"':

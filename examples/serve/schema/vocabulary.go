@@ -55,7 +55,7 @@ func plain(text []byte) bool {
 func (v *Vocabulary) Compile(schema []byte) (*Grammar, error) {
 	c := &compiler{known: map[string]*node{}}
 	if err := json.Unmarshal(schema, &c.root); err != nil {
-		return nil, fmt.Errorf("%w: it is no object of JSON", ErrSchema)
+		return nil, fmt.Errorf("%w: it is not a JSON object", ErrSchema)
 	}
 	root, err := c.compile(schema, "#")
 	if err != nil {
