@@ -124,12 +124,12 @@ func TestTableColumns(t *testing.T) {
 		Loss    *bool   `parquet:"loss"`
 	}
 	no := false
-	talk := []message{{Role: "user", Content: "Hi"}, {Role: "assistant", Content: "One", Loss: &no}, {Role: "user", Content: "More <&>"}, {Role: "assistant", Content: "Two"}}
+	conversation := []message{{Role: "user", Content: "Hi"}, {Role: "assistant", Content: "One", Loss: &no}, {Role: "user", Content: "More <&>"}, {Role: "assistant", Content: "Two"}}
 	const spoken = `[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "One", "loss": false}, {"role": "user", "content": "More <&>"}, {"role": "assistant", "content": "Two"}]`
 	for name, c := range map[string]struct{ table, lines string }{
 		"messages": {writeTable(t, "m.parquet", 10, []struct {
 			Messages []message `parquet:"messages,list"`
-		}{{talk}}), `{"messages": ` + spoken + `}`},
+		}{{conversation}}), `{"messages": ` + spoken + `}`},
 		"messages in a text, with tools": {writeTable(t, "j.parquet", 10, []struct {
 			Messages string `parquet:"messages"`
 			Tools    string `parquet:"tools"`
@@ -170,11 +170,11 @@ func TestBadRows(t *testing.T) {
 	require.Equal(t, 1, r.Empty)
 	require.Regexp(t, `bad\.parquet:row 271: it has no text`, r.FirstBad.Error())
 
-	d = open(t, writeTable(t, "talk.parquet", 10, []struct {
+	d = open(t, writeTable(t, "conversation.parquet", 10, []struct {
 		Messages string `parquet:"messages"`
 	}{{"no JSON"}}), dataset.Options{End: -1})
 	_, err := d.Rows(1, 16, dataset.Packed, 1)
-	require.ErrorContains(t, err, "talk.parquet:row 1: ")
+	require.ErrorContains(t, err, "conversation.parquet:row 1: ")
 	d = open(t, writeTable(t, "numbers.parquet", 10, []struct {
 		Text int64 `parquet:"text"`
 	}{{5}}), dataset.Options{End: -1})

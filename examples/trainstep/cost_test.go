@@ -45,7 +45,7 @@ func TestEstimate(t *testing.T) {
 		"-shard-rules a/b=plain":                "need -fsdp",
 		"-fsdp -shard-rules down_proj=grouped":  "not a module/weight=role",
 		"-fsdp -shard-rules a/b=moe":            "not a module/weight=role",
-		"-fsdp -shard-rules a/b=plain:0":        "no positive number",
+		"-fsdp -shard-rules a/b=plain:0":        "not a positive number",
 		"-lora-experts -model ../cost/testdata": "needs -lora",
 	} {
 		_, err := estimate(flags)
