@@ -23,7 +23,7 @@ func lintWorkflow(t testing.TB, name, content string) {
 	assert.Empty(t, problems, out.String())
 }
 
-// TestWorkflows: the workflows of this repository are right as far as can be told from here.
+// TestWorkflows: the workflows of this repository are right as far as a linter sees.
 func TestWorkflows(t *testing.T) {
 	n := 0
 	for _, name := range tracked(t) {

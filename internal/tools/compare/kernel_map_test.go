@@ -25,11 +25,13 @@ func BenchmarkMap(b *testing.B) {
 		x := newView(b, d, kerneltest.Contiguous, shape, []float64{1, 2, .5})
 		y := newView(b, d, kerneltest.Contiguous, shape, []float64{3, 2, .25, 7})
 		z := newView(b, d, kerneltest.Contiguous, shape, nil)
-		turned := newView(b, d, kerneltest.Transposed, shape, []float64{1, 2})
+		transposed := newView(b, d, kerneltest.Transposed, shape, []float64{1, 2})
 		row := newView(b, d, kerneltest.Contiguous, []int64{1024}, nil)
 		n := d.Size()
 		b.Run("copy/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return elementwisekernel.Copy(z, x) }) })
-		b.Run("transpose/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return elementwisekernel.Copy(z, turned) }) })
+		b.Run("transpose/"+d.String(), func(b *testing.B) {
+			benchmarkBytes(b, 2*n, func() error { return elementwisekernel.Copy(z, transposed) })
+		})
 		b.Run("add/"+d.String(), func(b *testing.B) {
 			benchmarkBytes(b, 3*n, func() error {
 				return elementwisekernel.Map(elementwisekernel.Add, d, z, []elementwisekernel.Input{elementwisekernel.Of(x), elementwisekernel.Of(y)}, elementwisekernel.Real(1))

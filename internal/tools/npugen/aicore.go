@@ -111,7 +111,7 @@ func kernelFiles(from []checkout) map[string]kernelSource {
 	return found
 }
 
-// operatorSource tells sources of released operators from tests and experiments.
+// operatorSource reports whether a path is a source of a released operator, not of a test or an experiment.
 func operatorSource(path string) bool {
 	return !strings.HasPrefix(path, "experimental/") && !strings.Contains(path, "/tests/") && !strings.Contains(path, "/3rd/")
 }

@@ -62,7 +62,7 @@ func productsText(t *abi.Table, sites map[string]site) []byte {
 	return b.Bytes()
 }
 
-// supportedBy tells which chips a page says are supported or not, by their letters. Chips that the page
+// supportedBy returns which chips a page says are supported or not, by their letters. Chips that the page
 // does not mention are not in the result.
 func supportedBy(text string) map[byte]bool {
 	at := supportHead.FindStringIndex(text)

@@ -13,7 +13,7 @@ var emptyLibraries = []string{"libacl_rt_impl", "libprofapi", "libc_sec"}
 
 // homes returns the libraries that export a function. The functions of profiling are in libascendcl
 // too, where older programs look for them. The runtime of 2026 is libacl_rt, and libascendcl keeps
-// its functions. CANN 9 has some operators of the custom package itself; their headers moved to the
+// its functions. CANN 9 has some operators of the custom package itself; their headers are now with the
 // other operators.
 func homes(f *abi.Function) []string {
 	list := []string{f.Library}

@@ -31,7 +31,7 @@ type typed struct{ params, types []string }
 //go:embed absent.txt
 var reasonsText string
 
-// reasonFor returns why the emulator does not implement an operator, or "" if the list does not tell.
+// reasonFor returns why the emulator does not implement an operator, or "" if the list has no reason.
 func reasonFor(name string) string {
 	for line := range strings.Lines(reasonsText) {
 		names, reason, ok := strings.Cut(strings.TrimSpace(line), ": ")

@@ -269,7 +269,7 @@ func bound(e *expr, low bool) *expr {
 		return makeExpr("any", e.args[0], e.args[1], e.args[2], c)
 	}
 	if unsure(e) {
-		for i, a := range e.args { // a choice of which one side is known tells something
+		for i, a := range e.args { // a choice of which one side is known bounds the condition
 			if a.op == "if" && logical(e) {
 				with := func(x *expr) *expr {
 					args := slices.Clone(e.args)

@@ -99,7 +99,7 @@ func (f *frame) listMethod(v *value, name string, i *expr) *value {
 	return nothing
 }
 
-// property returns what a method of a tensor, a list, a scalar or a shape tells.
+// property returns the result of a method of a tensor, a list, a scalar or a shape.
 func property(e *expr, name string, i *expr, n int) *expr {
 	if e.op == "typed" {
 		if name == "GetDataType" {

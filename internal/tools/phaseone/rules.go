@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
-// soc is a group of chips that the sources tell apart.
+// soc is a group of chips that the sources distinguish.
 type soc struct {
 	letter        byte
 	version, arch int64
@@ -194,7 +194,7 @@ func rulesOf(outcomes []outcome, s soc) (rules []Rule, gaps []Gap, lost int) {
 			continue
 		}
 		c := bound(o.cond, false)
-		if c.constant() && c.n != 0 || strings.Contains(c.String(), "?") { // always, or too long to tell
+		if c.constant() && c.n != 0 || strings.Contains(c.String(), "?") { // always, or too long to follow
 			if i < len(outcomes)-1 || !v.constant() {
 				gap("what phase one checks after it is left out", o.cond, v)
 			}

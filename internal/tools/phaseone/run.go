@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// flow tells how a list of statements ends.
+// flow is how a list of statements ends.
 type flow uint8
 
 const (

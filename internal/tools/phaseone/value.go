@@ -9,7 +9,7 @@ import (
 // result of a function as the list of its outcomes.
 type value struct {
 	e      *expr
-	list   []*value // of an initializer or a vector; isList tells it from a scalar
+	list   []*value // of an initializer or a vector; isList is false for a scalar
 	isList bool
 	fields map[string]*value
 	found  *expr // of an iterator: whether it differs from end()
