@@ -159,7 +159,7 @@ func TestRoPE(t *testing.T) {
 								shape[2] = heads
 								in, values := b.Input(dt, uint64(heads), shape[:]...)
 								*x, *out = maybe(b, spaced, in), maybe(b, spaced, b.Empty(dt, shape[:]...))
-								want := turned(values, shape, cs, ss, c.table, back)
+								want := rotated(values, shape, cs, ss, c.table, back)
 								checks = append(checks, func() { b.Near(fmt.Sprint(heads, back), *out, want, opstest.Tolerance(dt)) })
 							}
 							rotated(c.shape[2], &forward.X, &forward.Out, false)
@@ -184,8 +184,8 @@ func TestRoPE(t *testing.T) {
 	}
 }
 
-// turned computes a rotation, or its inverse, by the definition.
-func turned(x []float32, shape [4]int64, cs, ss []float32, table [4]int64, back bool) []float32 {
+// rotated computes a rotation, or its inverse, by the definition.
+func rotated(x []float32, shape [4]int64, cs, ss []float32, table [4]int64, back bool) []float32 {
 	out, d, r := append([]float32(nil), x...), shape[3], table[3]
 	for row := range opstest.Size(shape[:3]) {
 		i, j, k := row/(shape[1]*shape[2]), row/shape[2]%shape[1], row%shape[2]

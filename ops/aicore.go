@@ -116,8 +116,8 @@ func (l *left) watch(st *acl.Stream, run func() error) error {
 	return run()
 }
 
-// told logs the calls that leave the AI Core, once for a choice.
-func (l *left) told(log *slog.Logger, operator, kernel string) {
+// report logs the calls that leave the AI Core, once for a choice.
+func (l *left) report(log *slog.Logger, operator, kernel string) {
 	if calls := l.list(); len(calls) > 0 {
 		log.Warn("a kernel leaves the AI Core", "operator", operator, "kernel", kernel, "calls", calls)
 	}

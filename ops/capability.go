@@ -41,7 +41,7 @@ func availableAll(params ...aclnn.Params) error {
 }
 
 // older reports whether this CANN is one before the open sources of 2025, such as 8.1, whose
-// kernels take fewer combinations of dtypes. It is told by an operator that came with them, because
+// kernels take fewer combinations of dtypes. An operator that came with them shows it, because
 // version texts differ among vendors' packages.
 func older() bool { return available(&aclnn.GroupedMatmulV5Params{}) != nil }
 

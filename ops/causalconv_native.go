@@ -62,9 +62,9 @@ func (a *CausalConvArgs) sequences() int64 {
 	return a.X.Dim(0)
 }
 
-// turned returns a contiguous tensor with the last two dimensions of t exchanged: taps become
+// transposed returns a contiguous tensor with the last two dimensions of t exchanged: taps become
 // [W,D], states [N,W,D].
-func (s *steps) turned(t *aclnn.Tensor) *aclnn.Tensor { return s.Contiguous(t.Transpose(-2, -1)) }
+func (s *steps) transposed(t *aclnn.Tensor) *aclnn.Tensor { return s.Contiguous(t.Transpose(-2, -1)) }
 
 // convolveNative launches the forward operator with or without its activation.
 func (a *CausalConvArgs) convolveNative(s *steps, silu bool, out *aclnn.Tensor) {
@@ -79,7 +79,7 @@ func (a *CausalConvArgs) convolveNative(s *steps, silu bool, out *aclnn.Tensor) 
 		s.Zero(states)
 	}
 	p := aclnn.CausalConv1dParams{
-		X: a.joined(s, a.X), Weight: s.turned(a.Weight), Bias: a.Bias, ConvStates: states, QueryStartLoc: a.CuSeqLens,
+		X: a.joined(s, a.X), Weight: s.transposed(a.Weight), Bias: a.Bias, ConvStates: states, QueryStartLoc: a.CuSeqLens,
 		InitialStateMode: modes, PadSlotId: -1, Out: out,
 	}
 	if silu {
@@ -99,7 +99,7 @@ func runNativeConv(_ context.Context, st *acl.Stream, a *CausalConvArgs) error {
 
 func runNativeConvGrad(_ context.Context, st *acl.Stream, a *CausalConvGradArgs) error {
 	return compose(st, func(s *steps) {
-		dt, weight := a.X.DType(), s.turned(a.Weight)
+		dt, weight := a.X.DType(), s.transposed(a.Weight)
 		dx, dw := s.Target(a.DX), s.Tensor(dt, weight.Shape()...)
 		p := aclnn.CausalConv1dBwdParams{
 			X: a.joined(s, a.X), Weight: weight, Dy: a.joined(s, a.DOut), QueryStartLoc: a.CuSeqLens, InputLayout: aclnn.LayoutBSH,
@@ -109,7 +109,7 @@ func runNativeConvGrad(_ context.Context, st *acl.Stream, a *CausalConvGradArgs)
 			p.InputLayout = aclnn.LayoutTND
 		}
 		if a.InitialState != nil {
-			p.InitialState = s.turned(a.InitialState)
+			p.InitialState = s.transposed(a.InitialState)
 		}
 		if a.DBias != nil {
 			p.DbOut = s.Tensor(dt, a.X.Dim(2))

@@ -99,7 +99,7 @@ func (o *dispatch) watched(ctx context.Context, st *acl.Stream, args any, p *pla
 	}
 	err := l.watch(st, func() error { return made.kernel.run(ctx, st, args, p) })
 	if err == nil && made.left.CompareAndSwap(nil, l) {
-		l.told(o.reg.log, o.name, made.kernel.name)
+		l.report(o.reg.log, o.name, made.kernel.name)
 	}
 	return err
 }

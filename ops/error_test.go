@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// TestErrorClasses: every refusal of a dispatch matches a class of acl, so that a service can tell
+// TestErrorClasses: every refusal of a dispatch matches a class of acl, so that a service can distinguish
 // a wrong request from a fault of its own.
 func TestErrorClasses(t *testing.T) {
 	for err, class := range map[error]error{

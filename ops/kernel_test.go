@@ -171,7 +171,7 @@ func TestPinByEnvironment(t *testing.T) {
 	_, err = NewRegistry(Env{})
 	require.ErrorIs(t, err, ErrUnknownKernel)
 	require.ErrorContains(t, err, "CANN_OPS_ROPE")
-	require.ErrorContains(t, err, `adamw has no kernel "none"`, "every fault is told")
+	require.ErrorContains(t, err, `adamw has no kernel "none"`, "every fault is reported")
 }
 
 func TestExplain(t *testing.T) {

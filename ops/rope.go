@@ -38,34 +38,34 @@ type RoPEGradArgs struct {
 	DKey     *aclnn.Tensor // like DKeyOut; must not be DKeyOut itself
 }
 
-// turning is a rotation of one or two tensors by the same angles, or back.
-type turning struct {
+// rotation is that of one or two tensors by the same angles, or back.
+type rotation struct {
 	from, to []*aclnn.Tensor
 	names    []string // of the arguments: from, to, and again
 	cos, sin *aclnn.Tensor
 	back     bool
 }
 
-func (a *RoPEArgs) turning() turning {
-	t := turning{[]*aclnn.Tensor{a.X}, []*aclnn.Tensor{a.Out}, []string{"X", "Out", "Key", "KeyOut"}, a.Cos, a.Sin, false}
+func (a *RoPEArgs) rotation() rotation {
+	t := rotation{[]*aclnn.Tensor{a.X}, []*aclnn.Tensor{a.Out}, []string{"X", "Out", "Key", "KeyOut"}, a.Cos, a.Sin, false}
 	if a.Key != nil || a.KeyOut != nil {
 		t.from, t.to = append(t.from, a.Key), append(t.to, a.KeyOut)
 	}
 	return t
 }
 
-func (a *RoPEGradArgs) turning() turning {
-	t := turning{[]*aclnn.Tensor{a.DOut}, []*aclnn.Tensor{a.DX}, []string{"DOut", "DX", "DKeyOut", "DKey"}, a.Cos, a.Sin, true}
+func (a *RoPEGradArgs) rotation() rotation {
+	t := rotation{[]*aclnn.Tensor{a.DOut}, []*aclnn.Tensor{a.DX}, []string{"DOut", "DX", "DKeyOut", "DKey"}, a.Cos, a.Sin, true}
 	if a.DKeyOut != nil || a.DKey != nil {
 		t.from, t.to = append(t.from, a.DKeyOut), append(t.to, a.DKey)
 	}
 	return t
 }
 
-func (a *RoPEArgs) validate() error     { return a.turning().validate() }
-func (a *RoPEGradArgs) validate() error { return a.turning().validate() }
+func (a *RoPEArgs) validate() error     { return a.rotation().validate() }
+func (a *RoPEGradArgs) validate() error { return a.rotation().validate() }
 
-func (t turning) validate() error {
+func (t rotation) validate() error {
 	var c args
 	for i, x := range t.from {
 		name, out, y := t.names[2*i], t.names[2*i+1], t.to[i]
@@ -120,10 +120,10 @@ const (
 	jointLayout = 1   // [B,S,N,D], its only layout
 )
 
-func (a *RoPEArgs) key() key.RoPE     { return a.turning().key() }
-func (a *RoPEGradArgs) key() key.RoPE { return a.turning().key() }
+func (a *RoPEArgs) key() key.RoPE     { return a.rotation().key() }
+func (a *RoPEGradArgs) key() key.RoPE { return a.rotation().key() }
 
-func (t turning) key() key.RoPE {
+func (t rotation) key() key.RoPE {
 	x := t.from[0]
 	k := key.RoPE{
 		X: x.DType(), Cos: t.cos.DType(), Dim: x.Dim(-1), Rotated: t.cos.Dim(-1), Rows: key.ExtentOf(rowCount(x)),
@@ -150,8 +150,8 @@ func fusedRotation(env *Env, k key.RoPE) error {
 	return env.Has(&aclnn.RotaryPositionEmbeddingParams{})
 }
 
-// jointRotation returns why aclnnApplyRotaryPosEmb cannot take the tensors, or nil.
-func jointRotation(env *Env, k key.RoPE) error {
+// sharedRotation returns why aclnnApplyRotaryPosEmb cannot take the tensors, or nil.
+func sharedRotation(env *Env, k key.RoPE) error {
 	// What it keeps of a token in the Unified Buffer: five copies of the heads, and the tables.
 	wide := int64(k.X.Size())
 	bytes := 4 * jointDim * wide
@@ -177,26 +177,26 @@ func jointRotation(env *Env, k key.RoPE) error {
 }
 
 func newRoPE(reg *Registry) *Op[RoPEArgs, key.RoPE] {
-	return op(reg, "rope", (*RoPEArgs).validate, (*RoPEArgs).key, rotations((*RoPEArgs).turning)...)
+	return op(reg, "rope", (*RoPEArgs).validate, (*RoPEArgs).key, rotations((*RoPEArgs).rotation)...)
 }
 
 func newRoPEGrad(reg *Registry) *Op[RoPEGradArgs, key.RoPE] {
-	return op(reg, "rope_grad", (*RoPEGradArgs).validate, (*RoPEGradArgs).key, rotations((*RoPEGradArgs).turning)...)
+	return op(reg, "rope_grad", (*RoPEGradArgs).validate, (*RoPEGradArgs).key, rotations((*RoPEGradArgs).rotation)...)
 }
 
 // rotations are the kernels of RoPE and RoPEGrad.
-func rotations[A any](of func(*A) turning) []Kernel[A, key.RoPE] {
-	kernel := func(name string, supports func(*Env, key.RoPE) error, queue func(*steps, turning)) Kernel[A, key.RoPE] {
+func rotations[A any](of func(*A) rotation) []Kernel[A, key.RoPE] {
+	kernel := func(name string, supports func(*Env, key.RoPE) error, queue func(*steps, rotation)) Kernel[A, key.RoPE] {
 		return Kernel[A, key.RoPE]{Name: name, Supports: supports, Run: func(_ context.Context, st *acl.Stream, a *A) error {
 			return compose(st, func(s *steps) { queue(s, of(a)) })
 		}}
 	}
 	return []Kernel[A, key.RoPE]{
-		kernel("RotaryPositionEmbedding", fusedRotation, func(s *steps, t turning) {
+		kernel("RotaryPositionEmbedding", fusedRotation, func(s *steps, t rotation) {
 			sin := s.sines(t)
 			t.each(s, func(x, out *aclnn.Tensor) { s.rotateHalf(x, t.cos, sin, out) })
 		}),
-		kernel("ApplyRotaryPosEmb", jointRotation, func(s *steps, t turning) {
+		kernel("ApplyRotaryPosEmb", sharedRotation, func(s *steps, t rotation) {
 			angles := []int64{t.from[0].Dim(0), t.from[0].Dim(1), 1, jointDim}
 			cos, sin := s.spread(t.cos, angles), s.spread(s.sines(t), angles)
 			for i := range t.from { // it works in place
@@ -204,7 +204,7 @@ func rotations[A any](of func(*A) turning) []Kernel[A, key.RoPE] {
 			}
 			launch(s, aclnn.ApplyRotaryPosEmb, aclnn.ApplyRotaryPosEmbParams{Query: t.to[0], Key: t.to[1], Cos: cos, Sin: sin, Layout: jointLayout})
 		}),
-		kernel("composite", nil, func(s *steps, t turning) {
+		kernel("composite", nil, func(s *steps, t rotation) {
 			cos1, cos2 := halves(s.float(t.cos))
 			sin1, sin2 := halves(s.float(t.sin))
 			f, sign := [4]*aclnn.Tensor{cos1, sin1, cos2, sin2}, -1.0
@@ -235,7 +235,7 @@ func (s *steps) rotateHalf(x, cos, sin, out *aclnn.Tensor) {
 
 // sines returns the sines for CANN: those of the inverse rotation are −(sin2, sin1), because the
 // gradient of a rotation is the inverse rotation.
-func (s *steps) sines(t turning) *aclnn.Tensor {
+func (s *steps) sines(t rotation) *aclnn.Tensor {
 	if !t.back {
 		return t.sin
 	}
@@ -248,7 +248,7 @@ func (s *steps) sines(t turning) *aclnn.Tensor {
 }
 
 // each applies rotation to the features of each tensor that are rotated, and copies the others.
-func (t turning) each(s *steps, rotation func(x, out *aclnn.Tensor)) {
+func (t rotation) each(s *steps, rotate func(x, out *aclnn.Tensor)) {
 	r := t.cos.Dim(-1)
 	for i, x := range t.from {
 		out, d := t.to[i], x.Dim(-1)
@@ -259,7 +259,7 @@ func (t turning) each(s *steps, rotation func(x, out *aclnn.Tensor)) {
 			s.Copy(out.Narrow(-1, r, d-r), x.Narrow(-1, r, d-r))
 			x, out = x.Narrow(-1, 0, r), out.Narrow(-1, 0, r)
 		}
-		rotation(x, out)
+		rotate(x, out)
 	}
 }
 

@@ -52,9 +52,9 @@ func (a *SliceToNZArgs) slice() int64 { return a.Gathered.Dim(0) * (a.End - a.St
 // tiles returns the size of Out's storage.
 func (a *SliceToNZArgs) tiles() int { return aclnn.NZBytes(a.Out.DType(), a.Out.Shape()...) }
 
-// Moved returns how many bytes the launches of a kernel read and write, from its name. A kernel that is
+// Traffic returns how many bytes the launches of a kernel read and write, from its name. A kernel that is
 // not of this package counts as one that reads and writes every element once.
-func (a *SliceToNZArgs) Moved(kernel string) int {
+func (a *SliceToNZArgs) Traffic(kernel string) int {
 	slice := 2 * a.Out.DType().Bytes(int(a.slice()))
 	switch {
 	case a.Out.Len() == 0:

@@ -142,18 +142,18 @@ func TestSliceToNZTraffic(t *testing.T) {
 	flat := b.Empty(aclnn.BFloat16, 4, 1024)
 	_, out := tiles(b, aclnn.BFloat16, 2, 32, 64)
 	const weight = 2 * 32 * 64 * 2
-	moved := map[string]int{}
+	traffic := map[string]int{}
 	eachSliceKernel(b, func(kernel string) {
 		a := &ops.SliceToNZArgs{Gathered: flat, End: 1024, Out: out}
 		opstest.Run(b, b.SliceToNZ(), a)
-		moved[kernel] = a.Moved(kernel)
+		traffic[kernel] = a.Traffic(kernel)
 	})
-	require.Equal(t, map[string]int{"SliceNz": 2 * weight, "NpuFormatCast": 4 * weight, "TransMatmulWeight": 6 * weight}, moved)
+	require.Equal(t, map[string]int{"SliceNz": 2 * weight, "NpuFormatCast": 4 * weight, "TransMatmulWeight": 6 * weight}, traffic)
 
 	a := &ops.SliceToNZArgs{Gathered: flat, Start: 5, End: 5, Out: out.Narrow(0, 1, 0)}
 	eachSliceKernel(b, func(kernel string) {
 		opstest.Run(b, b.SliceToNZ(), a)
-		require.Zero(t, a.Moved(kernel))
+		require.Zero(t, a.Traffic(kernel))
 	})
 }
 

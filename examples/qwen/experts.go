@@ -170,7 +170,7 @@ func (p *pass) toNZ(w *aclnn.Tensor) *aclnn.Tensor {
 	nz := storage.Narrow(0, 0, w.Len()).Reshape(shape...).AsNZ()
 	a := ops.SliceToNZArgs{Gathered: w.Reshape(1, -1), End: w.Len(), Out: nz}
 	run(p, p.reg.SliceToNZ(), &a)
-	*p.copied += int64(a.Moved(p.reg.SliceToNZ().Explain(&a).Kernel))
+	*p.copied += int64(a.Traffic(p.reg.SliceToNZ().Explain(&a).Kernel))
 	return nz
 }
 

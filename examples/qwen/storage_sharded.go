@@ -120,7 +120,7 @@ func (s *sharded) open(p *pass, u int) {
 		}
 		p.Do(func() error {
 			err := gather(p.ctx, p.Stream)
-			*p.copied += int64(g.Moved())
+			*p.copied += int64(g.Traffic())
 			return err
 		})
 		for i, w := range g.weights {

@@ -8,10 +8,10 @@
 //	err = tp.RowLinear(ctx, st, &ops.LinearArgs{X: active, Weight: v, Out: out})
 //
 // Every type takes a Communicator for its group of ranks, such as *hccl.Comm; nil stands for a
-// group of one, in which nothing is exchanged. The meshes of package hccl/world tell which ranks a
+// group of one, in which nothing is exchanged. The meshes of package hccl/world list which ranks a
 // group has. All ranks of a group make the same calls in the same order. Work is queued on the
 // stream; only ExpertParallel.Plan waits.
 //
 // The package contains no model and chooses no kernels: each rank computes its share with the
-// operators of its ops.Registry, whose SetParallel tells kernels how the work is split.
+// operators of its ops.Registry, whose SetParallel gives kernels the way in which the work is split.
 package parallel

@@ -75,7 +75,7 @@ func (l *expertLayer) buffer(k key.ExpertLayer, a3 bool) int64 {
 	return (n + mebibyte - 1) / mebibyte
 }
 
-// bufferMiB is the size of a communicator's buffer, from which CANN tells whether the messages fit.
+// bufferMiB is the size of a communicator's buffer, from which CANN decides whether the messages fit.
 func bufferMiB() int64 {
 	if n, err := strconv.ParseInt(os.Getenv("HCCL_BUFFSIZE"), 10, 64); err == nil && n > 0 {
 		return n

@@ -25,14 +25,14 @@ import (
 //
 // All ranks make the same calls in the same order. comm may be nil for one rank.
 type Sharded struct {
-	layout *ShardLayout
-	reg    *ops.Registry
-	comm   Communicator
-	shard  *aclnn.Tensor
-	scale  float64
-	whole  []*aclnn.Tensor // nil unless gathered
-	memory []*aclnn.Tensor // the memory of whole
-	moved  int
+	layout  *ShardLayout
+	reg     *ops.Registry
+	comm    Communicator
+	shard   *aclnn.Tensor
+	scale   float64
+	whole   []*aclnn.Tensor // nil unless gathered
+	memory  []*aclnn.Tensor // the memory of whole
+	traffic int
 }
 
 // NewSharded allocates this rank's shard from the stream's allocator and fills it with zeros.
@@ -86,13 +86,13 @@ func (p *Sharded) Shard() *aclnn.Tensor {
 	return p.shard
 }
 
-// Moved returns how many bytes the last Gather read and wrote when it copied weights out of the
+// Traffic returns how many bytes the last Gather read and wrote when it copied weights out of the
 // gathered shards.
-func (p *Sharded) Moved() int {
+func (p *Sharded) Traffic() int {
 	if p == nil {
 		return 0
 	}
-	return p.moved
+	return p.traffic
 }
 
 // Weight returns parameter i while it is gathered, in FRACTAL_NZ or contiguous ND. It returns nil
@@ -159,7 +159,7 @@ func (p *Sharded) gather(ctx context.Context, st *acl.Stream, nz bool) error {
 	if err := p.Release(); err != nil {
 		return err
 	}
-	p.moved = 0
+	p.traffic = 0
 	err := aclnn.Compose(st, func(s *aclnn.Scope) {
 		all := p.shard.Unsqueeze(0)
 		if p.layout.Ranks > 1 && p.layout.Total > 0 {
@@ -188,10 +188,10 @@ func (p *Sharded) copyOut(ctx context.Context, st *acl.Stream, all *aclnn.Tensor
 	if nz && part.NZ(all.DType()) {
 		a := ops.SliceToNZArgs{Gathered: all, Start: part.Start, End: part.End, Out: whole.AsNZ()}
 		err, whole = p.reg.SliceToNZ().Run(ctx, st, &a), a.Out
-		p.moved += a.Moved(p.reg.SliceToNZ().Explain(&a).Kernel)
+		p.traffic += a.Traffic(p.reg.SliceToNZ().Explain(&a).Kernel)
 	} else if memory.Len() > 0 {
 		err = aclnn.InplaceCopy(st, aclnn.InplaceCopyParams{Self: memory.Reshape(p.layout.Ranks, chunk), Src: all.Narrow(1, part.Start, chunk)})
-		p.moved += 2 * memory.Bytes()
+		p.traffic += 2 * memory.Bytes()
 	}
 	p.whole = append(p.whole, whole)
 	return err

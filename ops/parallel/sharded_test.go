@@ -102,7 +102,7 @@ func TestShardedAlone(t *testing.T) {
 	c := opstest.NewGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
 	require.NoError(t, p.Load(b.Stream, 0, b.Floats(c.DType, c.W, 3, 16, 32)))
 	require.NoError(t, p.Gather(t.Context(), b.Stream))
-	require.Equal(t, 2*3*16*32*2, p.Moved())
+	require.Equal(t, 2*3*16*32*2, p.Traffic())
 	require.True(t, c.Check(b, func(*opstest.Bench, *aclnn.Tensor) *aclnn.Tensor { return p.Weight(0) }, ops.Groups{Host: c.Sizes}))
 
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.BFloat16, shape...) }
