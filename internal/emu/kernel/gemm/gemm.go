@@ -68,8 +68,13 @@ func Gemm(p Product) error {
 	work := 2 * float64(g.tile_m) * float64(g.tile_n) * float64(max(g.k, 1))
 	// Starting a thread pays off from about a quarter of a million operations.
 	grain := int64(max(1, float64(1<<18)/work))
+	if tiles < 2*grain {
+		thread.WithScratch(func(s unsafe.Pointer) { C.gemm_run(&g, 0, C.int64_t(tiles), (*C.char)(s)) })
+		return nil
+	}
+	shared := g // on the heap, where a product that needs no threads does not go
 	thread.Parallel(tiles, grain, func(lo, hi int64) {
-		thread.WithScratch(func(s unsafe.Pointer) { C.gemm_run(&g, C.int64_t(lo), C.int64_t(hi), (*C.char)(s)) })
+		thread.WithScratch(func(s unsafe.Pointer) { C.gemm_run(&shared, C.int64_t(lo), C.int64_t(hi), (*C.char)(s)) })
 	})
 	return nil
 }
