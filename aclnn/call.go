@@ -205,7 +205,10 @@ var nilMember = Tensor{err: errNilMember}
 
 // Scalar adds a scalar; the zero Scalar is an absent one.
 func (c *Call) Scalar(s Scalar) {
-	if !s.present {
+	if s.state != present {
+		if c.err == nil {
+			c.err = s.Err()
+		}
 		c.launch.Null()
 		return
 	}
@@ -220,8 +223,10 @@ func (c *Call) Scalars(list []Scalar) {
 	}
 	c.launch.Scalars(len(list))
 	for _, s := range list {
-		if !s.present && c.err == nil {
-			c.err = errNilMember
+		if s.state != present && c.err == nil {
+			if c.err = s.Err(); s.state == absent {
+				c.err = errNilMember
+			}
 		}
 		c.launch.ScalarMember(int32(s.dtype), s.value)
 	}

@@ -23,18 +23,17 @@ func Zeros(st *acl.Stream, dt DType, shape ...int64) (*Tensor, error) {
 
 // Ones makes a tensor of ones; see Full.
 func Ones(st *acl.Stream, dt DType, shape ...int64) (*Tensor, error) {
-	one, err := Of(dt, 1)
-	if err != nil {
-		return nil, err
-	}
-	return Full(st, dt, one, shape...)
+	return Full(st, dt, ScalarOf(dt, 1), shape...)
 }
 
 // Full makes a tensor whose elements are all v (aclnnInplaceFillScalar). CANN converts v where
 // dt holds values of its kind: an integer becomes a floating-point number, but not the other
-// way; Of makes a scalar of any dtype. The caller closes it.
+// way; ScalarOf makes a scalar of any dtype. The caller closes it.
 func Full(st *acl.Stream, dt DType, v Scalar, shape ...int64) (*Tensor, error) {
-	if !v.present {
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	if v.state == absent {
 		return nil, refuse(acl.ErrInvalidArgument, "%v%s cannot be filled with an absent scalar", dt, dims(shape))
 	}
 	t, err := New(st, dt, shape...)
@@ -93,7 +92,10 @@ func Contiguous(st *acl.Stream, t *Tensor) (*Tensor, error) {
 			return nil, err
 		}
 		c, err := gather(st, plain.Transpose(-2, -1))
-		return c, errors.Join(err, plain.Close())
+		if err = errors.Join(err, plain.Close()); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, nil
 	}
 	c, err := New(st, t.DType(), t.Shape()...)
 	if err != nil || t.Len() == 0 {

@@ -1,6 +1,7 @@
 package aclnn_test
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,9 @@ func TestFilled(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, make([]complex128, 3), got)
 	}
+	got, err := aclnn.ToSlice[complex64](t.Context(), st, made(t)(aclnn.Ones(st, aclnn.Complex64, 2)))
+	require.NoError(t, err)
+	require.Equal(t, []complex64{1, 1}, got)
 	whole, err := aclnn.ToSlice[int64](t.Context(), st, made(t)(aclnn.Full(st, aclnn.Int32, aclnn.Float(-2.5), 3)))
 	require.NoError(t, err)
 	require.Equal(t, []int64{-2, -2, -2}, whole, "CANN drops the fraction")
@@ -55,7 +59,7 @@ func TestFilled(t *testing.T) {
 	require.ErrorIs(t, err, acl.ErrInvalidArgument)
 	_, err = aclnn.Full(st, aclnn.Int4, aclnn.Int(1), 2)
 	require.ErrorIs(t, err, acl.ErrInvalidArgument, "CANN fills no nibbles")
-	_, err = aclnn.Ones(st, aclnn.Complex64, 2)
+	_, err = aclnn.Ones(st, aclnn.HiFloat8, 2)
 	require.ErrorIs(t, err, acl.ErrInvalidArgument)
 	_, err = aclnn.Ones(nil, aclnn.Float32, 2)
 	require.ErrorIs(t, err, acl.ErrInvalidArgument)
@@ -219,7 +223,7 @@ func TestCopiesFail(t *testing.T) {
 			"clone":      second(aclnn.Clone(st, x)),
 			"contiguous": second(aclnn.Contiguous(st, x.Transpose(0, 1))),
 			"NZ":         second(aclnn.Clone(st, nzOn(t, st))),
-			"print":      aclnn.Print(t.Context(), st, x.Unsqueeze(0).Expand(500, 2, 2)),
+			"print":      aclnn.Print(t.Context(), st, io.Discard, x.Unsqueeze(0).Expand(500, 2, 2)),
 			"values":     to[float32](t.Context(), st, x),
 		} {
 			require.Error(t, err, name)

@@ -100,7 +100,7 @@ func ExamplePrint() {
 			return err
 		}
 		defer x.Close()
-		if err := aclnn.Print(ctx, st, x.Transpose(0, 1)); err != nil {
+		if err := aclnn.Print(ctx, st, os.Stdout, x.Transpose(0, 1)); err != nil {
 			return err
 		}
 		large, err := aclnn.Zeros(st, aclnn.Int32, 1000, 1000)
@@ -108,7 +108,7 @@ func ExamplePrint() {
 			return err
 		}
 		defer large.Close()
-		return aclnn.Print(ctx, st, large)
+		return aclnn.Print(ctx, st, os.Stdout, large)
 	})
 	// Output:
 	// float32[3,2]ND strides[1,3]
@@ -160,7 +160,7 @@ func ExampleLoad() {
 			return err
 		}
 		defer x.Close()
-		if err := aclnn.Print(ctx, st, x); err != nil {
+		if err := aclnn.Print(ctx, st, os.Stdout, x); err != nil {
 			return err
 		}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/goascend/cann/acl"
@@ -54,17 +55,20 @@ func Sprint(ctx context.Context, st *acl.Stream, t *Tensor) (text string, err er
 	return p.b.String(), nil
 }
 
-// Print writes what Sprint gives, and a line end, to the standard output.
-func Print(ctx context.Context, st *acl.Stream, t *Tensor) error {
+// Print writes what Sprint returns, and a line end, to w.
+func Print(ctx context.Context, st *acl.Stream, w io.Writer, t *Tensor) error {
+	if w == nil {
+		return refuse(acl.ErrInvalidArgument, "the writer is nil")
+	}
 	text, err := Sprint(ctx, st, t)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Println(text)
+	_, err = fmt.Fprintln(w, text)
 	return err
 }
 
-// edges makes a tensor of the ends of each dimension that has more than is shown, and says
+// edges makes a tensor of the ends of each dimension that has more than is shown, and reports
 // which those are.
 func edges(st *acl.Stream, t *Tensor) (small *Tensor, cut [MaxRank]bool, err error) {
 	flat := t

@@ -1,6 +1,7 @@
 package aclnn_test
 
 import (
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -106,5 +107,20 @@ func TestSprintRefused(t *testing.T) {
 		_, err := call()
 		require.ErrorIs(t, err, acl.ErrInvalidArgument)
 	}
-	require.ErrorIs(t, aclnn.Print(ctx, st, nil), acl.ErrInvalidArgument)
+	require.ErrorIs(t, aclnn.Print(ctx, st, io.Discard, nil), acl.ErrInvalidArgument)
+}
+
+// failing is a writer that takes nothing.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestPrint(t *testing.T) {
+	ctx, st := t.Context(), openStream(t)
+	x := made(t)(aclnn.FromSlice(ctx, st, aclnn.Int32, []int32{1, 2}, 2))
+	var b strings.Builder
+	require.NoError(t, aclnn.Print(ctx, st, &b, x))
+	require.Equal(t, "int32[2]ND\n[1, 2]\n", b.String())
+	require.ErrorIs(t, aclnn.Print(ctx, st, failing{}, x), io.ErrClosedPipe)
+	require.ErrorIs(t, aclnn.Print(ctx, st, nil, x), acl.ErrInvalidArgument)
 }

@@ -12,9 +12,9 @@ type Chip struct {
 	CubeCores     int
 	VectorCores   int
 	Megahertz     int
-	L2            int64 // bytes
-	Memory        int64 // bytes
-	UnifiedBuffer int64 // bytes of a vector core
+	L2            int // bytes
+	Memory        int // bytes
+	UnifiedBuffer int // bytes of a vector core
 	BFloat16      bool
 	WaitsAcross   bool // streams can wait for events of other devices
 }
@@ -28,10 +28,10 @@ func Named(name string) (Chip, error) {
 	if err != nil {
 		return Chip{}, err
 	}
-	return Chip{name, int(c.Cube), int(c.Vector), int(c.Megahertz), c.L2, c.Memory, c.UnifiedBuffer, c.BFloat16, c.WaitsAcross}, nil
+	return Chip{name, int(c.Cube), int(c.Vector), int(c.Megahertz), int(c.L2), int(c.Memory), int(c.UnifiedBuffer), c.BFloat16, c.WaitsAcross}, nil
 }
 
-// Operator says what a chip's form of an operator takes.
+// Operator is what a chip's form of an operator takes.
 type Operator struct {
 	Missing bool // the chip refuses every call
 	// Types has, by C parameter, the element types that no rule refuses whatever the other arguments

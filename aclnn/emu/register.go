@@ -17,7 +17,7 @@ import (
 )
 
 // Run is phase two of a call. It has the workspace that phase one asked for. Its error is a fault of the
-// stream that the next wait tells: code 507035, or that of an *Error.
+// stream that the next wait returns: code 507035, or that of an *Error.
 type Run func(workspace []byte) error
 
 // Error is an error with a code of CANN: of aclnn for phase one, of the runtime for a Run.
@@ -28,8 +28,9 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// Register emulates an operator for the rest of the process. params is a pointer to the structure that
-// aclnn/bind made for its arguments, whose values do not matter. prepare is phase one. It may run on several
+// Register emulates an operator for the rest of the process, because operators are found by name in the
+// libraries of the process, as CANN's are. params is a pointer to the structure that aclnn/bind made for
+// its arguments, whose values do not matter. prepare is phase one. It may run on several
 // goroutines at a time, so that all it needs should come from the call. Its error refuses the call with
 // code 161002, or that of an *Error. Register must come before the first use of the operator, and before
 // the first use of any, if a rule of CANN_EMU_FAULTS names it.
