@@ -84,7 +84,7 @@ func newGatedNorm(reg *Registry) *Op[GatedNormArgs, key.GatedNorm] {
 				}
 				return compose(st, func(s *steps) {
 					normed := s.Like(a.X)
-					run(ctx, s, reg.RMSNorm(), &RMSNormArgs{X: a.X, Weight: a.Weight, Epsilon: a.Epsilon, Out: normed, RStd: a.RStd})
+					Queue(ctx, &s.Scope, reg.RMSNorm(), &RMSNormArgs{X: a.X, Weight: a.Weight, Epsilon: a.Epsilon, Out: normed, RStd: a.RStd})
 					y := s.silu(s.float(a.Gate))
 					s.times(y, s.float(normed))
 					s.Copy(a.Out, y)
@@ -111,7 +111,7 @@ func newGatedNormGrad(reg *Registry) *Op[GatedNormGradArgs, key.GatedNormGrad] {
 						s.times(dNormed, dOut)
 						norm.DOut = s.Cast(dNormed, a.X.DType())
 					}
-					run(ctx, s, reg.RMSNormGrad(), &norm)
+					Queue(ctx, &s.Scope, reg.RMSNormGrad(), &norm)
 				})
 			},
 		})

@@ -129,9 +129,9 @@ func newMoEExpertsGrad(reg *Registry) *Op[MoEExpertsGradArgs, key.MoEExpertsGrad
 				return compose(st, func(s *steps) {
 					dActive, dHidden := s.Tensor(a.Rows.DType(), a.Active.Shape()...), s.Tensor(a.Rows.DType(), a.Hidden.Shape()...)
 					down, up := a.gradDown(dActive), a.gradUp(dHidden)
-					run(ctx, s, reg.GroupedMatmulGrad(), &down)
-					run(ctx, s, reg.SwiGLUGrad(), &SwiGLUGradArgs{DOut: dActive, X: a.Hidden, DX: dHidden})
-					run(ctx, s, reg.GroupedMatmulGrad(), &up)
+					Queue(ctx, &s.Scope, reg.GroupedMatmulGrad(), &down)
+					Queue(ctx, &s.Scope, reg.SwiGLUGrad(), &SwiGLUGradArgs{DOut: dActive, X: a.Hidden, DX: dHidden})
+					Queue(ctx, &s.Scope, reg.GroupedMatmulGrad(), &up)
 				})
 			},
 		})

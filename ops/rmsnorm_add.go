@@ -81,7 +81,7 @@ func newAddRMSNorm(reg *Registry) *Op[AddRMSNormArgs, key.RMSNorm] {
 				return compose(st, func(s *steps) {
 					launch(s, aclnn.Add, aclnn.AddParams{Self: a.X, Other: a.Residual, Alpha: aclnn.Float(1), Out: a.Sum})
 					norm := a.norm()
-					run(ctx, s, reg.RMSNorm(), &norm)
+					Queue(ctx, &s.Scope, reg.RMSNorm(), &norm)
 				})
 			},
 		})

@@ -27,8 +27,9 @@ func launch[P any](s *steps, operator func(*acl.Stream, P) error, p P) {
 	aclnn.Launch(&s.Scope, operator, p)
 }
 
-// run queues another operator of this package.
-func run[A any, K comparable](ctx context.Context, s *steps, o *Op[A, K], a *A) {
+// Queue queues an operator of the registry in a scope, as aclnn.Launch queues one of aclnn: not if the scope
+// has failed. The operator's error is the scope's.
+func Queue[A any, K comparable](ctx context.Context, s *aclnn.Scope, o *Op[A, K], a *A) {
 	s.Do(func() error { return o.Run(ctx, s.Stream, a) })
 }
 

@@ -160,9 +160,9 @@ func (bank *bankPass) forward(p *pass, w *Parameter, x, y *aclnn.Tensor) {
 		}
 		groups := ops.Groups{Host: bank.sizes}
 		inner := p.Tensor(p.dt, read.Dim(0), bank.rank)
-		run(p, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: read, Weight: s.a.Transpose(1, 2), Groups: groups, Out: inner})
+		ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: read, Weight: s.a.Transpose(1, 2), Groups: groups, Out: inner})
 		more := p.Tensor(p.dt, read.Dim(0), s.b.Dim(1))
-		run(p, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: inner, Weight: s.b.Transpose(1, 2), Groups: groups, Out: more})
+		ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: inner, Weight: s.b.Transpose(1, 2), Groups: groups, Out: more})
 		if p.Err() != nil {
 			return
 		}

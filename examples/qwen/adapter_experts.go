@@ -45,9 +45,9 @@ func (a *Adapter) forwardRows(p *pass, w *Parameter, x, y *aclnn.Tensor, groups 
 	l := a.pairs[w][0]
 	wide := l.inward(l.a.Value)
 	inner, more := p.Tensor(p.dt, x.Dim(0), wide.Dim(2)), p.Like(y)
-	run(p, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: x, Weight: wide, Groups: groups, Out: inner})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: x, Weight: wide, Groups: groups, Out: inner})
 	inner = p.scaled(inner, l.scale)
-	run(p, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: inner, Weight: p.Contiguous(l.outward(l.b.Value)), Groups: groups, Out: more})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: inner, Weight: p.Contiguous(l.outward(l.b.Value)), Groups: groups, Out: more})
 	if p.low == nil {
 		p.low = map[*Parameter]lowRank{}
 	}
@@ -65,9 +65,9 @@ func (a *Adapter) backwardRows(p *pass, w *Parameter, dy, dx *aclnn.Tensor, grou
 	delete(p.low, l.a)
 	narrow := p.Contiguous(l.outward(l.b.Value))
 	dInner, dNarrow := p.Like(s.inner), p.Tensor(aclnn.Float32, narrow.Shape()...)
-	run(p, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{DOut: p.Contiguous(dy), X: s.inner, Weight: narrow, Groups: groups, DX: dInner, DWeight: dNarrow})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{DOut: p.Contiguous(dy), X: s.inner, Weight: narrow, Groups: groups, DX: dInner, DWeight: dNarrow})
 	own := p.Like(dx)
-	run(p, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{
 		DOut: p.scaled(dInner, l.scale), X: s.x, Weight: l.inward(l.a.Value), Groups: groups, DX: own, DWeight: l.inward(l.a.Grad), Accumulate: p.accumulate,
 	})
 	if p.Err() != nil {
@@ -84,10 +84,10 @@ func (a *Adapter) backwardRows(p *pass, w *Parameter, dy, dx *aclnn.Tensor, grou
 // forwardAdapted is the unit of experts in single products, with those of the adapter.
 func (s *expertsState) forwardAdapted(p *pass) {
 	u := s.unit
-	run(p, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: u.Rows, Weight: u.GateUp, Groups: u.Groups, Out: u.Hidden})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: u.Rows, Weight: u.GateUp, Groups: u.Groups, Out: u.Hidden})
 	p.adapter.forwardRows(p, s.gateUp, u.Rows, u.Hidden, u.Groups)
-	run(p, p.reg.SwiGLU(), &ops.SwiGLUArgs{X: u.Hidden, Out: u.Active})
-	run(p, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: u.Active, Weight: u.Down, Groups: u.Groups, Out: u.Out})
+	ops.Queue(p.ctx, &p.Scope, p.reg.SwiGLU(), &ops.SwiGLUArgs{X: u.Hidden, Out: u.Active})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: u.Active, Weight: u.Down, Groups: u.Groups, Out: u.Out})
 	p.adapter.forwardRows(p, s.down, u.Active, u.Out, u.Groups)
 }
 
@@ -96,9 +96,9 @@ func (s *expertsState) forwardAdapted(p *pass) {
 func (s *expertsState) backwardAdapted(p *pass, dOut, dRows *aclnn.Tensor) {
 	u := s.unit
 	dActive, dHidden := p.Like(u.Active), p.Like(u.Hidden)
-	run(p, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{DOut: dOut, X: u.Active, Weight: u.Down, Groups: u.Groups, DX: dActive})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{DOut: dOut, X: u.Active, Weight: u.Down, Groups: u.Groups, DX: dActive})
 	p.adapter.backwardRows(p, s.down, dOut, dActive, u.Groups)
-	run(p, p.reg.SwiGLUGrad(), &ops.SwiGLUGradArgs{DOut: dActive, X: u.Hidden, DX: dHidden})
-	run(p, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{DOut: dHidden, X: u.Rows, Weight: u.GateUp, Groups: u.Groups, DX: dRows})
+	ops.Queue(p.ctx, &p.Scope, p.reg.SwiGLUGrad(), &ops.SwiGLUGradArgs{DOut: dActive, X: u.Hidden, DX: dHidden})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{DOut: dHidden, X: u.Rows, Weight: u.GateUp, Groups: u.Groups, DX: dRows})
 	p.adapter.backwardRows(p, s.gateUp, dHidden, dRows, u.Groups)
 }

@@ -85,20 +85,20 @@ func (g *group) forward(p *pass, x, y *aclnn.Tensor) {
 	g.x = g.dropped(p, g.of(x))
 	g.stack(p)
 	inner := p.Tensor(p.dt, g.rows(), g.a.Dim(1))
-	run(p, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: g.x, Weight: g.a.Transpose(1, 2), Groups: g.list(), Out: inner})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: g.x, Weight: g.a.Transpose(1, 2), Groups: g.list(), Out: inner})
 	g.inner = g.scaled(p, inner)
 	more := p.Tensor(p.dt, g.rows(), g.b.Dim(1))
-	run(p, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: g.inner, Weight: g.b.Transpose(1, 2), Groups: g.list(), Out: more})
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: g.inner, Weight: g.b.Transpose(1, 2), Groups: g.list(), Out: more})
 	p.add(g.of(g.pairs[0].of(y)), more)
 }
 
 func (g *group) backward(p *pass, dy, dx *aclnn.Tensor) {
 	dInner, own := p.Like(g.inner), p.Like(g.x)
 	da, db := p.Tensor(aclnn.Float32, g.a.Shape()...), p.Tensor(aclnn.Float32, g.b.Shape()...)
-	run(p, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{
 		DOut: p.Contiguous(g.of(g.pairs[0].of(dy))), X: g.inner, Weight: g.b.Transpose(1, 2), Groups: g.list(), DX: dInner, DWeight: db.Transpose(1, 2),
 	})
-	run(p, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{
+	ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmulGrad(), &ops.GroupedMatmulGradArgs{
 		DOut: g.scaled(p, dInner), X: g.x, Weight: g.a.Transpose(1, 2), Groups: g.list(), DX: own, DWeight: da.Transpose(1, 2),
 	})
 	own = g.undropped(p, own)

@@ -27,12 +27,12 @@ func (b *balance) add(p *pass, loss *aclnn.Tensor) {
 		p.Copy(chosen.Narrow(0, int64(i)*tokens, tokens), l.chosen)
 	}
 	own, dProbs := p.Tensor(aclnn.Float32, 1), p.Like(probs)
-	run(p, p.reg.LoadBalance(), &ops.LoadBalanceArgs{Probs: probs, Experts: chosen, Loss: own})
+	ops.Queue(p.ctx, &p.Scope, p.reg.LoadBalance(), &ops.LoadBalanceArgs{Probs: probs, Experts: chosen, Loss: own})
 	// The total over ranks is divided by the number of tensor-parallel ranks, because these have
 	// the same cross-entropy; but their tokens of the balance differ.
 	weight := b.scale * float64(p.tp.Size())
 	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: loss, Other: own, Alpha: aclnn.Float(weight)})
-	run(p, p.reg.LoadBalanceGrad(), &ops.LoadBalanceGradArgs{Scale: b.scale * b.up, Experts: chosen, DProbs: dProbs})
+	ops.Queue(p.ctx, &p.Scope, p.reg.LoadBalanceGrad(), &ops.LoadBalanceGradArgs{Scale: b.scale * b.up, Experts: chosen, DProbs: dProbs})
 	for i := range b.layers {
 		b.dProbs = append(b.dProbs, dProbs.Narrow(0, int64(i)*tokens, tokens))
 	}

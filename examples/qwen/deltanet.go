@@ -92,7 +92,7 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 		A: p.scalarsToHeads(rows(in.a)), B: p.scalarsToHeads(rows(in.b)), ALog: p.own(d.aLog.Value), DTBias: p.own(d.dtBias.Value),
 		Decay: p.Tensor(aclnn.Float32, b, length, ours.heads), Beta: p.Tensor(p.dt, b, length, ours.heads),
 	}
-	run(p, p.reg.DeltaGate(), &s.gate)
+	ops.Queue(p.ctx, &p.Scope, p.reg.DeltaGate(), &s.gate)
 
 	s.rule.Decay, s.rule.Beta, s.rule.Scale, s.rule.Normalize = s.gate.Decay, s.gate.Beta, 1/math.Sqrt(float64(d.keyDim)), true
 	s.rule.CuSeqLens = m.cu
@@ -101,15 +101,15 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	if m.paged != nil {
 		m.step(p, s)
 	} else {
-		run(p, p.reg.CausalConv(), &s.conv)
-		run(p, p.reg.GatedDelta(), &s.rule)
+		ops.Queue(p.ctx, &p.Scope, p.reg.CausalConv(), &s.conv)
+		ops.Queue(p.ctx, &p.Scope, p.reg.GatedDelta(), &s.rule)
 	}
 
 	s.norm = ops.GatedNormArgs{
 		X: p.toSequence(s.rule.Out, d.heads), Gate: in.z.Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,
 		Out: p.Tensor(p.dt, b, n, d.heads, d.dim), RStd: p.Tensor(aclnn.Float32, b, n, d.heads, 1),
 	}
-	run(p, p.reg.GatedNorm(), &s.norm)
+	ops.Queue(p.ctx, &p.Scope, p.reg.GatedNorm(), &s.norm)
 	s.normed = s.norm.Out.Reshape(b*n, d.heads*d.dim)
 	return p.leave(d.out.forward(p, s.normed)), s
 }
@@ -122,12 +122,12 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 		DOut: d.out.backward(p, s.normed, p.enter(dy)).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: d.scale.Value,
 		DX: p.Like(s.norm.X), DGate: p.Like(s.norm.Gate), DWeight: p.gradient(d.scale), Accumulate: p.adding(),
 	}
-	run(p, p.reg.GatedNormGrad(), &norm)
+	ops.Queue(p.ctx, &p.Scope, p.reg.GatedNormGrad(), &norm)
 
 	dConv := p.Like(s.conv.Out)
 	rule := ops.GatedDeltaGradArgs{GatedDeltaArgs: s.rule, DOut: p.toHeads(norm.DX), DDecay: p.Like(s.gate.Decay), DBeta: p.Like(s.gate.Beta)}
 	rule.DQuery, rule.DKey, rule.DValue = d.ours(p).parts(dConv)
-	run(p, p.reg.GatedDeltaGrad(), &rule)
+	ops.Queue(p.ctx, &p.Scope, p.reg.GatedDeltaGrad(), &rule)
 
 	s.gate.ALog, s.gate.DTBias = p.own(d.aLog.Value), p.own(d.dtBias.Value) // the shards may be gathered anew
 	dALog, dDTBias := p.gradient(d.aLog), p.gradient(d.dtBias)
@@ -139,7 +139,7 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 		p.clear(dALog)
 		p.clear(dDTBias)
 	}
-	run(p, p.reg.DeltaGateGrad(), &gate)
+	ops.Queue(p.ctx, &p.Scope, p.reg.DeltaGateGrad(), &gate)
 
 	s.conv.Weight = d.ownTaps(p)
 	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.Like(s.conv.X)}

@@ -91,11 +91,11 @@ func (d deltaNet) convGrad(p *pass, a ops.CausalConvGradArgs) {
 	all := d.taps(p.gradient(d.conv))
 	if p.ulysses.Size() == 1 {
 		a.DWeight, a.Accumulate = all, p.adding()
-		run(p, p.reg.CausalConvGrad(), &a)
+		ops.Queue(p.ctx, &p.Scope, p.reg.CausalConvGrad(), &a)
 		return
 	}
 	a.DWeight = p.Tensor(aclnn.Float32, d.ours(p).channels(), all.Dim(1))
-	run(p, p.reg.CausalConvGrad(), &a)
+	ops.Queue(p.ctx, &p.Scope, p.reg.CausalConvGrad(), &a)
 	p.clear(all)
 	d.eachTaps(p, all, a.DWeight, func(all, own *aclnn.Tensor) { p.add(all, own) })
 }

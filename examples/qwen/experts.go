@@ -81,11 +81,11 @@ func (f experts) beside(p *pass, x, shared *aclnn.Tensor) (*aclnn.Tensor, *exper
 	p.Copy(logits, f.router.forward(p, x))
 	s.weights, s.chosen = p.Tensor(aclnn.Float32, tokens, f.perToken), p.Tensor(aclnn.Int32, tokens, f.perToken)
 	s.probs = p.Tensor(aclnn.Float32, tokens, n)
-	run(p, p.reg.MoERouting(), &ops.MoERoutingArgs{Logits: logits, Normalize: f.normalize, Weights: s.weights, Experts: s.chosen, Probs: s.probs})
+	ops.Queue(p.ctx, &p.Scope, p.reg.MoERouting(), &ops.MoERoutingArgs{Logits: logits, Normalize: f.normalize, Weights: s.weights, Experts: s.chosen, Probs: s.probs})
 
 	sums, permuted := p.Tensor(aclnn.Int32, n), p.Tensor(p.dt, rows, h)
 	s.places = p.Tensor(aclnn.Int32, rows)
-	run(p, p.reg.MoEPermute(), &ops.MoEPermuteArgs{X: x, Experts: f.ownFirst(p, s.chosen), Rows: permuted, Places: s.places, Sums: sums})
+	ops.Queue(p.ctx, &p.Scope, p.reg.MoEPermute(), &ops.MoEPermuteArgs{X: x, Experts: f.ownFirst(p, s.chosen), Rows: permuted, Places: s.places, Sums: sums})
 	s.unit = ops.MoEExpertsArgs{Rows: permuted, Groups: ops.Groups{Device: sums, Cumulative: true}}
 	s.results = p.Tensor(p.dt, rows, h)
 	if f.shares(p) {
@@ -99,7 +99,7 @@ func (f experts) beside(p *pass, x, shared *aclnn.Tensor) (*aclnn.Tensor, *exper
 	}
 	s.compute(p)
 	y := p.Like(x)
-	run(p, p.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: s.results, Places: s.places, Weights: s.weights, Shared: shared, Out: y})
+	ops.Queue(p.ctx, &p.Scope, p.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: s.results, Places: s.places, Weights: s.weights, Shared: shared, Out: y})
 	return y, s
 }
 
@@ -130,7 +130,7 @@ func (s *expertsState) compute(p *pass) {
 	if p.adapter.adaptsExperts(s.gateUp) || p.adapter.adaptsExperts(s.down) {
 		s.forwardAdapted(p)
 	} else {
-		run(p, p.reg.MoEExperts(), &s.unit)
+		ops.Queue(p.ctx, &p.Scope, p.reg.MoEExperts(), &s.unit)
 	}
 	if s.plan != nil {
 		p.Do(func() error { return s.plan.Combine(p.Stream, s.unit.Out, s.results) })
@@ -169,7 +169,7 @@ func (p *pass) toNZ(w *aclnn.Tensor) *aclnn.Tensor {
 	storage := p.Tensor(p.dt, int64(aclnn.NZBytes(p.dt, shape...)/p.dt.Size()))
 	nz := storage.Narrow(0, 0, w.Len()).Reshape(shape...).AsNZ()
 	a := ops.SliceToNZArgs{Gathered: w.Reshape(1, -1), End: w.Len(), Out: nz}
-	run(p, p.reg.SliceToNZ(), &a)
+	ops.Queue(p.ctx, &p.Scope, p.reg.SliceToNZ(), &a)
 	*p.copied += int64(a.Traffic(p.reg.SliceToNZ().Explain(&a).Kernel))
 	return nz
 }
@@ -177,12 +177,12 @@ func (p *pass) toNZ(w *aclnn.Tensor) *aclnn.Tensor {
 func (s *expertsState) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
 	f := s.experts
 	dResults, dWeights := p.Like(s.results), p.Like(s.weights)
-	run(p, p.reg.MoEUnpermuteGrad(), &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: s.results, Places: s.places, Weights: s.weights, DRows: dResults, DWeights: dWeights})
+	ops.Queue(p.ctx, &p.Scope, p.reg.MoEUnpermuteGrad(), &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: s.results, Places: s.places, Weights: s.weights, DRows: dResults, DWeights: dWeights})
 	dRows := s.computeGrad(p, dResults)
 	dx := p.Like(s.x)
-	run(p, p.reg.MoEPermuteGrad(), &ops.MoEPermuteGradArgs{DRows: dRows, Places: s.places, DX: dx})
+	ops.Queue(p.ctx, &p.Scope, p.reg.MoEPermuteGrad(), &ops.MoEPermuteGradArgs{DRows: dRows, Places: s.places, DX: dx})
 	dLogits := p.Like(s.probs)
-	run(p, p.reg.MoERoutingGrad(), &ops.MoERoutingGradArgs{
+	ops.Queue(p.ctx, &p.Scope, p.reg.MoERoutingGrad(), &ops.MoERoutingGradArgs{
 		DWeights: dWeights, Weights: s.weights, Experts: s.chosen, Normalize: f.normalize, Probs: s.probs, DProbs: p.dProbs(s.routed), DLogits: dLogits,
 	})
 	narrow := p.Tensor(p.dt, dLogits.Shape()...)
@@ -206,7 +206,7 @@ func (s *expertsState) computeGrad(p *pass, dResults *aclnn.Tensor) *aclnn.Tenso
 		if !p.frozen {
 			grad.DGateUp, grad.DDown = s.gateUp.Grad.Transpose(1, 2), s.down.Grad.Transpose(1, 2)
 		}
-		run(p, p.reg.MoEExpertsGrad(), &grad)
+		ops.Queue(p.ctx, &p.Scope, p.reg.MoEExpertsGrad(), &grad)
 	}
 	if s.plan == nil {
 		return dMine

@@ -34,9 +34,9 @@ func (s *expertsState) share(p *pass, sums, shared *aclnn.Tensor) *aclnn.Tensor 
 	s.unit.Hidden, s.unit.Active = p.Tensor(p.dt, rows, 2*inner), p.Tensor(p.dt, rows, inner)
 	p.Zero(s.unit.Hidden) // the products write no rows of other ranks
 	p.Zero(s.results)
-	run(p, p.reg.MoEExperts(), &s.unit)
+	ops.Queue(p.ctx, &p.Scope, p.reg.MoEExperts(), &s.unit)
 	y := p.Like(s.x)
-	run(p, p.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: s.results, Places: s.places, Weights: s.weights, Out: y})
+	ops.Queue(p.ctx, &p.Scope, p.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: s.results, Places: s.places, Weights: s.weights, Out: y})
 	y = p.leave(y)
 	if shared != nil {
 		p.add(y, shared)

@@ -17,7 +17,7 @@ func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 	if q := l.weight.quantized; q != nil {
 		q.multiply(p, x, y)
 	} else {
-		run(p, p.reg.Linear(), &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
+		ops.Queue(p.ctx, &p.Scope, p.reg.Linear(), &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
 	}
 	p.adapter.forward(p, l.weight, x, y)
 	p.bank.forward(p, l.weight, x, y)
@@ -28,7 +28,7 @@ func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 // backward returns dx and writes the gradient of the weight, or of an adapter on a frozen weight.
 func (l linear) backward(p *pass, x, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := p.Like(x)
-	run(p, p.reg.LinearGrad(), &ops.LinearGradArgs{X: x, Weight: l.weight.Value, DOut: dy, DX: dx, DWeight: l.weight.Grad, Accumulate: p.accumulate})
+	ops.Queue(p.ctx, &p.Scope, p.reg.LinearGrad(), &ops.LinearGradArgs{X: x, Weight: l.weight.Value, DOut: dy, DX: dx, DWeight: l.weight.Grad, Accumulate: p.accumulate})
 	p.adapter.backward(p, l.weight, x, dy, dx)
 	p.multi.backward(p, l.weight, dy, dx)
 	return dx
@@ -55,7 +55,7 @@ func (n norm) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, normState) {
 	shape := x.Shape()
 	shape[len(shape)-1] = 1
 	y, rstd := p.Like(x), p.Tensor(aclnn.Float32, shape...)
-	run(p, p.reg.RMSNorm(), &ops.RMSNormArgs{X: x, Weight: n.factor(p), Epsilon: n.epsilon, Out: y, RStd: rstd})
+	ops.Queue(p.ctx, &p.Scope, p.reg.RMSNorm(), &ops.RMSNormArgs{X: x, Weight: n.factor(p), Epsilon: n.epsilon, Out: y, RStd: rstd})
 	return y, normState{x, rstd}
 }
 
@@ -69,7 +69,7 @@ func (n norm) after(p *pass, x, y *aclnn.Tensor) (sum, normed *aclnn.Tensor, s n
 	shape[len(shape)-1] = 1
 	sum, normed, s.rstd = p.Like(x), p.Like(x), p.Tensor(aclnn.Float32, shape...)
 	s.x = sum
-	run(p, p.reg.AddRMSNorm(), &ops.AddRMSNormArgs{X: x, Residual: y, Weight: n.factor(p), Epsilon: n.epsilon, Sum: sum, Out: normed, RStd: s.rstd})
+	ops.Queue(p.ctx, &p.Scope, p.reg.AddRMSNorm(), &ops.AddRMSNormArgs{X: x, Residual: y, Weight: n.factor(p), Epsilon: n.epsilon, Sum: sum, Out: normed, RStd: s.rstd})
 	return sum, normed, s
 }
 
@@ -85,7 +85,7 @@ func (n norm) factor(p *pass) *aclnn.Tensor {
 
 func (n norm) backward(p *pass, s normState, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := p.Like(s.x)
-	run(p, p.reg.RMSNormGrad(), &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: n.factor(p), DX: dx, DWeight: p.gradient(n.scale), Accumulate: p.adding()})
+	ops.Queue(p.ctx, &p.Scope, p.reg.RMSNormGrad(), &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: n.factor(p), DX: dx, DWeight: p.gradient(n.scale), Accumulate: p.adding()})
 	return dx
 }
 
@@ -127,14 +127,14 @@ type rotation struct{ cos, sin *aclnn.Tensor }
 // forward rotates queries and keys.
 func (r rotation) forward(p *pass, q, k *aclnn.Tensor) (rotatedQ, rotatedK *aclnn.Tensor) {
 	a := ops.RoPEArgs{X: q, Key: k, Cos: r.cos, Sin: r.sin, Out: p.Like(q), KeyOut: p.Like(k)}
-	run(p, p.reg.RoPE(), &a)
+	ops.Queue(p.ctx, &p.Scope, p.reg.RoPE(), &a)
 	return a.Out, a.KeyOut
 }
 
 // backward returns the gradients of queries and keys from those of the rotated ones.
 func (r rotation) backward(p *pass, dq, dk *aclnn.Tensor) (_, _ *aclnn.Tensor) {
 	a := ops.RoPEGradArgs{DOut: dq, DKeyOut: dk, Cos: r.cos, Sin: r.sin, DX: p.Like(dq), DKey: p.Like(dk)}
-	run(p, p.reg.RoPEGrad(), &a)
+	ops.Queue(p.ctx, &p.Scope, p.reg.RoPEGrad(), &a)
 	return a.DX, a.DKey
 }
 
@@ -254,7 +254,7 @@ func (f mlp) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	x = p.enter(x)
 	s := &mlpState{mlp: f, x: x, gateUp: f.gateUp.forward(p, x)}
 	s.act = p.Tensor(p.dt, x.Dim(0), f.down.weight.Value.Dim(1))
-	run(p, p.reg.SwiGLU(), &ops.SwiGLUArgs{X: s.gateUp, Out: s.act})
+	ops.Queue(p.ctx, &p.Scope, p.reg.SwiGLU(), &ops.SwiGLUArgs{X: s.gateUp, Out: s.act})
 	return p.leave(f.down.forward(p, s.act)), s
 }
 
@@ -262,7 +262,7 @@ func (s *mlpState) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
 	f := s.mlp
 	dAct := f.down.backward(p, s.act, p.enter(dy))
 	dGateUp := p.Like(s.gateUp)
-	run(p, p.reg.SwiGLUGrad(), &ops.SwiGLUGradArgs{DOut: dAct, X: s.gateUp, DX: dGateUp})
+	ops.Queue(p.ctx, &p.Scope, p.reg.SwiGLUGrad(), &ops.SwiGLUGradArgs{DOut: dAct, X: s.gateUp, DX: dGateUp})
 	return p.leave(f.gateUp.backward(p, s.x, dGateUp))
 }
 

@@ -129,7 +129,7 @@ func (o *Optimizer) clip(p *pass) (norm *aclnn.Tensor) {
 	for _, s := range o.store.slots() {
 		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
 	}
-	run(p, o.m.reg.ClipGradNorm(), &clip)
+	ops.Queue(p.ctx, &p.Scope, o.m.reg.ClipGradNorm(), &clip)
 	return clip.Norm
 }
 
@@ -154,7 +154,7 @@ func (o *Optimizer) update(p *pass, schedule *aclnn.Tensor) {
 	}
 	for i := range lists {
 		if len(lists[i].Updates) > 0 {
-			run(p, o.m.reg.AdamWList(), &lists[i])
+			ops.Queue(p.ctx, &p.Scope, o.m.reg.AdamWList(), &lists[i])
 		}
 	}
 }

@@ -72,11 +72,6 @@ func (p *pass) gradient(w *Parameter) *aclnn.Tensor {
 // adding reports whether such operators add to the gradient of a weight.
 func (p *pass) adding() bool { return p.accumulate && !p.frozen }
 
-// run runs an operator of the registry unless the pass has failed.
-func run[A any, K comparable](p *pass, op *ops.Op[A, K], args *A) {
-	p.Do(func() error { return op.Run(p.ctx, p.Stream, args) })
-}
-
 // add computes x += y.
 func (p *pass) add(x, y *aclnn.Tensor) {
 	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: x, Other: y, Alpha: aclnn.Float(1)})

@@ -150,10 +150,10 @@ func (c *subBatch) gather(n *numbers, pieces []Piece, members []int, block int) 
 // these tokens to all tokens of their sequences.
 func (m *inputs) attendPages(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
 	out, dec := p.Like(q), m.pages.ops
-	run(p, dec.Write(), &decode.WriteArgs{Keys: k.Squeeze(0), Values: v.Squeeze(0), KeyCache: m.paged.keys, ValueCache: m.paged.values, Slots: m.slots})
+	ops.Queue(p.ctx, &p.Scope, dec.Write(), &decode.WriteArgs{Keys: k.Squeeze(0), Values: v.Squeeze(0), KeyCache: m.paged.keys, ValueCache: m.paged.values, Slots: m.slots})
 	for i := range m.subBatches {
 		c := &m.subBatches[i]
-		run(p, dec.Attention(), &decode.AttentionArgs{
+		ops.Queue(p.ctx, &p.Scope, dec.Attention(), &decode.AttentionArgs{
 			Query: c.of(q), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: c.blocks, Lengths: c.lengths, Hidden: c.hidden, Scale: m.scale, Out: c.of(out),
 		})
 	}
@@ -169,14 +169,14 @@ func (m *inputs) step(p *pass, s *deltaNetState) {
 		conv.X, conv.Out = c.of(conv.X), c.of(conv.Out)
 		conv.InitialState = p.pick(m.paged.inputs, c.before)
 		conv.FinalState = p.Like(conv.InitialState)
-		run(p, p.reg.CausalConv(), &conv)
+		ops.Queue(p.ctx, &p.Scope, p.reg.CausalConv(), &conv)
 		p.put(m.paged.inputs, c.after, conv.FinalState)
 
 		rule.Query, rule.Key, rule.Value = c.of(rule.Query), c.of(rule.Key), c.of(rule.Value)
 		rule.Decay, rule.Beta, rule.Out = c.of(rule.Decay), c.of(rule.Beta), c.of(rule.Out)
 		rule.InitialState = p.pick(m.paged.state, c.before)
 		rule.FinalState = p.Like(rule.InitialState)
-		run(p, p.reg.GatedDelta(), &rule)
+		ops.Queue(p.ctx, &p.Scope, p.reg.GatedDelta(), &rule)
 		p.put(m.paged.state, c.after, rule.FinalState)
 	}
 }

@@ -3,7 +3,6 @@ package decode
 import (
 	"errors"
 
-	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/internal/check"
@@ -45,13 +44,6 @@ func New(reg *ops.Registry) (*Operators, error) {
 
 // args checks arguments.
 type args struct{ check.Args }
-
-// compose runs launches and frees their scratch tensors, in stream order.
-func compose(st *acl.Stream, body func(s *aclnn.Scope)) error {
-	s := aclnn.Scope{Stream: st}
-	body(&s)
-	return errors.Join(s.Err(), s.Close())
-}
 
 // contiguous reports whether all tensors that are not nil are contiguous.
 func contiguous(tensors ...*aclnn.Tensor) bool {

@@ -135,7 +135,7 @@ func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, key.DecodeAttention
 				if a.Out.Len() == 0 {
 					return nil
 				}
-				return compose(st, func(s *aclnn.Scope) {
+				return aclnn.Compose(st, func(s *aclnn.Scope) {
 					if p := a.call(reg, s); s.Err() == nil && p != nil {
 						f.queue(s, p)
 					}
@@ -149,7 +149,7 @@ func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, key.DecodeAttention
 			if a.Out.Len() == 0 {
 				return nil
 			}
-			return compose(st, func(s *aclnn.Scope) { a.gathered(ctx, reg, s) })
+			return aclnn.Compose(st, func(s *aclnn.Scope) { a.gathered(ctx, reg, s) })
 		},
 	})
 	return ops.NewOp(reg, "decode_attention", (*AttentionArgs).validate, (*AttentionArgs).key, kernels...)

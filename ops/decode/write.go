@@ -97,7 +97,7 @@ func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, key.CacheWrite], error) {
 				if a.Keys.Len() == 0 || a.Values.Len() == 0 {
 					return nil
 				}
-				return compose(st, func(s *aclnn.Scope) {
+				return aclnn.Compose(st, func(s *aclnn.Scope) {
 					aclnn.Launch(s, aclnn.ScatterPaKvCache, aclnn.ScatterPaKvCacheParams{
 						Key: s.Contiguous(a.Keys), KeyCache: perToken(a.KeyCache, a.Keys), SlotMapping: s.Contiguous(a.Slots),
 						Value: s.Contiguous(a.Values), ValueCache: perToken(a.ValueCache, a.Values), CacheMode: "Norm", ScatterMode: "None",
@@ -134,7 +134,7 @@ func (a *WriteArgs) rows(st *acl.Stream, write func(s *aclnn.Scope, cache, index
 	if a.Keys.Len() == 0 && a.Values.Len() == 0 {
 		return nil
 	}
-	return compose(st, func(s *aclnn.Scope) {
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		index := s.Contiguous(a.Slots)
 		if a.KeyCache.Rank() == 4 {
 			index = a.perHead(s)

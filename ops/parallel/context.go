@@ -60,7 +60,7 @@ func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.
 					*stat.part = s.Tensor(aclnn.Float32, c.stats(part)...)
 				}
 			}
-			run(ctx, s, p.reg.Attention(), b)
+			ops.Queue(ctx, s, p.reg.Attention(), b)
 			s.Finish(out, b.Out)
 			if a.SoftmaxMax != nil {
 				s.Copy(c.statRows(a.SoftmaxMax, part), b.SoftmaxMax)
@@ -107,7 +107,7 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 				AttentionArgs: *b, DOut: s.Contiguous(rows(a.DOut)), DQuery: s.Target(dQuery),
 				DKey: s.Like(b.Key), DValue: s.Like(b.Value),
 			}
-			run(ctx, s, p.reg.AttentionGrad(), g)
+			ops.Queue(ctx, s, p.reg.AttentionGrad(), g)
 			s.Finish(dQuery, g.DQuery)
 			add(s, c.keys(dKey, part), float(s, g.DKey), 1)
 			add(s, c.keys(dValue, part), float(s, g.DValue), 1)

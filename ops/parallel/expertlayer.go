@@ -130,7 +130,7 @@ func (l *expertLayer) allToAll(ctx context.Context, st *acl.Stream, a *ExpertLay
 		dt, rows, width := a.X.DType(), a.Experts.Len(), a.X.Dim(1)
 		sorted, results := s.Tensor(dt, rows, width), s.Tensor(dt, rows, width)
 		places, sums := s.Tensor(aclnn.Int32, rows), s.Tensor(aclnn.Int32, a.GateUp.Dim(0)*l.experts.Size())
-		run(ctx, s, l.reg.MoEPermute(), &ops.MoEPermuteArgs{X: a.X, Experts: a.Experts, Rows: sorted, Places: places, Sums: sums})
+		ops.Queue(ctx, s, l.reg.MoEPermute(), &ops.MoEPermuteArgs{X: a.X, Experts: a.Experts, Rows: sorted, Places: places, Sums: sums})
 		var plan *ExpertPlan
 		s.Do(func() (err error) {
 			plan, err = l.experts.Plan(ctx, st, sums)
@@ -144,7 +144,7 @@ func (l *expertLayer) allToAll(ctx context.Context, st *acl.Stream, a *ExpertLay
 		s.Do(func() error { return plan.Dispatch(st, sorted, mine) })
 		l.compute(ctx, s, a, mine, plan.Groups(), back)
 		s.Do(func() error { return plan.Combine(st, back, results) })
-		run(ctx, s, l.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: results, Places: places, Weights: a.Weights, Out: a.Out})
+		ops.Queue(ctx, s, l.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: results, Places: places, Weights: a.Weights, Out: a.Out})
 	})
 }
 
@@ -155,5 +155,5 @@ func (l *expertLayer) compute(ctx context.Context, s *aclnn.Scope, a *ExpertLaye
 	if groups.Device != nil { // the products leave rows that did not come as they are
 		s.Zero(hidden)
 	}
-	run(ctx, s, l.reg.MoEExperts(), &ops.MoEExpertsArgs{Rows: rows, GateUp: a.GateUp, Down: a.Down, Groups: groups, Hidden: hidden, Active: active, Out: out})
+	ops.Queue(ctx, s, l.reg.MoEExperts(), &ops.MoEExpertsArgs{Rows: rows, GateUp: a.GateUp, Down: a.Down, Groups: groups, Hidden: hidden, Active: active, Out: out})
 }

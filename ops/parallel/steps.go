@@ -1,19 +1,12 @@
 package parallel
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/internal/check"
 )
-
-// run queues an operator of package ops on the stream of the scope.
-func run[A any, K comparable](ctx context.Context, s *aclnn.Scope, o *ops.Op[A, K], a *A) {
-	s.Do(func() error { return o.Run(ctx, s.Stream, a) })
-}
 
 // given returns an ErrInvalid if a call lacks one of the things that it cannot do without: the layer, the
 // stream, the arguments.

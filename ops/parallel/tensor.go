@@ -67,7 +67,7 @@ func (p *TensorParallel) ColumnLinear(ctx context.Context, st *acl.Stream, a *op
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		full := *a
 		full.X = p.gather(s, a.X)
-		run(ctx, s, p.reg.Linear(), &full)
+		ops.Queue(ctx, s, p.reg.Linear(), &full)
 	})
 }
 
@@ -127,7 +127,7 @@ func (p *TensorParallel) ColumnLinearGrad(ctx context.Context, st *acl.Stream, a
 		full := *a
 		full.X = p.gather(s, a.X)
 		full.DX = p.whole(s, a.DX)
-		run(ctx, s, p.reg.LinearGrad(), &full)
+		ops.Queue(ctx, s, p.reg.LinearGrad(), &full)
 		p.reduce(s, full.DX, a.DX)
 	})
 }
@@ -149,7 +149,7 @@ func (p *TensorParallel) RowLinear(ctx context.Context, st *acl.Stream, a *ops.L
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		full := *a
 		full.Bias, full.Out = nil, p.whole(s, a.Out)
-		run(ctx, s, p.reg.Linear(), &full)
+		ops.Queue(ctx, s, p.reg.Linear(), &full)
 		p.reduce(s, full.Out, a.Out)
 		if a.Bias != nil {
 			add(s, a.Out, a.Bias, 1)
@@ -169,7 +169,7 @@ func (p *TensorParallel) RowLinearGrad(ctx context.Context, st *acl.Stream, a *o
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		full := *a
 		full.DOut = p.gather(s, a.DOut)
-		run(ctx, s, p.reg.LinearGrad(), &full)
+		ops.Queue(ctx, s, p.reg.LinearGrad(), &full)
 	})
 }
 

@@ -29,7 +29,7 @@ func (p *TensorParallel) Embedding(ctx context.Context, st *acl.Stream, a *ops.E
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		ids, outside := p.local(s, a.IDs, a.Weight.Dim(0))
 		full := p.whole(s, a.Out)
-		run(ctx, s, p.reg.Embedding(), &ops.EmbeddingArgs{Weight: a.Weight, IDs: ids, Out: full})
+		ops.Queue(ctx, s, p.reg.Embedding(), &ops.EmbeddingArgs{Weight: a.Weight, IDs: ids, Out: full})
 		labels.Fill(s, full, outside.Unsqueeze(1), aclnn.Float(0))
 		p.reduce(s, full, a.Out)
 	})
@@ -52,7 +52,7 @@ func (p *TensorParallel) EmbeddingGrad(ctx context.Context, st *acl.Stream, a *o
 		dOut := s.Tensor(a.DOut.DType(), a.IDs.Dim(0), a.DOut.Dim(1))
 		s.Copy(dOut, p.gather(s, a.DOut))
 		labels.Fill(s, dOut, outside.Unsqueeze(1), aclnn.Float(0)) // foreign ids share row 0
-		run(ctx, s, p.reg.EmbeddingGrad(), &ops.EmbeddingGradArgs{DOut: dOut, IDs: ids, DWeight: a.DWeight, Accumulate: a.Accumulate})
+		ops.Queue(ctx, s, p.reg.EmbeddingGrad(), &ops.EmbeddingGradArgs{DOut: dOut, IDs: ids, DWeight: a.DWeight, Accumulate: a.Accumulate})
 	})
 }
 
