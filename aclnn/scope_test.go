@@ -172,7 +172,7 @@ func TestScopeFree(t *testing.T) {
 func TestScopeCopies(t *testing.T) {
 	s := newScope(t)
 	x := vector(t, s, 1, 2, 3, 4, 5, 6).Reshape(2, 3)
-	turned := x.Transpose(0, 1)
+	transposed := x.Transpose(0, 1)
 
 	require.Same(t, x, s.Cast(x, aclnn.Float32))
 	half := s.Cast(x, aclnn.Float16)
@@ -180,22 +180,22 @@ func TestScopeCopies(t *testing.T) {
 	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, read(t, s.Stream, half))
 
 	require.Same(t, x, s.Contiguous(x))
-	dense := s.Contiguous(turned)
+	dense := s.Contiguous(transposed)
 	require.True(t, dense.Contiguous())
 	require.Equal(t, []float32{1, 4, 2, 5, 3, 6}, read(t, s.Stream, dense))
 
 	require.Same(t, x, s.Target(x))
 	s.Finish(x, x)
-	target := s.Target(turned)
+	target := s.Target(transposed)
 	require.True(t, target.Contiguous())
-	require.Equal(t, turned.Shape(), target.Shape())
+	require.Equal(t, transposed.Shape(), target.Shape())
 	s.Copy(target, vector(t, s, 7, 8)) // broadcasts
-	s.Finish(turned, target)
+	s.Finish(transposed, target)
 	require.Equal(t, []float32{7, 7, 7, 8, 8, 8}, read(t, s.Stream, x))
 
 	s.Fill(half, aclnn.Int(3))
 	require.Equal(t, []float32{3, 3, 3, 3, 3, 3}, read(t, s.Stream, half))
-	s.Zero(turned.Narrow(0, 0, 1))
+	s.Zero(transposed.Narrow(0, 0, 1))
 	require.Equal(t, []float32{0, 7, 7, 0, 8, 8}, read(t, s.Stream, x))
 	require.NoError(t, s.Close())
 }

@@ -1,4 +1,4 @@
-// Package chips tells NPUs apart: their cores, memory and buffers, which operators each lacks, and the
+// Package chips describes the kinds of NPUs: their cores, memory and buffers, which operators each lacks, and the
 // element types that each takes, as far as CANN's public sources say. It is for choosing and for
 // reports; a program learns about the device that it has from acl.Device.Properties.
 //

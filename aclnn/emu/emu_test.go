@@ -225,7 +225,7 @@ func TestRefusals(t *testing.T) {
 	require.Empty(t, st.Recent())
 }
 
-// TestFailedRun: an error of phase two is a fault of the stream, which the next wait tells and which names
+// TestFailedRun: an error of phase two is a fault of the stream, which the next wait returns and which names
 // the operator.
 func TestFailedRun(t *testing.T) {
 	st := stream(t)
@@ -244,7 +244,7 @@ func TestFailedRun(t *testing.T) {
 		require.ErrorAs(t, st.Synchronize(t.Context()), &e)
 		require.Equal(t, c.code, e.Code)
 		require.Equal(t, "aclnnTestDo", e.Suspects[0])
-		require.NoError(t, st.Synchronize(t.Context()), "told once")
+		require.NoError(t, st.Synchronize(t.Context()), "returned once")
 	}
 }
 
