@@ -88,10 +88,11 @@
 //	random          31  InplaceNormal, InplaceUniform, DropoutGenMask, Multinomial
 //	linalg          17  Inverse, Svd, LinalgQr, TriangularSolve
 //
-// The functions are generated from the table of CANN's interface, internal/abi, which also binds operators
-// of a user's own package in the same form. A comment says what the operator computes, its C name, since
-// which CANN it is there, which chips lack it, and with which dtypes the emulator ran it and got the results
-// of the same call in Float32 or Float64 (integers are Int8 to Int64 and Uint8 to Uint64; CANN may accept
-// others). Comments of fields say what the Go types do not: which tensors are optional or written, how many dimensions they have, and which
-// constants are taken where that is not all of an enumeration's.
+// The functions are generated from the table of CANN's interface, internal/abi; the command aclnn/bind
+// writes the same form for operators of a user's own package. A comment says what the operator computes,
+// its C name, since which CANN it is there, which chips lack it, and with which dtypes the emulator ran it
+// and got the results of the same call in Float32 or Float64 (integers are Int8 to Int64 and Uint8 to
+// Uint64; CANN may accept others). Comments of fields say what the Go types do not: which tensors are
+// optional or written, how many dimensions they have, and which constants are taken where those are not
+// all of an enumeration.
 package aclnn
