@@ -61,16 +61,16 @@ func TestEventIsRecordedAgain(t *testing.T) {
 func TestElapsed(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
 	st := acltest.Stream(t, dev)
+	before := time.Now()
 	start, err := st.Record(acl.EventTiming())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, start.Close()) }()
-	before := time.Now()
 	release := hold(t, st)
 	end, err := st.Record(acl.EventTiming())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, end.Close()) }()
 	require.NoError(t, start.Synchronize(background))
-	for time.Since(before) < 5*time.Millisecond {
+	for held := time.Now(); time.Since(held) < 5*time.Millisecond; {
 	}
 	release()
 	require.NoError(t, st.Synchronize(background))

@@ -39,7 +39,7 @@ func observed(t *testing.T, cfg acl.Config) (*acl.Runtime, *observer.ObservedLog
 // collect runs the garbage collector until something has happened.
 func collect(t *testing.T, happened func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, func() bool { runtime.GC(); return happened() }, 20*time.Second, time.Millisecond, what)
+	require.Eventually(t, func() bool { runtime.GC(); return happened() }, time.Minute, time.Millisecond, what)
 }
 
 // forget makes an object and drops it.

@@ -298,9 +298,8 @@ func TestRankFails(t *testing.T) {
 // which would look for it for long, are ended.
 func TestEarlyEnd(t *testing.T) {
 	out, errs := newOutput(), newOutput()
-	began := time.Now()
 	require.Equal(t, 7, launch(t, "early", options{perNode: 3, settle: time.Millisecond}, nil, out, errs))
-	require.Less(t, time.Since(began), 19*time.Second, "nobody was killed")
+	require.NotContains(t, errs.text.String(), "killing ")
 	require.Contains(t, errs.text.String(), "launch: rank 1 exited with status 7; ending the others. Its last lines:\n"+
 		"  trouble 3\n  trouble 4\n  trouble 5\n  trouble 6\n  no device\n")
 	out, errs = newOutput(), newOutput()
@@ -312,9 +311,10 @@ func TestEarlyEnd(t *testing.T) {
 // their flight records are.
 func TestSurvivorsTell(t *testing.T) {
 	out, errs := newOutput(), newOutput()
+	const settle = 10 * time.Minute
 	began := time.Now()
-	require.NotZero(t, launch(t, "report", options{perNode: 3, settle: time.Minute}, nil, out, errs))
-	require.Less(t, time.Since(began), 30*time.Second, "they ended by themselves")
+	require.NotZero(t, launch(t, "report", options{perNode: 3, settle: settle}, nil, out, errs))
+	require.Less(t, time.Since(began), settle/2, "they ended by themselves")
 	for _, rank := range []string{"[0] ", "[2] "} {
 		assert.True(t, slices.ContainsFunc(errs.sorted(), func(line string) bool {
 			return strings.HasPrefix(line, rank) && strings.Contains(line, "a rank left the group: rank 1")

@@ -89,7 +89,7 @@ func (r *rank) late(others *sync.WaitGroup, d time.Duration) error {
 // TestWaiting: a rank that is late spends the time in its own work, and the others in waiting for it, in
 // collectives of the stream and in those beside it.
 func TestWaiting(t *testing.T) {
-	const delay, ranks = 100 * time.Millisecond, 3
+	const delay, ranks = 400 * time.Millisecond, 3 // pauses of a busy machine are shorter than half of the delay
 	for _, aside := range []bool{false, true} {
 		t.Run(fmt.Sprint("aside ", aside), func(t *testing.T) {
 			var times []meter.Times

@@ -31,7 +31,7 @@ func TestLostRank(t *testing.T) {
 	require.NoError(t, err)
 	leave()
 	require.ErrorIs(t, <-followed, context.Canceled)
-	require.Eventually(t, func() bool { status, _ := s.get(t, "/readyz"); return status == 503 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { status, _ := s.get(t, "/readyz"); return status == 503 }, time.Minute, time.Millisecond)
 	for path, body := range map[string]string{
 		"/v1/completions": `{"model":"small","prompt":"a"}`, "/v1/chat/completions": `{"model":"small","messages":[{"role":"user","content":"a"}],"stream":true}`,
 		"/v1/embeddings": `{"model":"small","input":"a"}`,

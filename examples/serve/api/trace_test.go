@@ -42,7 +42,7 @@ func (s *server) ask(t *testing.T, spans *tracetest.InMemoryExporter, body strin
 			byName[x.Name] = x
 		}
 		return byName["POST /v1/completions"].EndTime.Unix() > 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	return byName
 }
 

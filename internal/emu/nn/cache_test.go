@@ -301,5 +301,5 @@ func TestCachesOfEndedThreads(t *testing.T) {
 			}
 		}
 		return len(c.threads) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }

@@ -132,7 +132,7 @@ func TestAbort(t *testing.T) {
 		code <- p.Call(other, "aclrtSynchronizeStream", s)
 	}()
 	st, _ := p.Runtime.Stream(th, s)
-	require.Eventually(t, func() bool { return st.Waiters() == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return st.Waiters() == 1 }, time.Minute, time.Millisecond)
 	p.Must(th, "aclrtStreamAbort", s)
 	require.Equal(t, int32(107023), <-code)
 	require.False(t, ran)
@@ -157,7 +157,7 @@ func TestAbortEndsTasksFirst(t *testing.T) {
 	require.Zero(t, p.Runtime.Submit(th, st, rt.Task{Name: "dropped", Then: func() { close(then) }, Drop: func() { close(dropping); <-dropped }}))
 	aborted, waited, later := make(chan int32), make(chan int32), make(chan struct{})
 	go func() { waited <- p.Call(&rt.Thread{Context: th.Context}, "aclrtSynchronizeStream", s) }()
-	require.Eventually(t, func() bool { return st.Waiters() == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return st.Waiters() == 1 }, time.Minute, time.Millisecond)
 	go func() { aborted <- p.Call(&rt.Thread{Context: th.Context}, "aclrtStreamAbort", s) }()
 	<-dropping
 	p.Submit(th, s, func() error { close(later); return nil })
@@ -198,7 +198,7 @@ func TestFullQueueBlocks(t *testing.T) {
 		close(submitted)
 	}()
 	st, _ := p.Runtime.Stream(th, s)
-	require.Eventually(t, func() bool { return st.Queued() == rt.QueueDepth }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return st.Queued() == rt.QueueDepth }, time.Minute, time.Millisecond)
 	select {
 	case <-submitted:
 		t.Fatal("nothing blocked")

@@ -117,7 +117,7 @@ func TestQueueReaderFreed(t *testing.T) {
 		p.queues.mu.Lock()
 		defer p.queues.mu.Unlock()
 		return p.queues.change != nil
-	}, 10*time.Second, time.Millisecond, "it waits")
+	}, time.Minute, time.Millisecond, "it waits")
 	p.Must(th, "aclrtFree", d)
 	require.Zero(t, p.enqueue(th, q, "data", "", 0))
 	require.Equal(t, rt.ParamInvalid, <-done)
