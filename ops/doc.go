@@ -24,6 +24,6 @@
 // Training on several devices is in package ops/parallel, which distributes these operators over
 // ranks; Registry.SetParallel only gives kernels the way in which the work is split.
 //
-// The package has no autograd and no module tree: examples/trainstep shows how a model calls
-// forward and backward operators.
+// Package ops/autograd records these operators on a tape and computes gradients from it; a program that calls forward and
+// backward operators itself needs this package alone.
 package ops

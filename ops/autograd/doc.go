@@ -24,7 +24,7 @@
 //	x.detach()                              t.Detach(x)
 //	torch.utils.checkpoint.checkpoint       t.Checkpoint
 //	torch.autograd.Function                 t.Record
-//	saved_tensors_hooks                     Options.Saved
+//	save_on_cpu                             Options.Offload, for what checkpoints read
 //	register_post_accumulate_grad_hook      Options.Complete
 //	t.backward() of a part, a pipeline      t.BackwardFrom
 //

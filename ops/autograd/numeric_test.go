@@ -78,13 +78,13 @@ func (p *problem) check(forward func(t *autograd.Tape) []*autograd.Var) {
 		}
 		for range 6 {
 			at := rng.IntN(len(w.values))
-			moved := func(by float32) float64 {
+			shifted := func(by float32) float64 {
 				values := append([]float32(nil), w.values...)
 				values[at] += by
 				require.NoError(t, aclnn.CopyToDevice(t.Context(), p.b.Stream, w.v.Value, values))
 				return p.total(forward, factors)
 			}
-			want := (8*(moved(step)-moved(-step)) - (moved(2*step) - moved(-2*step))) / (12 * step)
+			want := (8*(shifted(step)-shifted(-step)) - (shifted(2*step) - shifted(-2*step))) / (12 * step)
 			require.NoError(t, aclnn.CopyToDevice(t.Context(), p.b.Stream, w.v.Value, w.values))
 			require.InDelta(t, want, got[at], 2e-3*math.Max(scale, 1), "parameter %d %v, element %d", i, w.shape, at)
 		}
@@ -218,8 +218,8 @@ func TestGradients(t *testing.T) {
 			x := p.param(4, 6)
 			return func(t *autograd.Tape) []*autograd.Var {
 				parts := t.Split(x, 1, 2, 3, 1)
-				turned := t.Contiguous(t.Transpose(t.Narrow(x, 0, 1, 2), 0, 1))
-				return of(t.Mul(parts[1], parts[1]), t.Reshape(turned, 3, 4))
+				transposed := t.Contiguous(t.Transpose(t.Narrow(x, 0, 1, 2), 0, 1))
+				return of(t.Mul(parts[1], parts[1]), t.Reshape(transposed, 3, 4))
 			}
 		},
 		"parts whose operators write into the whole": func(p *problem) forward {
