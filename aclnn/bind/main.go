@@ -30,7 +30,7 @@ func run(args []string, w io.Writer) error {
 	out := set.String("out", "", "Go `file` to write")
 	library := set.String("library", "libcust_opapi", "`name` of the shared library that exports the operators, without .so")
 	if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(w, "usage: bind -headers folder -package name -out file [-library name]\n\nWrites the Go functions of the operators that C headers declare.\n\n")
+		fmt.Fprint(w, "Usage: bind -headers folder -package name -out file [-library name]\n\nWrites the Go functions of the operators that C headers declare.\n\n")
 		set.SetOutput(w)
 		set.PrintDefaults()
 		return err

@@ -40,7 +40,7 @@ func TestRunRefuses(t *testing.T) {
 func TestHelp(t *testing.T) {
 	var out strings.Builder
 	require.ErrorIs(t, run([]string{"-h"}, &out), flag.ErrHelp)
-	assert.Contains(t, out.String(), "usage: bind -headers folder")
+	assert.Contains(t, out.String(), "Usage: bind -headers folder")
 	assert.Contains(t, out.String(), "-library name")
 }
 

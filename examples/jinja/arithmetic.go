@@ -29,7 +29,7 @@ func (r *rendering) equal(a, b any) (bool, error) { return r.same(a, b, 0) }
 
 func (r *rendering) same(a, b any, depth int) (bool, error) {
 	if depth > maxDepth {
-		return false, tooDeep
+		return false, errDeep
 	}
 	if err := r.steps(0); err != nil {
 		return false, err
@@ -80,14 +80,14 @@ func (r *rendering) same(a, b any, depth int) (bool, error) {
 	return false, nil
 }
 
-var tooDeep = fmt.Errorf("%w: values are nested deeper than %d", ErrLimit, maxDepth)
+var errDeep = fmt.Errorf("%w: values are nested deeper than %d", ErrLimit, maxDepth)
 
 // order compares numbers, strings, or lists of them.
 func (r *rendering) order(a, b any) (int, error) { return r.rank(a, b, 0) }
 
 func (r *rendering) rank(a, b any, depth int) (int, error) {
 	if depth > maxDepth {
-		return 0, tooDeep
+		return 0, errDeep
 	}
 	if err := r.steps(0); err != nil {
 		return 0, err
@@ -221,12 +221,12 @@ func repeat(value any, n int) (any, error) {
 	switch v := value.(type) {
 	case string:
 		if len(v) > 0 && n > maxText/len(v) {
-			return nil, tooLarge
+			return nil, errLarge
 		}
 		return strings.Repeat(v, n), nil
 	case []any:
 		if len(v) > 0 && n > maxItems/len(v) {
-			return nil, tooLarge
+			return nil, errLarge
 		}
 		out := make([]any, 0, n*len(v))
 		for range n {

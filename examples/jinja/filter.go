@@ -238,7 +238,7 @@ func indent(s *scope, a args) (any, error) {
 		return nil, err
 	}
 	if len(text)+len(prefix)*len(lines) > maxText {
-		return nil, tooLarge
+		return nil, errLarge
 	}
 	for i := range lines {
 		if (i > 0 || truth(or(v[2], false))) && (lines[i] != "" || truth(or(v[3], false))) {

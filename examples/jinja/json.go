@@ -154,7 +154,7 @@ func (w *jsonWriter) value(value any, depth int) error {
 
 func (w *jsonWriter) group(opening, closing string, n, depth int, each func(i int) error) error {
 	if depth > maxDepth {
-		return tooDeep
+		return errDeep
 	}
 	w.out.WriteString(opening)
 	for i := range n {
@@ -166,7 +166,7 @@ func (w *jsonWriter) group(opening, closing string, n, depth int, each func(i in
 			return err
 		}
 		if w.out.Len()+len(w.indent)*(depth+2) > maxText {
-			return tooLarge
+			return errLarge
 		}
 	}
 	if n > 0 {

