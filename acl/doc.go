@@ -59,7 +59,7 @@
 //	ErrDeviceLost       resetting the device, restarting the process           500
 //
 // A nil object, a zero value that no function made, and a nil context.Context are invalid
-// arguments and never panic; only the methods that a nil *Device has from Context do. The error of a
+// arguments and never panic. The error of a
 // wait that its context ended matches the context's error, too. Error.Damage reports what can still
 // be used, and Device.Recover brings the device back after work has failed.
 //

@@ -1,5 +1,5 @@
-// Package autograd records a computation on a tape while it runs, and computes its gradients: package
-// ops for a program that writes forward passes only.
+// Package autograd records a computation on a tape while it runs, and computes its gradients from the tape. A program
+// that uses it writes forward passes only, and gets gradient checkpointing (recomputation of activations) by block.
 //
 //	t := autograd.New(ctx, st, reg, autograd.Options{})
 //	h := t.RMSNorm(x, norm, 1e-6)
@@ -26,7 +26,7 @@
 //	torch.autograd.Function                 t.Record
 //	save_on_cpu                             Options.Offload, for what checkpoints read
 //	register_post_accumulate_grad_hook      Options.Complete
-//	t.backward() of a part, a pipeline      t.BackwardFrom
+//	torch.autograd.backward(outputs, grads) t.BackwardFrom
 //
 // # Memory
 //

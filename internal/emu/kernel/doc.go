@@ -1,5 +1,5 @@
 // Package kernel has what all kernels of the emulator share: views of host memory, the spaces over which they iterate, and
-// the choice of the CPU variant. The kernels are in packages of one trade each below:
+// the choice of the CPU variant. The kernels are in packages below, one for each kind of kernel:
 //
 //	thread       the pool of threads, and scratch memory
 //	elementwise  maps of any number of inputs, copies, conversions
