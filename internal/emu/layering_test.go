@@ -1,3 +1,4 @@
+// Package emu_test checks how the packages of the emulator may depend on others. It has no code of its own.
 package emu_test
 
 import (

@@ -59,8 +59,8 @@ func wellConditioned(d *data, n int64) *aclnn.Tensor {
 	})
 }
 
-// chances are random numbers; the two libraries have different generators.
-var chances = []operator{
+// randoms are random numbers; the two libraries have different generators.
+var randoms = []operator{
 	{"uniform_.float32", func(d *data) arguments {
 		return fill(&aclnn.InplaceUniformParams{}, d.out(f32), 0., 1., 1, 0)
 	}},

@@ -33,7 +33,7 @@ type operator struct {
 	args func(d *data) arguments
 }
 
-var families = [][]operator{elementwise, reductions, indices, layouts, activations, losses, norms, windows, matrices, chances, lists}
+var families = [][]operator{elementwise, reductions, indices, layouts, activations, losses, norms, windows, matrices, randoms, lists}
 
 // BenchmarkOperators times the emulator's operators, whose times in PyTorch torch_operators.py takes.
 // The best call counts, which sets the machine's other work apart.
