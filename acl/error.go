@@ -33,7 +33,7 @@ var (
 	ErrCapture         = errors.New("not allowed while a graph is captured")
 )
 
-// groupHints are what to do about the codes that have no closer hint.
+// groupHints advise about the codes that have no closer hint.
 var groupHints = map[error]string{
 	ErrNotInstalled:    "install CANN and its driver and source CANN's set_env.sh, or build with -tags emu for the emulator",
 	ErrNotSupported:    "update CANN, the driver and the firmware together",

@@ -62,7 +62,7 @@ const (
 	stateClosed
 )
 
-// open counts the object and watches whether it is collected without Close. l is what is
+// open counts the object and watches whether it is collected without Close; l describes the leak that is
 // then reported and released.
 func (o *owned) open(k Kind, l leak) {
 	o.kind = k

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CallKind is what an observed call does.
+// CallKind is the kind of an observed call.
 type CallKind int
 
 // Kinds of calls.

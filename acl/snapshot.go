@@ -26,7 +26,7 @@ type AllocatorBlock struct {
 	Requested int `json:"requested,omitempty"`
 	// Stream is CANN's number of the stream in whose order the block is given out, -1 for any.
 	Stream int `json:"stream"`
-	// Holder is what has the block: "buffer", "arena" or "workspace", and with Config.LeakStacks
+	// Holder names the owner of the block: "buffer", "arena" or "workspace", and with Config.LeakStacks
 	// the stack that allocated a buffer; "" of a block that is not used.
 	Holder string `json:"holder,omitempty"`
 }

@@ -31,7 +31,7 @@ func Named(name string) (Chip, error) {
 	return Chip{name, int(c.Cube), int(c.Vector), int(c.Megahertz), int(c.L2), int(c.Memory), int(c.UnifiedBuffer), c.BFloat16, c.WaitsAcross}, nil
 }
 
-// Operator is what a chip's form of an operator takes.
+// Operator describes the arguments that a chip's form of an operator takes.
 type Operator struct {
 	Missing bool // the chip refuses every call
 	// Types has, by C parameter, the element types that no rule refuses whatever the other arguments

@@ -2,7 +2,7 @@ package safetensors
 
 import "github.com/goascend/cann/internal/safetensors"
 
-// Error is what is wrong with which tensor of which file: Path (empty when the file was opened
+// Error describes a fault of a tensor or of a file: Path (empty when the file was opened
 // from a reader), Tensor (empty when the fault is not one tensor's), Detail (what was found where)
 // and Err, which is one of the causes below or an error of the file system. Unwrap returns Err.
 type Error = safetensors.Error

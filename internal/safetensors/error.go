@@ -25,7 +25,7 @@ var (
 	ErrValue          = class.Of(class.ErrInvalidArgument, "a value does not fit the element type")
 )
 
-// Error is what is wrong with which tensor of which file.
+// Error describes a fault of a tensor or of a file.
 type Error struct {
 	Path   string // empty when the file was opened from a reader
 	Tensor string // empty when the fault is not one tensor's

@@ -59,6 +59,10 @@ func (t *Tape) LinearCrossEntropy(x, weight, labels *Var, ignore int64, l Linear
 		t.Fail(fmt.Errorf("%s: %w: x is %v and weight %v; they must be [rows, in] and [classes, in] with a row at least", name, ops.ErrInvalid, x, weight))
 		return t.failed()
 	}
+	if l.Bytes < 0 {
+		t.Fail(fmt.Errorf("%s: %w: Bytes is %d; it must be positive, or 0 for 32 MiB", name, ops.ErrInvalid, l.Bytes))
+		return t.failed()
+	}
 	h := head{tape: t, LinearLoss: l, x: x.Value, weight: weight.Value, labels: labels.Value, ignore: ignore}
 	h.rows = h.chunkRows()
 	n := (x.Dim(0) + h.rows - 1) / h.rows
@@ -128,7 +132,7 @@ type head struct {
 func (h *head) chunkRows() int64 {
 	const usual = 32 << 20
 	limit := h.Bytes
-	if limit <= 0 {
+	if limit == 0 {
 		limit = usual
 	}
 	return min(max(limit/(h.weight.Dim(0)*int64(h.x.DType().Size())), 1), h.x.Dim(0))

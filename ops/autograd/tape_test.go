@@ -302,7 +302,11 @@ func TestErrors(t *testing.T) {
 			t.Record("mine", []*autograd.Var{x}, func(c *autograd.Call) { c.Output(aclnn.Float32, 1) })
 			return t.Err()
 		}, says: "mine: "},
-		"shapes":      {run: func(t *autograd.Tape) error { t.Add(x, w); return t.Err() }, says: "one shape and dtype"},
+		"shapes": {run: func(t *autograd.Tape) error { t.Add(x, w); return t.Err() }, says: "one shape and dtype"},
+		"bytes of a chunk": {run: func(t *autograd.Tape) error {
+			t.LinearCrossEntropy(x, x, t.Input(w.Value), -100, autograd.LinearLoss{Bytes: -1})
+			return t.Err()
+		}, says: "Bytes is -1"},
 		"probability": {run: func(t *autograd.Tape) error { t.Dropout(x, 1); return t.Err() }, says: "the probability is 1"},
 		"the program's own": {run: func(t *autograd.Tape) error {
 			t.Block("layer 1", func() *autograd.Var { t.Fail(acl.ErrBusy); return nil })
