@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/examples/cost"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 )
 
 // seed is the training that the xtuner pull request "GMM NZ for training" was measured with: Qwen3-235B-A22B
 // with sequences of 32k on 512 dies of Atlas A3, without expert parallelism. A card has two dies.
 func seed(t *testing.T, f cost.Format) (cost.Run, cost.Chip) {
-	cfg, err := qwen.ReadConfig("testdata/qwen3-235b/config.json")
+	cfg, err := model.ReadConfig("testdata/qwen3-235b/config.json")
 	require.NoError(t, err)
 	chip, err := cost.ChipOf("Ascend910_9391")
 	require.NoError(t, err)

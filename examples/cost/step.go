@@ -3,7 +3,7 @@ package cost
 import (
 	"fmt"
 
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 )
 
 // Format says in which form the products of experts get their gathered weights.
@@ -29,7 +29,7 @@ func Formats() []Format { return []Format{ND, Transposed, NZ, Cast} }
 // Run is a training whose weights are sharded over all devices and gathered by layers, once in the
 // forward and once in the backward pass.
 type Run struct {
-	Config       qwen.Config
+	Config       model.Config
 	Devices      int
 	Tokens       int // of a device in a step
 	ElementBytes int // of weights, activations and gradients

@@ -17,7 +17,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/command"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
 	"github.com/goascend/cann/examples/weights"
@@ -82,7 +82,7 @@ func run(ctx context.Context, o options, in io.Reader, out, report io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
-	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
 		source := o.source
 		source.Parallel = par
 		return source.Model(ctx, st, reg, report)

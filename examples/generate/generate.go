@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/sampling"
 )
 
 // generate reads the prompt and writes new tokens until it has the requested number or draws a
 // token that ends a text.
-func generate(ctx context.Context, m *qwen.Model, o options, said speech, ends []int32, report io.Writer) (err error) {
+func generate(ctx context.Context, m *model.Model, o options, said speech, ends []int32, report io.Writer) (err error) {
 	cache, err := m.NewCache(1, len(said.prompt)+o.tokens)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/safetensors"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/sampling"
 	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
@@ -39,7 +39,7 @@ func generated(t *testing.T, flags ...string) (out string, err error) {
 
 // TestGeneratesBytes trains a small model of each family briefly and generates text.
 func TestGeneratesBytes(t *testing.T) {
-	for _, kind := range qwen.ModelTypes() {
+	for _, kind := range model.ModelTypes() {
 		t.Run(kind, func(t *testing.T) {
 			flags := []string{"-type", kind, "-train-steps", "2", "-prompt", "if err", "-n", "20"}
 			greedy, err := generated(t, flags...)
@@ -74,9 +74,9 @@ func TestGeneratesBytes(t *testing.T) {
 func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir string, want []int32) {
 	acltest.Need(t)
 	dir = t.TempDir()
-	model := golden.Model(t, name)
+	run := golden.Model(t, name)
 	var config map[string]any
-	require.NoError(t, json.Unmarshal(model.Config.Raw, &config))
+	require.NoError(t, json.Unmarshal(run.Config.Raw, &config))
 	config["eos_token_id"] = eos
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
@@ -90,18 +90,18 @@ func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir stri
 	require.NoError(t, err)
 	reg, err := ops.NewRegistry(ops.EnvOf(dev))
 	require.NoError(t, err)
-	cfg, err := qwen.ParseConfig(text)
+	cfg, err := model.ParseConfig(text)
 	require.NoError(t, err)
-	m, err := qwen.New(st, reg, cfg, aclnn.Float32)
+	m, err := model.New(st, reg, cfg, aclnn.Float32)
 	require.NoError(t, err)
 	var infos []safetensors.Info
 	for _, p := range m.Parameters() {
-		infos = append(infos, safetensors.Info{Name: p.Name, DType: aclnn.Float32, Shape: model.Sub("init").Shape(p.Name)})
+		infos = append(infos, safetensors.Info{Name: p.Name, DType: aclnn.Float32, Shape: run.Sub("init").Shape(p.Name)})
 	}
 	w, err := safetensors.Create(filepath.Join(dir, "model.safetensors"), infos, nil)
 	require.NoError(t, err)
 	for _, p := range m.Parameters() {
-		values := model.Sub("init").Float32(p.Name)
+		values := run.Sub("init").Float32(p.Name)
 		require.NoError(t, m.Set(t.Context(), p, values))
 		var raw []byte
 		for _, v := range values {
@@ -114,7 +114,7 @@ func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir stri
 	all := prompt
 	for range n {
 		labels := make([]int32, len(all))
-		logits, err := m.Logits(t.Context(), qwen.Batch{Size: 1, Length: len(all), Inputs: all, Labels: labels})
+		logits, err := m.Logits(t.Context(), model.Batch{Size: 1, Length: len(all), Inputs: all, Labels: labels})
 		require.NoError(t, err)
 		next, err := sampling.New(sampling.Options{TopP: 1}, nil).Next(logits[len(logits)-cfg.VocabSize:])
 		require.NoError(t, err)

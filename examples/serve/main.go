@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
@@ -51,7 +51,7 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
-	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
 		source := o.source
 		source.Parallel = par
 		return source.Model(ctx, st, reg, report)

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/examples/cost"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 )
 
 // estimate prints what a step takes with each form of the experts' weights.
@@ -24,7 +24,7 @@ func (o options) estimate(out io.Writer) error {
 	}
 	cfg := o.sizes(256)
 	if o.folder() {
-		if cfg, err = qwen.ReadConfig(o.model + "/config.json"); err != nil {
+		if cfg, err = model.ReadConfig(o.model + "/config.json"); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/job"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -50,7 +50,7 @@ func (t *trainer) gather(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	about, err := qwen.About(t.optimizer)
+	about, err := model.About(t.optimizer)
 	if err != nil {
 		return "", errors.Join(err, saver.Close())
 	}
@@ -69,7 +69,7 @@ func (t *trainer) gather(ctx context.Context) (string, error) {
 
 // write writes the folder from a set, or with nil from the device.
 func (t *trainer) write(ctx context.Context, set *checkpoint.Set) error {
-	var from qwen.Weights
+	var from model.Weights
 	if set != nil {
 		from = set
 	}

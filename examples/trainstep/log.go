@@ -10,7 +10,7 @@ import (
 
 	"github.com/goascend/cann/examples/cost"
 	"github.com/goascend/cann/examples/meter"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -108,7 +108,7 @@ func (l *log) Close() error {
 
 // flops estimates the operations for a token: six for each weight that multiplies it, of which an adapter's
 // frozen base spares two.
-func flops(c qwen.Config) float64 {
+func flops(c model.Config) float64 {
 	n := c.Parameters()
 	if !c.TieWordEmbeddings {
 		n -= c.VocabSize * c.HiddenSize // a row of it is looked up

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 )
 
 // loraOptions are the flags of adapters.
@@ -36,22 +36,22 @@ func (o options) checkLora() error {
 }
 
 // newAdapter makes the adapter of the options and lets the model use it; nil if none is trained.
-func newAdapter(ctx context.Context, o options, m *qwen.Model) (a *qwen.Adapter, err error) {
+func newAdapter(ctx context.Context, o options, m *model.Model) (a *model.Adapter, err error) {
 	l := o.lora
 	switch {
 	case !l.on():
 		return nil, nil
 	case l.folder != "":
-		a, err = qwen.LoadAdapter(ctx, m, l.folder, o.seed)
+		a, err = model.LoadAdapter(ctx, m, l.folder, o.seed)
 	default:
-		lora := qwen.LoRA{Rank: l.rank, Alpha: l.alpha, Dropout: l.dropout, Targets: strings.Split(l.targets, ",")}
+		lora := model.LoRA{Rank: l.rank, Alpha: l.alpha, Dropout: l.dropout, Targets: strings.Split(l.targets, ",")}
 		if l.experts {
 			lora.Parameters = []string{"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}
 		}
 		if lora.Alpha == 0 {
 			lora.Alpha = float64(2 * l.rank)
 		}
-		a, err = qwen.NewAdapter(ctx, m, lora, o.seed)
+		a, err = model.NewAdapter(ctx, m, lora, o.seed)
 	}
 	if err != nil {
 		return nil, err
@@ -60,10 +60,10 @@ func newAdapter(ctx context.Context, o options, m *qwen.Model) (a *qwen.Adapter,
 }
 
 // newOptimizer makes the optimiser of what is trained: the adapter, or without one the model.
-func newOptimizer(o options, m *qwen.Model, a *qwen.Adapter) (*qwen.Optimizer, error) {
-	adam := qwen.AdamW{LR: o.lr, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: o.decay, MaxNorm: o.maxNorm, DecayMatrices: true}
+func newOptimizer(o options, m *model.Model, a *model.Adapter) (*model.Optimizer, error) {
+	adam := model.AdamW{LR: o.lr, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: o.decay, MaxNorm: o.maxNorm, DecayMatrices: true}
 	if a != nil {
 		return a.NewOptimizer(adam)
 	}
-	return qwen.NewOptimizer(m, adam)
+	return model.NewOptimizer(m, adam)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn/safetensors"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/internal/testing/golden"
 )
 
@@ -54,9 +54,9 @@ func TestLoraExports(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	out, loss := trained(t, append(lora, "-export", at("one"))...)
 	require.Contains(t, out, "exported to "+at("one"))
-	options, err := qwen.ReadLoRA(at("one"))
+	options, err := model.ReadLoRA(at("one"))
 	require.NoError(t, err)
-	require.Equal(t, qwen.LoRA{Rank: 4, Alpha: 8, Targets: []string{"q_proj", "v_proj"}}, withoutEmpty(options))
+	require.Equal(t, model.LoRA{Rank: 4, Alpha: 8, Targets: []string{"q_proj", "v_proj"}}, withoutEmpty(options))
 	for name, layout := range map[string][]string{"tp": {"-ranks", "4", "-tp", "2", "-sp"}, "pp": {"-ranks", "2", "-pp", "2", "-micro", "2"}, "fsdp": {"-ranks", "2", "-fsdp"}} {
 		_, several := trained(t, append(append(lora, layout...), "-export", at(name))...)
 		require.InDelta(t, loss, several, 2e-4, name)
@@ -113,7 +113,7 @@ func TestLoraOfExperts(t *testing.T) {
 	}
 }
 
-func withoutEmpty(l qwen.LoRA) qwen.LoRA {
+func withoutEmpty(l model.LoRA) model.LoRA {
 	if len(l.Ranks) == 0 && len(l.Alphas) == 0 {
 		l.Ranks, l.Alphas = nil, nil
 	}

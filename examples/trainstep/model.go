@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/checkpoint"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/ops"
 )
 
@@ -29,15 +29,15 @@ func (o options) elementType(emulated bool) string {
 
 // newModel makes the model of the options: that of a checkpoint, whose weights are read later, a
 // Hugging Face model, or a new one of the given sizes with the vocabulary of the text.
-func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Stream, reg *ops.Registry, par qwen.Parallel, vocab int) (*qwen.Model, error) {
+func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Stream, reg *ops.Registry, par model.Parallel, vocab int) (*model.Model, error) {
 	dt, cfg := dtypes[o.dtype], o.sizes(vocab)
 	var err error
 	load := o.folder() && (set == nil || o.lora.on()) // a checkpoint has the weights that were trained
 	switch {
 	case load:
-		cfg, err = qwen.ReadConfig(o.model + "/config.json")
+		cfg, err = model.ReadConfig(o.model + "/config.json")
 	case set != nil:
-		cfg, err = qwen.SavedConfig(set)
+		cfg, err = model.SavedConfig(set)
 	}
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	}
 	cfg.GroupedNZ, cfg.Frozen = o.groupedNZ && readsNZ(dt), o.lora.on()
 	par.Sequence = par.Sequence || par.NeedsSequence(cfg)
-	m, err := qwen.NewParallel(st, reg, cfg, dt, par)
+	m, err := model.NewParallel(st, reg, cfg, dt, par)
 	if err != nil {
 		return nil, err
 	}
@@ -70,15 +70,15 @@ func readsNZ(dt aclnn.DType) bool {
 }
 
 // sizes is the configuration of a new model.
-func (o options) sizes(vocab int) qwen.Config {
-	return qwen.Config{
+func (o options) sizes(vocab int) model.Config {
+	return model.Config{
 		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
 		Heads: o.heads, KVHeads: o.kvHeads, HeadDim: o.headDim, RMSNormEps: 1e-6, RopeTheta: 10000,
 		InitializerRange: 0.02, TieWordEmbeddings: true,
 		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, SharedIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
 		RouterLoss: true, RouterLossScale: 0.01,
 		// The heads of delta nets have the same sizes as those of attention.
-		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(o.layers, o.fullInterval), LinearTaps: 4,
+		PartialRotary: 0.25, LayerTypes: model.HybridLayers(o.layers, o.fullInterval), LinearTaps: 4,
 		LinearKeyHeads: o.kvHeads, LinearValueHeads: o.heads, LinearKeyDim: o.headDim, LinearValueDim: o.headDim,
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/job"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -98,7 +98,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Group("Adapters of a frozen model, with -model FOLDER")
 	f.IntVar(&o.lora.rank, "lora", 0, "train an adapter of this `rank` instead of the model's weights (LoRA)")
 	f.Float64Var(&o.lora.alpha, "lora-alpha", 0, "scale of the adapter: its products are multiplied by `alpha`/rank (default: twice the rank)")
-	f.StringVar(&o.lora.targets, "lora-targets", qwen.AllLinear, "`names` of the linear layers that the adapter changes, separated by commas, or all-linear")
+	f.StringVar(&o.lora.targets, "lora-targets", model.AllLinear, "`names` of the linear layers that the adapter changes, separated by commas, or all-linear")
 	f.BoolVar(&o.lora.experts, "lora-experts", false, "also adapt each expert of a layer, as PEFT's target_parameters do")
 	f.Float64Var(&o.lora.dropout, "lora-dropout", 0, "`probability` with which training drops an input of the adapter")
 	f.StringVar(&o.lora.folder, "adapter", "", "continue with the adapter in this `folder`, written by trainstep -export or PEFT")
@@ -225,7 +225,7 @@ func (o *options) deviceFlags(f *command.Flags) {
 	f.IntVar(&o.replicas, "replicas", 1, "with -fsdp, number of `groups` of ranks that each keep all shards, such as one group for each host")
 }
 
-func modelTypes() string { return strings.Join(qwen.ModelTypes(), ", ") }
+func modelTypes() string { return strings.Join(model.ModelTypes(), ", ") }
 
 // folder reports whether -model is a folder rather than a type.
-func (o options) folder() bool { return !slices.Contains(qwen.ModelTypes(), o.model) }
+func (o options) folder() bool { return !slices.Contains(model.ModelTypes(), o.model) }

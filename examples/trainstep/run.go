@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/meter"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
 )
@@ -120,7 +120,7 @@ func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, 
 	defer job.Close(&err, reg)
 	setUp, cancel := job.Either(ctx, stop)
 	defer cancel()
-	ranks, err := qwen.Join(setUp, st, group, o.layout, o.replicas)
+	ranks, err := model.Join(setUp, st, group, o.layout, o.replicas)
 	if err != nil {
 		return err
 	}

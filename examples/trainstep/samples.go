@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/dataset"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/weights"
 )
@@ -86,7 +86,7 @@ func (t *trainer) seek(set *checkpoint.Set) error {
 }
 
 // sampled makes a batch of the next samples, this rank's rows of it.
-func (t *trainer) sampled(data *dataset.Dataset) (qwen.Batch, error) {
+func (t *trainer) sampled(data *dataset.Dataset) (model.Batch, error) {
 	o := t.options
 	kind, unit := dataset.Padded, 2*max(o.layout.CP, 1)*max(o.layout.TP, 1)
 	if o.pack {
@@ -94,7 +94,7 @@ func (t *trainer) sampled(data *dataset.Dataset) (qwen.Batch, error) {
 	}
 	rows, err := data.Rows(o.batch, o.seq, kind, unit)
 	if err != nil {
-		return qwen.Batch{}, err
+		return model.Batch{}, err
 	}
 	targets := 0
 	for _, r := range rows {
@@ -105,7 +105,7 @@ func (t *trainer) sampled(data *dataset.Dataset) (qwen.Batch, error) {
 		}
 	}
 	n := len(rows) / t.ranks.Parts
-	b := qwen.Batch{Size: n, Length: len(rows[0].Inputs), Targets: targets}
+	b := model.Batch{Size: n, Length: len(rows[0].Inputs), Targets: targets}
 	if o.pack {
 		b.Size, b.Length, b.CuSeqLens = 1, n*b.Length, []int64{0}
 	}
@@ -123,13 +123,13 @@ func (t *trainer) sampled(data *dataset.Dataset) (qwen.Batch, error) {
 }
 
 // windows makes a batch of random windows of the text, this rank's rows of it.
-func (t *trainer) windows(step int) (qwen.Batch, error) {
+func (t *trainer) windows(step int) (model.Batch, error) {
 	o := t.options
 	in, labels, err := t.text.batch(o.seed, step, o.batch, o.seq)
 	if err != nil {
-		return qwen.Batch{}, err
+		return model.Batch{}, err
 	}
-	batch := qwen.Batch{Size: o.batch, Length: o.seq, Inputs: in, Labels: labels, Targets: len(labels)}
+	batch := model.Batch{Size: o.batch, Length: o.seq, Inputs: in, Labels: labels, Targets: len(labels)}
 	rows := batch.Size / t.ranks.Parts
 	return batch.Rows(t.ranks.Index*rows, rows), nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/checkpoint"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -48,7 +48,7 @@ func (t *trainer) save(ctx context.Context) error {
 
 // saveTo copies the state of the training to the host and starts to write it to a checkpoint.
 func (t *trainer) saveTo(ctx context.Context, to *checkpoint.Saver) error {
-	about, err := qwen.About(t.optimizer)
+	about, err := model.About(t.optimizer)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (t *trainer) saveTo(ctx context.Context, to *checkpoint.Saver) error {
 	if t.options.shard {
 		about.Layout += ", sharded"
 	}
-	tensors, err := qwen.Snapshot(ctx, t.optimizer)
+	tensors, err := model.Snapshot(ctx, t.optimizer)
 	if err != nil {
 		return err
 	}

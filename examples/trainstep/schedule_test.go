@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 )
 
 func TestSchedules(t *testing.T) {
@@ -117,7 +117,7 @@ func TestDecisions(t *testing.T) {
 }
 
 func TestFlops(t *testing.T) {
-	c := qwen.Config{ModelType: "qwen3_moe", VocabSize: 10, HiddenSize: 4, Layers: 1, Heads: 1, KVHeads: 1, HeadDim: 2, Experts: 8, ExpertsPerToken: 2, MoEIntermediate: 3}
+	c := model.Config{ModelType: "qwen3_moe", VocabSize: 10, HiddenSize: 4, Layers: 1, Heads: 1, KVHeads: 1, HeadDim: 2, Experts: 8, ExpertsPerToken: 2, MoEIntermediate: 3}
 	require.Equal(t, float64(6*(c.Parameters()-40-6*3*3*4)), flops(c))
 	c.Frozen = true
 	require.Equal(t, float64(4*(c.Parameters()-40-6*3*3*4)), flops(c))

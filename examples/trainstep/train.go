@@ -16,7 +16,7 @@ import (
 	"github.com/goascend/cann/examples/dataset"
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/meter"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
 )
@@ -29,12 +29,12 @@ type trainer struct {
 	data      *dataset.Dataset // samples, in place of the text; nil without
 	heldOut   *dataset.Dataset // of -eval
 	evalLoss  float64          // of the evaluation after this step, or 0
-	ranks     *qwen.Ranks
-	model     *qwen.Model
-	origin    string        // folder that the model was loaded from, if any
-	adapter   *qwen.Adapter // of -lora and -adapter
-	optimizer *qwen.Optimizer
-	graph     *qwen.Trainer     // of -graph
+	ranks     *model.Ranks
+	model     *model.Model
+	origin    string         // folder that the model was loaded from, if any
+	adapter   *model.Adapter // of -lora and -adapter
+	optimizer *model.Optimizer
+	graph     *model.Trainer    // of -graph
 	saver     *checkpoint.Saver // of -save
 	last      int               // step of the last checkpoint
 	best      *checkpoint.Saver // of the checkpoint with the least held-out loss, with -save and -eval
@@ -51,7 +51,7 @@ type trainer struct {
 	tokens    int         // of the step, on all ranks
 }
 
-func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks, text *corpus) (t *trainer, err error) {
+func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks, text *corpus) (t *trainer, err error) {
 	if parts := ranks.Parts * o.micro; o.batch%parts != 0 {
 		return nil, fmt.Errorf("-batch %d is not a multiple of the %d ranks with other data times -micro %d", o.batch, ranks.Parts, o.micro)
 	}
@@ -75,7 +75,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	case !o.groupedNZ:
 	case !m.Config.GroupedNZ:
 		t.note += "this CANN has no products of FRACTAL_NZ weights in fp32: those of experts stay in ND\n"
-	case !qwen.ReadsTransposedNZ():
+	case !model.ReadsTransposedNZ():
 		t.note += "this CANN is not known to read FRACTAL_NZ weights transposed: the gradients of experts read theirs in ND\n"
 	}
 	if o.folder() {
@@ -107,12 +107,12 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 // prepare makes what the options ask for beside model and optimiser.
 func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) {
 	if t.options.graph {
-		if t.graph, err = qwen.NewTrainer(t.model, t.optimizer); err != nil {
+		if t.graph, err = model.NewTrainer(t.model, t.optimizer); err != nil {
 			return err
 		}
 	}
 	if set != nil {
-		if err := qwen.Restore(ctx, set, t.optimizer); err != nil {
+		if err := model.Restore(ctx, set, t.optimizer); err != nil {
 			return err
 		}
 		if err := t.seek(set); err != nil {
@@ -148,7 +148,7 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	t.began = time.Now()
 	n := t.optimizer.Steps()
 	defer t.stream.Range(fmt.Sprintf("step %d", n)).End()
-	var own qwen.Batch
+	var own model.Batch
 	if t.data != nil {
 		own, err = t.sampled(t.data)
 	} else {

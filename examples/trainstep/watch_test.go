@@ -16,13 +16,13 @@ import (
 	"testing"
 
 	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	prometheus "github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/meter"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -114,7 +114,7 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{"trainstep_step 4", "trainstep_loss 2", "trainstep_eval_loss 2.25", "trainstep_tokens_total 200", "trainstep_memory_peak_bytes 0", `trainstep_rank_seconds{on="kernels",rank="0"} 1`, `trainstep_rank_seconds{on="waiting",rank="1"} 0.125`} {
 		require.Contains(t, string(text), "\n"+line+"\n")
 	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
+	parser := expfmt.NewTextParser(prometheus.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	require.NoError(t, err)
 	require.Len(t, families, 13)
@@ -178,7 +178,7 @@ func TestAnomalies(t *testing.T) {
 	o, err = parseFlags(append(flags, "-detect-anomaly", "-ranks", "2"), t.Output())
 	require.NoError(t, err)
 	err = run(t.Context(), o, io.Discard)
-	require.ErrorIs(t, err, qwen.ErrAnomaly)
+	require.ErrorIs(t, err, model.ErrAnomaly)
 	require.Regexp(t, `layer 0|embedding|logits|gradient of`, err.Error())
 	_, plain := trained(t, smallFlags("-steps", "3")...)
 	_, detected := trained(t, smallFlags("-steps", "3", "-detect-anomaly")...)

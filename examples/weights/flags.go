@@ -9,7 +9,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/command"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 )
 
 // Flags adds the flags that choose a model: -model, -adapter, -dtype, -quant, and -type and -train-steps of one to train.
@@ -20,7 +20,7 @@ func (s *Source) Flags(f *command.Flags) {
 	f.StringVar(&s.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
 	f.Var((*elements)(&s.DType), "dtype", "element `type`: fp32 or bf16")
 	f.Var((*precision)(&s.Quantize), "quant", "`form` of the weights of linear layers: w8a8 for int8 weights and inputs, which needs -dtype bf16")
-	f.StringVar(&s.Type, "type", cmp.Or(s.Type, "qwen3"), "`type` of the model to train when there is no -model: one of "+strings.Join(qwen.ModelTypes(), ", "))
+	f.StringVar(&s.Type, "type", cmp.Or(s.Type, "qwen3"), "`type` of the model to train when there is no -model: one of "+strings.Join(model.ModelTypes(), ", "))
 	f.IntVar(&s.Steps, "train-steps", s.Steps, "training `steps` when there is no -model")
 }
 
@@ -38,8 +38,8 @@ func (s *Source) Check(f *command.Flags) error {
 		return errors.New("-quant w8a8 needs -dtype bf16")
 	case s.Folder == "" && s.Steps < 1:
 		return fmt.Errorf("-train-steps %d; it must be positive", s.Steps)
-	case s.Folder == "" && !slices.Contains(qwen.ModelTypes(), s.Type):
-		return fmt.Errorf("-type %q; use one of %s", s.Type, strings.Join(qwen.ModelTypes(), ", "))
+	case s.Folder == "" && !slices.Contains(model.ModelTypes(), s.Type):
+		return fmt.Errorf("-type %q; use one of %s", s.Type, strings.Join(model.ModelTypes(), ", "))
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/checkpoint"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/ops"
 )
 
@@ -25,13 +25,13 @@ type Source struct {
 	DType  aclnn.DType
 	// Adapter is a PEFT folder whose products are added to the weights of the folder; empty for none.
 	Adapter string
-	// Quantize makes the weights of linear layers int8, see qwen.Model.Quantize.
+	// Quantize makes the weights of linear layers int8, see model.Model.Quantize.
 	Quantize bool
 	// Parallel divides the model over ranks, which all make it. A model that is trained is trained whole by each.
-	Parallel qwen.Parallel
+	Parallel model.Parallel
 
 	// Of a model to train.
-	Type  string // of qwen.ModelTypes
+	Type  string // of model.ModelTypes
 	Steps int
 	Seed  uint64
 	Text  []byte // its bytes are the tokens
@@ -41,7 +41,7 @@ type Source struct {
 const Bytes = 256
 
 // Model loads the model, or trains it. It writes to report what it does.
-func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
+func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*model.Model, error) {
 	if w := s.Parallel.World; w != nil && w.Rank() > 0 {
 		report = io.Discard
 	}
@@ -58,23 +58,23 @@ func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 }
 
 // whole gets the model with the weights that it has.
-func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
+func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*model.Model, error) {
 	if s.Folder == "" {
 		return s.trained(ctx, st, reg, report)
 	}
 	if _, err := os.Stat(s.Folder); err != nil {
 		return nil, fmt.Errorf("-model: %w; it is a checkpoint of trainstep or a folder with a Hugging Face model of type %s; -type trains a new model",
-			err, strings.Join(qwen.ModelTypes(), ", "))
+			err, strings.Join(model.ModelTypes(), ", "))
 	}
 	if checkpoint.Find(s.Folder) {
 		return s.restore(ctx, st, reg)
 	}
-	cfg, err := qwen.ReadConfig(filepath.Join(s.Folder, "config.json"))
+	cfg, err := model.ReadConfig(filepath.Join(s.Folder, "config.json"))
 	if err != nil {
 		return nil, err
 	}
 	cfg.Frozen = true
-	m, err := qwen.NewParallel(st, reg, cfg, s.DType, s.Parallel)
+	m, err := model.NewParallel(st, reg, cfg, s.DType, s.Parallel)
 	if err != nil {
 		return nil, err
 	}
@@ -91,18 +91,18 @@ func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 }
 
 // restore reads a model from a checkpoint of trainstep, whatever ranks wrote it.
-func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) (m *qwen.Model, err error) {
+func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) (m *model.Model, err error) {
 	set, err := checkpoint.Open(s.Folder)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, set.Close()) }()
-	cfg, err := qwen.SavedConfig(set)
+	cfg, err := model.SavedConfig(set)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Frozen = true
-	if m, err = qwen.NewParallel(st, reg, cfg, s.DType, s.Parallel); err != nil {
+	if m, err = model.NewParallel(st, reg, cfg, s.DType, s.Parallel); err != nil {
 		return nil, err
 	}
 	if err = m.LoadCheckpoint(ctx, set); err == nil {
@@ -115,11 +115,11 @@ func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) 
 }
 
 // adapt adds the adapter to the weights.
-func (s Source) adapt(ctx context.Context, m *qwen.Model) error {
+func (s Source) adapt(ctx context.Context, m *model.Model) error {
 	if s.Adapter == "" {
 		return nil
 	}
-	a, err := qwen.LoadAdapter(ctx, m, s.Adapter, 0)
+	a, err := model.LoadAdapter(ctx, m, s.Adapter, 0)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s Source) adapt(ctx context.Context, m *qwen.Model) error {
 }
 
 // tellUnread says which parts of a folder the model does not use, such as a vision tower.
-func tellUnread(ctx context.Context, m *qwen.Model, folder string, report io.Writer) error {
+func tellUnread(ctx context.Context, m *model.Model, folder string, report io.Writer) error {
 	parts, err := m.Unread(ctx, folder)
 	if err == nil && len(parts) > 0 {
 		_, err = fmt.Fprintf(report, "left out of %s: %s\n", folder, strings.Join(parts, ", "))
@@ -189,7 +189,7 @@ const (
 )
 
 // trained trains a model, and freezes it if its weights are then changed: divided, or quantised.
-func (s Source) trained(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (m *qwen.Model, err error) {
+func (s Source) trained(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (m *model.Model, err error) {
 	whole, err := s.train(ctx, st, reg, report)
 	if err != nil || s.Parallel.World == nil && !s.Quantize {
 		return whole, err
@@ -197,7 +197,7 @@ func (s Source) trained(ctx context.Context, st *acl.Stream, reg *ops.Registry, 
 	defer func() { err = errors.Join(err, whole.Close()) }()
 	cfg := whole.Config
 	cfg.Frozen = true
-	if m, err = qwen.NewParallel(st, reg, cfg, s.DType, s.Parallel); err != nil {
+	if m, err = model.NewParallel(st, reg, cfg, s.DType, s.Parallel); err != nil {
 		return nil, err
 	}
 	for i, w := range whole.Parameters() {
@@ -213,15 +213,15 @@ func (s Source) trained(ctx context.Context, st *acl.Stream, reg *ops.Registry, 
 }
 
 // train makes a small model of bytes and trains it on the text.
-func (s Source) train(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
-	cfg := qwen.Config{
+func (s Source) train(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*model.Model, error) {
+	cfg := model.Config{
 		ModelType: s.Type, VocabSize: Bytes, HiddenSize: 128, IntermediateSize: 256, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 32,
 		RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, TieWordEmbeddings: true,
 		Experts: 4, ExpertsPerToken: 2, MoEIntermediate: 128, SharedIntermediate: 128, NormTopK: true,
-		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(2, 2), LinearTaps: 4,
+		PartialRotary: 0.25, LayerTypes: model.HybridLayers(2, 2), LinearTaps: 4,
 		LinearKeyHeads: 2, LinearValueHeads: 4, LinearKeyDim: 32, LinearValueDim: 32,
 	}
-	m, err := qwen.New(st, reg, cfg, s.DType)
+	m, err := model.New(st, reg, cfg, s.DType)
 	if err != nil {
 		return nil, err
 	}
@@ -232,21 +232,21 @@ func (s Source) train(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 }
 
 // learn trains a new model on random windows of a text.
-func (s Source) learn(ctx context.Context, m *qwen.Model, report io.Writer) (err error) {
+func (s Source) learn(ctx context.Context, m *model.Model, report io.Writer) (err error) {
 	if len(s.Text) <= length {
 		return fmt.Errorf("weights: a text of %d bytes; training needs more than %d", len(s.Text), length)
 	}
 	if err := m.Init(ctx, s.Seed); err != nil {
 		return err
 	}
-	opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 3e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1})
+	opt, err := model.NewOptimizer(m, model.AdamW{LR: 3e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, opt.Close()) }()
 	rng := rand.New(rand.NewPCG(s.Seed, 1))
 	for step := range s.Steps {
-		b := qwen.Batch{Size: rows, Length: length}
+		b := model.Batch{Size: rows, Length: length}
 		for range rows {
 			at := rng.IntN(len(s.Text) - length)
 			for i := range length {

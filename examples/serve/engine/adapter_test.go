@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl/acltest"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/engine"
 )
 
@@ -18,10 +18,10 @@ import (
 // each of them generates alone, first that without.
 func makeAdapters(t *testing.T, name string, texts [][]int32, n int) (folders []string, want [][][]int32) {
 	folders = append(folders, "")
-	withModel(t, name, func(m *qwen.Model) {
+	withModel(t, name, func(m *model.Model) {
 		want = append(want, generate(t, m, texts, n))
-		for i, targets := range [][]string{{qwen.AllLinear}, {"o_proj", "q_proj"}} {
-			a, err := qwen.NewAdapter(t.Context(), m, qwen.LoRA{Rank: 2 + 3*i, Alpha: 4, Targets: targets}, uint64(i))
+		for i, targets := range [][]string{{model.AllLinear}, {"o_proj", "q_proj"}} {
+			a, err := model.NewAdapter(t.Context(), m, model.LoRA{Rank: 2 + 3*i, Alpha: 4, Targets: targets}, uint64(i))
 			require.NoError(t, err)
 			rng := rand.New(rand.NewPCG(9, uint64(i)))
 			for _, p := range a.Parameters() {

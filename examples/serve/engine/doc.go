@@ -1,4 +1,4 @@
-// Package engine generates text for many requests at once with a model of examples/qwen.
+// Package engine generates text for many requests at once with a model of examples/model.
 //
 //	e, err := engine.Open(ctx, rt, 0, load, engine.Options{Blocks: 1024})
 //	defer e.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/ops"
 )
@@ -78,7 +78,7 @@ func TestLostDevice(t *testing.T) {
 		want := expectedOf(t, "qwen3")
 		var log bytes.Buffer
 		loads, broken, tried := 0, true, make(chan struct{}, 100)
-		opening := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+		opening := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
 			if loads++; loads >= 3 && broken {
 				tried <- struct{}{}
 				broken = loads < 5

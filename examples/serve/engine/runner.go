@@ -7,25 +7,25 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/ops"
 )
 
 // Load makes a rank's part of the model of an engine, whose weights are frozen. It is called again after a
 // failure from which the device cannot recover by itself.
-type Load func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error)
+type Load func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error)
 
 // runner owns everything that an engine has opened on one device: a rank of the model.
 type runner struct {
 	dev   *acl.Device
 	st    *acl.Stream
 	reg   *ops.Registry
-	model *qwen.Model
-	pages *qwen.Pages
-	steps *qwen.Steps       // nil without graphs
-	bank  *qwen.AdapterBank // nil without adapters
-	opens []io.Closer       // in the order of opening
+	model *model.Model
+	pages *model.Pages
+	steps *model.Steps       // nil without graphs
+	bank  *model.AdapterBank // nil without adapters
+	opens []io.Closer        // in the order of opening
 }
 
 // open opens the device.
@@ -46,18 +46,18 @@ func (r *runner) open(rt *acl.Runtime, device int) (err error) {
 }
 
 // join makes the rank part of a model that several ranks have.
-func (r *runner) join(c *hccl.Comm) qwen.Parallel {
+func (r *runner) join(c *hccl.Comm) model.Parallel {
 	r.opens = append(r.opens, c)
-	return qwen.Parallel{World: c, Tensor: c}
+	return model.Parallel{World: c, Tensor: c}
 }
 
 // load loads the rank's part of the model.
-func (r *runner) load(ctx context.Context, load Load, par qwen.Parallel, o *Options) (err error) {
+func (r *runner) load(ctx context.Context, load Load, par model.Parallel, o *Options) (err error) {
 	if r.model, err = load(ctx, r.st, r.reg, par); err != nil {
 		return err
 	}
 	r.opens = append(r.opens, r.model)
-	if r.pages, err = r.model.NewPages(qwen.PageSizes{Blocks: o.Blocks, Block: o.BlockSize, States: o.Sequences}); err != nil {
+	if r.pages, err = r.model.NewPages(model.PageSizes{Blocks: o.Blocks, Block: o.BlockSize, States: o.Sequences}); err != nil {
 		return err
 	}
 	r.opens = append(r.opens, r.pages)
@@ -79,10 +79,10 @@ func (r *runner) load(ctx context.Context, load Load, par qwen.Parallel, o *Opti
 
 // order describes work that all ranks of a model do at the same time.
 type order struct {
-	Copies [][2]int32   // blocks to copy first: to, from
-	Pieces []qwen.Piece // to read
-	Text   []int32      // to embed
-	Load   *placement   // of an adapter
+	Copies [][2]int32    // blocks to copy first: to, from
+	Pieces []model.Piece // to read
+	Text   []int32       // to embed
+	Load   *placement    // of an adapter
 }
 
 // placement is a PEFT folder and its slot in the adapter bank.
@@ -102,7 +102,7 @@ func (r *runner) do(ctx context.Context, o order) (values []float32, err error) 
 	case o.Load != nil:
 		return nil, r.bank.Load(ctx, o.Load.Slot, o.Load.Folder)
 	case o.Text != nil:
-		return r.model.Hidden(ctx, qwen.Batch{Size: 1, Length: len(o.Text), Inputs: o.Text, Labels: make([]int32, len(o.Text))})
+		return r.model.Hidden(ctx, model.Batch{Size: 1, Length: len(o.Text), Inputs: o.Text, Labels: make([]int32, len(o.Text))})
 	case o.Pieces != nil:
 		return r.model.Advance(ctx, r.pages, o.Pieces)
 	}

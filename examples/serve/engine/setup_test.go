@@ -15,7 +15,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/sampling"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/internal/testing/golden"
@@ -33,13 +33,13 @@ func folder(t *testing.T, name string) string {
 
 // load loads a hub folder.
 func load(path string, dt aclnn.DType) engine.Load {
-	return func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
-		cfg, err := qwen.ReadConfig(filepath.Join(path, "config.json"))
+	return func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
+		cfg, err := model.ReadConfig(filepath.Join(path, "config.json"))
 		if err != nil {
 			return nil, err
 		}
 		cfg.Frozen = true
-		m, err := qwen.NewParallel(st, reg, cfg, dt, par)
+		m, err := model.NewParallel(st, reg, cfg, dt, par)
 		if err != nil {
 			return nil, err
 		}
@@ -92,26 +92,26 @@ func expectedOf(t *testing.T, name string) (want expected) {
 	return want
 }
 
-// alone generates greedy tokens for one prompt with the cache of package qwen.
+// alone generates greedy tokens for one prompt with the cache of package model.
 func alone(t *testing.T, name string, prompts [][]int32, n int) (all [][]int32) {
-	withModel(t, name, func(m *qwen.Model) { all = generate(t, m, prompts, n) })
+	withModel(t, name, func(m *model.Model) { all = generate(t, m, prompts, n) })
 	return all
 }
 
 // withModel loads the model of a hub folder without an engine.
-func withModel(t *testing.T, name string, f func(m *qwen.Model)) {
+func withModel(t *testing.T, name string, f func(m *model.Model)) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
 	st := acltest.Stream(t, dev)
 	reg, err := ops.NewRegistry(ops.EnvOf(dev))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, reg.Close()) }()
-	m, err := load(folder(t, name), aclnn.Float32)(t.Context(), st, reg, qwen.Parallel{})
+	m, err := load(folder(t, name), aclnn.Float32)(t.Context(), st, reg, model.Parallel{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 	f(m)
 }
 
-func generate(t *testing.T, m *qwen.Model, prompts [][]int32, n int) (all [][]int32) {
+func generate(t *testing.T, m *model.Model, prompts [][]int32, n int) (all [][]int32) {
 	for _, prompt := range prompts {
 		cache, err := m.NewCache(1, len(prompt)+n)
 		require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/sampling"
 )
 
@@ -76,13 +76,13 @@ func (e *Engine) receive(ctx context.Context) bool {
 // step computes the next tokens of all running sequences.
 func (e *Engine) step(ctx context.Context) error {
 	e.plan()
-	var pieces []qwen.Piece
+	var pieces []model.Piece
 	var members []*sequence
 	for _, s := range e.running {
 		if s.next == 0 {
 			continue
 		}
-		x := qwen.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.draft), Logits: 1 + len(s.draft), From: s.computed, State: s.state, Adapter: s.adapter.number()}
+		x := model.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.draft), Logits: 1 + len(s.draft), From: s.computed, State: s.state, Adapter: s.adapter.number()}
 		for _, b := range s.blocks {
 			x.Blocks = append(x.Blocks, b.id)
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl"
 )
 
@@ -41,7 +41,7 @@ func (t *team) open(ctx context.Context, rt *acl.Runtime, device int, load Load,
 		}
 		streams = append(streams, r.st)
 	}
-	parts := make(map[*runner]qwen.Parallel)
+	parts := make(map[*runner]model.Parallel)
 	var comms []*hccl.Comm
 	switch {
 	case o.Group != nil:

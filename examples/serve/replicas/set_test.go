@@ -14,7 +14,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/sampling"
 	"github.com/goascend/cann/examples/serve/api/apitest"
 	"github.com/goascend/cann/examples/serve/engine"
@@ -117,7 +117,7 @@ func TestFailover(t *testing.T) {
 		var broken atomic.Bool
 		tried := make(chan struct{}, 1000)
 		var opened atomic.Int64
-		s := open(t, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+		s := open(t, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
 			if opened.Add(1) > 2 {
 				tried <- struct{}{}
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
@@ -60,7 +60,7 @@ func Start(t *testing.T, o engine.Options, change func(c *api.Config)) *Server {
 }
 
 // Load trains the model.
-func Load(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+func Load(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
 	source := weights.Source{Parallel: par, DType: aclnn.Float32, Type: "qwen3", Steps: 2, Seed: 1, Text: []byte(strings.Repeat("the quick brown fox ", 20))}
 	return source.Model(ctx, st, reg, io.Discard)
 }

@@ -1,0 +1,185 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/decode"
+)
+
+// Cache holds keys and values of attention and states of delta nets for the tokens read so far, so
+// that later tokens need not read them again. Its sequences have the same length. Close it before
+// the model.
+type Cache struct {
+	m               *Model
+	batch, capacity int64
+	length          int64
+	layers          []*past
+	memory          aclnn.Scope
+	ops             *decode.Operators
+	err             error // why the cache can no longer be used
+}
+
+// past is the cache of one layer.
+type past struct {
+	keys, values *aclnn.Tensor // of attention, [batch, capacity, heads, features]
+	inputs       *aclnn.Tensor // last inputs of a delta net's convolution, [batch, channels, taps]
+	state        *aclnn.Tensor // of its rule, [batch, heads, key features, value features], float32
+}
+
+// NewCache makes an empty cache for size sequences of at most length tokens.
+func (m *Model) NewCache(size, length int) (*Cache, error) {
+	if err := m.alone("NewCache"); err != nil {
+		return nil, err
+	}
+	if size <= 0 || length <= 0 {
+		return nil, fmt.Errorf("model: a cache of %d sequences of %d tokens; both must be positive", size, length)
+	}
+	dec, err := decode.New(m.reg)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{m: m, batch: int64(size), capacity: int64(length), memory: aclnn.Scope{Stream: m.st}, ops: dec}
+	for i := range m.Config.Layers {
+		c.layers = append(c.layers, c.layer(i))
+	}
+	if err := c.memory.Err(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cache) layer(index int) *past {
+	cfg, dt := c.m.Config, c.m.dt
+	if !cfg.linear(index) {
+		cells := []int64{c.batch, c.capacity, int64(cfg.KVHeads), int64(cfg.HeadDim)}
+		// Hidden places get a weight of zero, but zero times the NaN of used memory would be NaN.
+		return &past{keys: zeros(&c.memory, dt, cells...), values: zeros(&c.memory, dt, cells...)}
+	}
+	hk, hv, dk, dv := int64(cfg.LinearKeyHeads), int64(cfg.LinearValueHeads), int64(cfg.LinearKeyDim), int64(cfg.LinearValueDim)
+	return &past{
+		inputs: c.memory.Tensor(dt, c.batch, 2*hk*dk+hv*dv, int64(cfg.LinearTaps)),
+		state:  c.memory.Tensor(aclnn.Float32, c.batch, hv, dk, dv),
+	}
+}
+
+// Close frees the cache.
+func (c *Cache) Close() error {
+	c.layers = nil
+	return c.memory.Close()
+}
+
+// Len returns the number of tokens of each sequence so far.
+func (c *Cache) Len() int { return int(c.length) }
+
+// Reset forgets all tokens.
+func (c *Cache) Reset() { c.length, c.err = 0, nil }
+
+// attend appends keys and values of new tokens to the cache and returns the attention of these tokens
+// to all tokens.
+func (m *inputs) attend(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
+	out, past, dec := p.Like(q), m.past, m.cache.ops
+	a := decode.AttentionArgs{
+		Query: q, Layout: ops.BSND, Keys: past.keys, Values: past.values, Lengths: []int64{m.from + m.length}, Hidden: m.hidden, Scale: m.scale, Out: out,
+	}
+	if m.slots != nil {
+		a.Lengths[0] = m.places
+		width := past.keys.Dim(2) * past.keys.Dim(3)
+		w := decode.WriteArgs{
+			Keys: k.Reshape(-1, k.Dim(2), k.Dim(3)), Values: v.Reshape(-1, v.Dim(2), v.Dim(3)), Slots: m.slots,
+			KeyCache: past.keys.Reshape(m.batch, -1, width), ValueCache: past.values.Reshape(m.batch, -1, width),
+		}
+		p.Do(func() error { return dec.Write().Run(p.ctx, p.Stream, &w) })
+	} else {
+		p.Copy(past.keys.Narrow(1, m.from, m.length), k)
+		p.Copy(past.values.Narrow(1, m.from, m.length), v)
+	}
+	p.Do(func() error { return dec.Attention().Run(p.ctx, p.Stream, &a) })
+	return out
+}
+
+// resume makes a delta net start from the states in the cache and store its final states there.
+func (m *inputs) resume(conv *ops.CausalConvArgs, rule *ops.GatedDeltaArgs) {
+	if m.past == nil {
+		return
+	}
+	conv.FinalState, rule.FinalState = m.past.inputs, m.past.state
+	if m.from > 0 {
+		conv.InitialState, rule.InitialState = m.past.inputs, m.past.state
+	}
+}
+
+// Extend reads the next tokens of each sequence, [size, n] in row-major order, and returns the
+// logits after the last one, [size, vocabulary]. After an error of the device the cache must be
+// Reset.
+func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []float32, err error) {
+	if c.m != m {
+		return nil, errors.New("model: the cache is of another model")
+	}
+	if err := c.fits(tokens); err != nil {
+		return nil, err
+	}
+	n := int64(len(tokens)) / c.batch
+	p := m.pass(ctx)
+	defer func() {
+		err = errors.Join(err, p.Close())
+		c.err = err
+	}()
+	in := &inputs{
+		batch: c.batch, length: n, from: c.length, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), cache: c,
+	}
+	in.ids = p.tokens(tokens)
+	if in.rope, err = m.rope.get(ctx, m.st, m.Config, m.dt, c.length, n); err != nil {
+		return nil, err
+	}
+	logits = p.read(m.forward(p, in, nil).out)
+	if p.Err() != nil {
+		return nil, p.Err()
+	}
+	c.length += n
+	return logits, nil
+}
+
+// fits refuses tokens that the cache cannot take.
+func (c *Cache) fits(tokens []int32) error {
+	n := int64(len(tokens)) / c.batch
+	switch {
+	case c.layers == nil:
+		return errors.New("model: the cache is closed")
+	case c.err != nil:
+		return fmt.Errorf("model: the cache has to be Reset after: %w", c.err)
+	case n == 0 || int64(len(tokens))%c.batch != 0:
+		return fmt.Errorf("model: %d tokens for %d sequences; give each the same number, at least one", len(tokens), c.batch)
+	case c.length+n > c.capacity:
+		return fmt.Errorf("model: the cache has %d of %d tokens; %d more do not fit, make a longer one", c.length, c.capacity, n)
+	}
+	return c.m.known(tokens)
+}
+
+// known refuses tokens that the vocabulary lacks.
+func (m *Model) known(tokens []int32) error {
+	for i, id := range tokens {
+		if id < 0 || int(id) >= m.Config.VocabSize {
+			return fmt.Errorf("model: token %d is %d; the vocabulary has %d tokens", i, id, m.Config.VocabSize)
+		}
+	}
+	return nil
+}
+
+// newest returns the rows of x [tokens, hidden] for which the head computes logits: with a cache
+// the last token of each sequence, with pages those in last if that is set, otherwise all tokens.
+func (m *inputs) newest(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
+	switch {
+	case x == nil || m.cache == nil && m.last == nil:
+		return x
+	case m.last != nil:
+		return p.pick(x, m.last)
+	}
+	last := p.Tensor(p.dt, m.batch, x.Dim(1))
+	p.Copy(last, x.Reshape(m.batch, m.length, -1).Select(1, m.length-1))
+	return last
+}

@@ -1,0 +1,202 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Config describes a model, with the field names of Hugging Face's config.json.
+type Config struct {
+	ModelType         string  `json:"model_type"`
+	VocabSize         int     `json:"vocab_size"`
+	HiddenSize        int     `json:"hidden_size"`
+	IntermediateSize  int     `json:"intermediate_size"`
+	Layers            int     `json:"num_hidden_layers"`
+	Heads             int     `json:"num_attention_heads"`
+	KVHeads           int     `json:"num_key_value_heads"`
+	HeadDim           int     `json:"head_dim"`
+	RMSNormEps        float64 `json:"rms_norm_eps"`
+	TieWordEmbeddings bool    `json:"tie_word_embeddings"`
+	RopeTheta         float64 `json:"rope_theta"`
+	InitializerRange  float64 `json:"initializer_range"`
+
+	// Fields of models with experts.
+	Experts         int `json:"num_experts,omitempty"`
+	ExpertsPerToken int `json:"num_experts_per_tok,omitempty"`
+	MoEIntermediate int `json:"moe_intermediate_size,omitempty"` // per expert
+	// SharedIntermediate is the size of the shared expert, which every token passes, in families
+	// that have one.
+	SharedIntermediate int     `json:"shared_expert_intermediate_size,omitempty"`
+	NormTopK           bool    `json:"norm_topk_prob,omitempty"`
+	SparseStep         int     `json:"decoder_sparse_step,omitempty"`  // distance of layers with experts
+	DenseLayers        []int   `json:"mlp_only_layers,omitempty"`      // layers without experts
+	RouterLoss         bool    `json:"output_router_logits,omitempty"` // add the load balancing loss
+	RouterLossScale    float64 `json:"router_aux_loss_coef,omitempty"`
+	// GroupedNZ lets the products of the experts read FRACTAL_NZ copies of their weights. CANN has
+	// grouped products for 16-bit dtypes and sizes that are multiples of 16; in float32 there is
+	// one product per expert, for which the host waits for the number of tokens of each.
+	GroupedNZ bool `json:"-"`
+	// Frozen weights are read but not trained: they have neither gradients nor float32 copies, and
+	// adapters train in their place.
+	Frozen bool `json:"-"`
+
+	// Fields of models that mix gated delta nets and attention.
+	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // rotated fraction of a head
+	LayerTypes       []string `json:"layer_types,omitempty"`           // linear_attention or full_attention
+	LinearKeyHeads   int      `json:"linear_num_key_heads,omitempty"`
+	LinearValueHeads int      `json:"linear_num_value_heads,omitempty"`
+	LinearKeyDim     int      `json:"linear_key_head_dim,omitempty"`
+	LinearValueDim   int      `json:"linear_value_head_dim,omitempty"`
+	LinearTaps       int      `json:"linear_conv_kernel_dim,omitempty"`
+}
+
+// ParseConfig reads a config.json of one of ModelTypes, or of a model that sees images, of which the text part is taken.
+func ParseConfig(text []byte) (Config, error) {
+	text, err := textConfig(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("model: config.json: %w", err)
+	}
+	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("model: config.json: %w", err)
+	}
+	// Newer versions of transformers keep the base of the rotation in a separate object.
+	var more struct {
+		Rope struct {
+			Theta   float64 `json:"rope_theta"`
+			Partial float64 `json:"partial_rotary_factor"`
+			Type    string  `json:"rope_type"`
+		} `json:"rope_parameters"`
+		Experts  int   `json:"num_local_experts"` // name in newer versions
+		Interval int   `json:"full_attention_interval"`
+		Bias     bool  `json:"attention_bias"`
+		Sliding  bool  `json:"use_sliding_window"`
+		NormTopK *bool `json:"norm_topk_prob"`
+	}
+	if err := json.Unmarshal(text, &more); err != nil {
+		return c, fmt.Errorf("model: config.json: %w", err)
+	}
+	if c.RopeTheta == 0 {
+		c.RopeTheta = more.Rope.Theta
+	}
+	c.Experts = max(c.Experts, more.Experts)
+	if c.PartialRotary == 0 {
+		c.PartialRotary = more.Rope.Partial
+	}
+	if t := more.Rope.Type; t != "" && t != "default" {
+		return c, fmt.Errorf("model: rope_type %q is not supported, only \"default\"", t)
+	}
+	if more.Bias || more.Sliding {
+		return c, errors.New("model: attention_bias and use_sliding_window are not supported")
+	}
+	if c.family().hybrid { // their classes have other defaults
+		c.NormTopK = more.NormTopK == nil || *more.NormTopK
+		if c.PartialRotary == 0 {
+			c.PartialRotary = 0.25
+		}
+		if c.LayerTypes == nil && c.Layers <= maxLayers {
+			c.LayerTypes = HybridLayers(c.Layers, more.Interval)
+		}
+	}
+	return c, c.Validate()
+}
+
+// textConfig takes the part "text_config" out of the configuration of a model that sees images, with what the
+// text part inherits.
+func textConfig(text []byte) ([]byte, error) {
+	var outer struct {
+		Type string                     `json:"model_type"`
+		Tied *bool                      `json:"tie_word_embeddings"`
+		Text map[string]json.RawMessage `json:"text_config"`
+	}
+	if err := json.Unmarshal(text, &outer); err != nil || outer.Text == nil {
+		return text, err
+	}
+	inherit := func(name string, value any) error {
+		if _, ok := outer.Text[name]; ok {
+			return nil
+		}
+		v, err := json.Marshal(value)
+		outer.Text[name] = v
+		return err
+	}
+	if err := inherit("model_type", outer.Type+"_text"); err != nil {
+		return nil, err
+	}
+	if outer.Tied != nil {
+		if err := inherit("tie_word_embeddings", *outer.Tied); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(outer.Text)
+}
+
+// ReadConfig reads a config.json file, see ParseConfig.
+func ReadConfig(path string) (Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	return ParseConfig(text)
+}
+
+// maxLayers is far above what models have. A damaged configuration would otherwise be noticed only when
+// the descriptions of its layers have filled the memory.
+const maxLayers = 4096
+
+// Validate returns what is wrong with a configuration, or nil.
+func (c Config) Validate() error {
+	if _, known := families[c.ModelType]; !known {
+		return fmt.Errorf("model: model_type %q is not supported; use one of %v", c.ModelType, ModelTypes())
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"vocab_size", c.VocabSize}, {"hidden_size", c.HiddenSize}, {"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads},
+		{"head_dim", c.HeadDim},
+	} {
+		if f.value <= 0 {
+			return fmt.Errorf("model: %s is %d; it must be positive", f.name, f.value)
+		}
+	}
+	if c.Layers > maxLayers {
+		return fmt.Errorf("model: num_hidden_layers is %d; more than %d are not supported", c.Layers, maxLayers)
+	}
+	if c.IntermediateSize <= 0 && c.dense() {
+		return fmt.Errorf("model: intermediate_size is %d; it must be positive", c.IntermediateSize)
+	}
+	if c.family().sparse {
+		if err := c.validateSparse(); err != nil {
+			return err
+		}
+	}
+	if c.family().hybrid {
+		if err := c.validateHybrid(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("model: %d attention heads are not a multiple of %d key/value heads", c.Heads, c.KVHeads)
+	case c.HeadDim%2 != 0:
+		return fmt.Errorf("model: head_dim %d is odd; rotary embedding needs pairs", c.HeadDim)
+	case c.RopeTheta <= 0 || c.RMSNormEps <= 0:
+		return fmt.Errorf("model: rope_theta %g and rms_norm_eps %g must be positive", c.RopeTheta, c.RMSNormEps)
+	}
+	return nil
+}
+
+// Parameters returns the number of weights.
+func (c Config) Parameters() int {
+	n := c.VocabSize*c.HiddenSize + c.HiddenSize
+	for i := range c.Layers {
+		n += c.mixerParameters(i) + c.feedForwardParameters(i) + 2*c.HiddenSize
+	}
+	if !c.TieWordEmbeddings {
+		n += c.VocabSize * c.HiddenSize
+	}
+	return n
+}

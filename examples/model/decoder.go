@@ -1,0 +1,210 @@
+package model
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
+
+// Decoder appends tokens to a cache, one per sequence and call, by replaying a graph: the host
+// queues a step with one call instead of some twenty launches a layer.
+//
+// A graph has fixed addresses and shapes. So the tokens, their place in the cache, their position
+// and the mask of the keys come from page-locked memory, and attention reads the keys of a fixed
+// number of places, of which the mask hides those without a token. There is a graph for each power
+// of two of places, captured when it is first needed. Close the decoder before the cache.
+type Decoder struct {
+	// Eager queues the operators of the same step one by one instead, for comparison.
+	Eager bool
+
+	m      *Model
+	c      *Cache
+	rope   ropeTable
+	memory aclnn.Scope
+	graphs map[int64]*acl.Graph // by number of places
+
+	given  *acl.HostBuffer // what changes from step to step, as the device has it in taken
+	taken  *acl.Buffer
+	shown  int64           // places that the mask in given shows
+	logits *acl.HostBuffer // of the last step, float32
+
+	ids, slots, position, hidden       *aclnn.Tensor // views of taken
+	slotsAt, positionAt, hiddenAt, end int           // where these start in given
+}
+
+// fewestPlaces is the number of places that the first graph reads.
+const fewestPlaces = 64
+
+// NewDecoder makes a decoder for a cache, which Extend and Reset may still change.
+func (m *Model) NewDecoder(ctx context.Context, c *Cache) (*Decoder, error) {
+	if c == nil || c.m != m || c.layers == nil {
+		return nil, errors.New("model: the cache is closed, or of another model")
+	}
+	d := &Decoder{m: m, c: c, memory: aclnn.Scope{Stream: m.st}, graphs: make(map[int64]*acl.Graph)}
+	if err := d.allocate(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Decoder) allocate(ctx context.Context) (err error) {
+	m, b, capacity := d.m, d.c.batch, d.c.capacity
+	part := func(n int64) (at int) {
+		const unit = 64 // alignment in bytes
+		at = d.end
+		d.end += int(n+unit-1) / unit * unit
+		return at
+	}
+	part(4 * b) // the token ids
+	d.slotsAt, d.positionAt, d.hiddenAt = part(8*b), part(8), part(capacity)
+	if d.given, err = m.st.Device().MallocHost(d.end); err != nil {
+		return err
+	}
+	d.memory.Own(d.given)
+	if d.taken, err = m.st.Malloc(d.end); err != nil {
+		return err
+	}
+	d.memory.Own(d.taken)
+	if d.logits, err = m.st.Device().MallocHost(int(b) * m.Config.VocabSize * 4); err != nil {
+		return err
+	}
+	d.memory.Own(d.logits)
+	hidden := d.mask()
+	for i := range hidden {
+		hidden[i] = 1
+	}
+	for _, v := range []struct {
+		t     **aclnn.Tensor
+		at    int
+		dt    aclnn.DType
+		shape []int64
+	}{
+		{&d.ids, 0, aclnn.Int32, []int64{b}}, {&d.slots, d.slotsAt, aclnn.Int64, []int64{b}},
+		{&d.position, d.positionAt, aclnn.Int64, []int64{1}}, {&d.hidden, d.hiddenAt, aclnn.Bool, []int64{1, 1, 1, capacity}},
+	} {
+		view, err := d.taken.View(v.at, d.end-v.at)
+		if err != nil {
+			return err
+		}
+		if *v.t, err = aclnn.Wrap(view, v.dt, v.shape...); err != nil {
+			return err
+		}
+	}
+	_, err = d.rope.get(ctx, m.st, m.Config, m.dt, 0, capacity)
+	return err
+}
+
+// mask is the mask of the keys in given: 1 where one is hidden.
+func (d *Decoder) mask() []byte { return d.given.Bytes()[d.hiddenAt:][:d.c.capacity] }
+
+// Close waits for the graphs and frees them.
+func (d *Decoder) Close() error {
+	if d == nil {
+		return nil
+	}
+	var errs []error
+	for _, g := range d.graphs {
+		errs = append(errs, g.Close())
+	}
+	d.graphs = nil
+	return errors.Join(append(errs, d.rope.close(), d.memory.Close())...)
+}
+
+// Next reads the next token of each sequence and returns the logits after it, [size, vocabulary],
+// as Extend does. They differ from those of Extend by rounding only; those of a replay and of an
+// Eager step are the same bit by bit. After an error of the device the cache must be Reset.
+func (d *Decoder) Next(ctx context.Context, tokens []int32) (logits []float32, err error) {
+	if d == nil || d.graphs == nil {
+		return nil, errors.New("model: the decoder is closed")
+	}
+	if err := d.c.fits(tokens); err != nil {
+		return nil, err
+	}
+	if int64(len(tokens)) != d.c.batch {
+		return nil, fmt.Errorf("model: %d tokens for %d sequences; a decoder reads one of each", len(tokens), d.c.batch)
+	}
+	if d.c.length == 0 { // the states of delta nets start with the first token
+		return d.m.Extend(ctx, d.c, tokens)
+	}
+	defer func() { d.c.err = err }()
+	if err := d.queue(ctx, tokens); err != nil {
+		return nil, err
+	}
+	if err := d.m.st.Synchronize(ctx); err != nil {
+		return nil, err
+	}
+	d.c.length++
+	return append([]float32(nil), acl.Slice[float32](d.logits)...), nil
+}
+
+// queue queues a step. The first step of a number of places is launched and then captured, since a
+// capture needs operators that have run.
+func (d *Decoder) queue(ctx context.Context, tokens []int32) error {
+	places := d.give(tokens)
+	if d.Eager {
+		return d.launch(ctx, places)
+	}
+	if g := d.graphs[places]; g != nil {
+		return g.Replay(d.m.st)
+	}
+	if err := d.launch(ctx, places); err != nil {
+		return err
+	}
+	g, err := d.m.st.Capture(ctx, acl.CaptureThreadLocal, func() error { return d.launch(ctx, places) })
+	if err == nil {
+		d.graphs[places] = g
+	}
+	return err
+}
+
+// give writes what the step reads, and returns how many places of the cache that is.
+func (d *Decoder) give(tokens []int32) (places int64) {
+	at, bytes := d.c.length, d.given.Bytes()
+	for i, id := range tokens {
+		binary.NativeEndian.PutUint32(bytes[4*i:], uint32(id))
+	}
+	for i := range d.c.batch {
+		binary.NativeEndian.PutUint64(bytes[d.slotsAt+int(8*i):], uint64(i*d.c.capacity+at))
+	}
+	binary.NativeEndian.PutUint64(bytes[d.positionAt:], uint64(at))
+	hidden := d.mask()
+	for ; d.shown > at+1; d.shown-- { // after a Reset
+		hidden[d.shown-1] = 1
+	}
+	clear(hidden[d.shown : at+1])
+	d.shown = at + 1
+	places = fewestPlaces
+	for places <= at {
+		places *= 2
+	}
+	return min(places, d.c.capacity)
+}
+
+// launch queues the operators of a step.
+func (d *Decoder) launch(ctx context.Context, places int64) (err error) {
+	m := d.m
+	p := m.pass(ctx)
+	defer func() { err = errors.Join(err, p.Close()) }()
+	p.Do(func() error { return m.st.Copy(d.taken, d.given, d.given.Size()) })
+	in := &inputs{
+		batch: d.c.batch, length: 1, from: 1, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: d.ids, cache: d.c,
+		slots: d.slots, places: places, hidden: p.Tensor(aclnn.Bool, d.c.batch, 1, 1, d.c.capacity),
+	}
+	p.Copy(in.hidden, d.hidden) // of each sequence, since CANN repeats no mask of single tokens
+	in.rope = rotation{p.at(d.rope.cos, d.position), p.at(d.rope.sin, d.position)}
+	logits := p.Contiguous(p.Cast(m.forward(p, in, nil).out, aclnn.Float32))
+	p.Do(func() error { return m.st.Copy(d.logits, logits.Buffer(), logits.Bytes()) })
+	return p.Err()
+}
+
+// at selects the rows of a table [1, length, 1, ·] at positions that the device knows.
+func (p *pass) at(table, positions *aclnn.Tensor) *aclnn.Tensor {
+	out := p.Tensor(table.DType(), 1, positions.Len(), 1, table.Dim(3))
+	aclnn.Launch(&p.Scope, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: table, Dim: 1, Index: positions, Out: out})
+	return out
+}

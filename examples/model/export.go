@@ -1,0 +1,334 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/aclnn/half"
+	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/durable"
+)
+
+// shardBytes is the size of the files of a new folder.
+const shardBytes = 5 << 30
+
+const weightsFile = "model.safetensors"
+
+// Export writes a folder for Hugging Face's libraries. like is the folder from which the model was
+// loaded: the files get the tensors that those there have, with their names, shapes and dtypes, and
+// what this package does not load, such as the weights of a vision tower, and the files of the
+// configuration and the tokenizer are copied. Without it, like is "", the folder gets a
+// configuration, and weights in dt. The weights come from a checkpoint of the model, or with nil from
+// this device, which must then have all of them.
+func (m *Model) Export(ctx context.Context, folder, like string, dt aclnn.DType, from Weights) error {
+	if from == nil {
+		if err := m.alone("Export without a checkpoint"); err != nil {
+			return err
+		}
+		from = held{ctx, m.params.all, m.Get}
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	e := &exporter{from: from, shapes: map[string][]int64{}, recent: map[string][]float32{}}
+	for _, p := range from.Tensors() {
+		e.shapes[p.Name] = p.Shape
+	}
+	if like == "" {
+		return e.fresh(folder, m.Config, dt)
+	}
+	if same, err := sameFolder(folder, like); err != nil || same {
+		return errors.Join(err, fmt.Errorf("model: %s is the folder that the model comes from; export it to another one", folder))
+	}
+	return e.alike(ctx, folder, like)
+}
+
+// sameFolder reports whether two paths lead to one folder.
+func sameFolder(a, b string) (bool, error) {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y), err
+}
+
+// exporter writes weights under the names of a hub folder.
+type exporter struct {
+	from   Weights
+	shapes map[string][]int64   // of the model's weights
+	recent map[string][]float32 // read last, of one layer's experts
+}
+
+// alike writes the files of like anew.
+func (e *exporter) alike(ctx context.Context, folder, like string) error {
+	entries, err := os.ReadDir(like)
+	if err != nil {
+		return err
+	}
+	missing := maps.Clone(e.shapes)
+	for _, entry := range entries {
+		name := entry.Name()
+		switch path := filepath.Join(like, name); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case entry.IsDir() || strings.HasPrefix(name, "."):
+		case filepath.Ext(name) == ".safetensors":
+			err = e.file(path, filepath.Join(folder, name), missing)
+		case !slices.Contains([]string{".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5"}, filepath.Ext(name)):
+			err = copyFile(path, filepath.Join(folder, name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name := range missing {
+		return fmt.Errorf("model: %s has no tensor for %s: it is not the folder of this model", like, name)
+	}
+	return nil
+}
+
+// file writes one file of weights, and takes those that it has out of missing.
+func (e *exporter) file(from, to string, missing map[string][]int64) (err error) {
+	f, err := safetensors.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var infos []safetensors.Info
+	for _, name := range f.Names() {
+		t, err := f.Tensor(name)
+		if err != nil {
+			return err
+		}
+		infos = append(infos, t.Info)
+	}
+	w, err := safetensors.Create(to, infos, f.Metadata())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for _, info := range infos {
+		inner := info.Name
+		if rest, ok := strings.CutPrefix(inner, nestedPrefix); ok {
+			inner = "model." + rest
+		}
+		if known, err := e.write(w, info, inner, missing); known || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		t, err := f.Tensor(info.Name)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(w.To(info.Name), t.Reader()); err != nil {
+			return err
+		}
+	}
+	return w.Commit()
+}
+
+// write writes a tensor if the model has it, under the name inner, as a whole or as one of a layer's
+// experts.
+func (e *exporter) write(w *safetensors.Writer, info safetensors.Info, inner string, missing map[string][]int64) (known bool, err error) {
+	name := inner
+	if e.shapes[name] == nil {
+		name = stacked(inner)
+	}
+	shape := e.shapes[name]
+	if shape == nil {
+		return false, nil
+	}
+	delete(missing, name)
+	values, err := e.read(name)
+	if err != nil {
+		return true, err
+	}
+	if name != inner {
+		if values, err = oneExpert(values, shape, inner); err != nil {
+			return true, err
+		}
+	}
+	if len(values) != info.Len() {
+		return true, fmt.Errorf("model: %s has %d elements, and %v in the folder", name, len(values), info)
+	}
+	raw, err := elements(values, info.DType)
+	if err != nil {
+		return true, fmt.Errorf("model: %s: %w", info.Name, err)
+	}
+	return true, w.Write(info.Name, raw)
+}
+
+// read reads a weight. It keeps those of experts, which are asked for once for each expert.
+func (e *exporter) read(name string) ([]float32, error) {
+	if values := e.recent[name]; values != nil {
+		return values, nil
+	}
+	values, err := e.from.Read(checkpoint.Part{Name: name, Shape: e.shapes[name]})
+	layer, _, experts := strings.Cut(name, ".experts.")
+	if err != nil || !experts {
+		return values, err
+	}
+	for other := range e.recent {
+		if !strings.HasPrefix(other, layer+".experts.") {
+			delete(e.recent, other)
+		}
+	}
+	e.recent[name] = values
+	return values, nil
+}
+
+// oneExpert selects the weight with a name such as "…experts.3.up_proj.weight" from those of all
+// experts, [experts, out, in]; the rows of the up projection follow those of the gate.
+func oneExpert(values []float32, shape []int64, name string) ([]float32, error) {
+	_, rest, _ := strings.Cut(name, ".experts.")
+	var index int64
+	var projection string
+	if _, err := fmt.Sscanf(strings.Replace(rest, ".", " ", 1), "%d %s", &index, &projection); err != nil || index < 0 || index >= shape[0] {
+		return nil, fmt.Errorf("model: %s: is of none of the %d experts", name, shape[0])
+	}
+	size := shape[1] * shape[2]
+	own := values[index*size:][:size]
+	switch projection {
+	case "gate_proj.weight":
+		return own[:size/2], nil
+	case "up_proj.weight":
+		return own[size/2:], nil
+	}
+	return own, nil
+}
+
+// elements converts values to the bytes of a dtype.
+func elements(values []float32, dt aclnn.DType) ([]byte, error) {
+	one := safetensors.Of("", values, len(values))
+	switch dt {
+	case aclnn.Float32:
+	case aclnn.BFloat16:
+		narrow := make([]half.BFloat16, len(values))
+		for i, v := range values {
+			narrow[i] = half.BFloat16FromFloat32(v)
+		}
+		one = safetensors.Of("", narrow, len(values))
+	case aclnn.Float16:
+		narrow := make([]half.Float16, len(values))
+		for i, v := range values {
+			narrow[i] = half.Float16FromFloat32(v)
+		}
+		one = safetensors.Of("", narrow, len(values))
+	case aclnn.Float64:
+		wide := make([]float64, len(values))
+		for i, v := range values {
+			wide[i] = float64(v)
+		}
+		one = safetensors.Of("", wide, len(values))
+	default:
+		return nil, fmt.Errorf("weights of %v cannot be written", dt)
+	}
+	return one.Elements, nil
+}
+
+// fresh writes a folder for a model that did not come from one: with a tensor for each expert, as
+// hub models have them.
+func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) {
+	var infos []safetensors.Info
+	inner := map[string]bool{}
+	size := int64(0)
+	add := func(name string, shape ...int64) {
+		info := safetensors.Info{Name: name, DType: dt}
+		for _, d := range shape {
+			info.Shape = append(info.Shape, int(d))
+		}
+		infos, inner[name] = append(infos, info), true
+		size += info.Size()
+	}
+	for _, p := range e.from.Tensors() {
+		layer, stack, experts := strings.Cut(p.Name, ".experts.")
+		for i := int64(0); experts && i < p.Shape[0]; i++ {
+			one := fmt.Sprintf("%s.experts.%d.", layer, i)
+			if stack == "down_proj" {
+				add(one+"down_proj.weight", p.Shape[1:]...)
+				continue
+			}
+			add(one+"gate_proj.weight", p.Shape[1]/2, p.Shape[2])
+			add(one+"up_proj.weight", p.Shape[1]/2, p.Shape[2])
+		}
+		if !experts && !strings.HasPrefix(p.Name, averagePrefix) && !strings.HasPrefix(p.Name, squarePrefix) {
+			add(p.Name, p.Shape...)
+		}
+	}
+	var w *safetensors.Writer
+	about := map[string]string{"format": "pt"}
+	if size > shardBytes {
+		w, err = safetensors.CreateShards(folder, shardBytes, infos, about)
+	} else {
+		w, err = safetensors.Create(filepath.Join(folder, weightsFile), infos, about)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for _, info := range infos {
+		if _, err := e.write(w, info, info.Name, map[string][]int64{}); err != nil {
+			return err
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return err
+	}
+	text, err := describeConfig(cfg, dt)
+	if err != nil {
+		return err
+	}
+	return durable.Write(filepath.Join(folder, "config.json"), bytes.NewReader(text))
+}
+
+// classes are the names of the models in transformers.
+var classes = map[string]string{
+	"": "Qwen3ForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_next": "Qwen3NextForCausalLM",
+	"qwen3_5_text": "Qwen3_5ForCausalLM", "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM",
+}
+
+// describeConfig returns config.json.
+func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
+	if cfg.ModelType == "" {
+		cfg.ModelType = "qwen3"
+	}
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	rope := map[string]any{"rope_type": "default", "rope_theta": cfg.RopeTheta}
+	if cfg.family().hybrid {
+		rope["partial_rotary_factor"] = cfg.PartialRotary
+		all["norm_topk_prob"] = cfg.NormTopK // true is their default
+	}
+	all["architectures"], all["dtype"], all["rope_parameters"] = []string{classes[cfg.ModelType]}, dt.String(), rope
+	all["hidden_act"], all["attention_bias"] = "silu", false
+	return json.MarshalIndent(all, "", "  ")
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	return durable.Write(to, in)
+}

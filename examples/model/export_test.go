@@ -1,0 +1,23 @@
+package model
+
+import "context"
+
+// Queue queues the step of a Decoder without waiting for it, as Next does.
+func (d *Decoder) Queue(ctx context.Context, tokens []int32) error { return d.queue(ctx, tokens) }
+
+// Queue queues a step of a Trainer without waiting for it, as Step does.
+func (t *Trainer) Queue(ctx context.Context, b Batch) error { return t.queue(ctx, b) }
+
+// Queue queues a pass without waiting for it, as advance does.
+func (s *Steps) Queue(ctx context.Context, pieces []Piece, eager bool) error {
+	size, _ := s.size(pieces)
+	x := s.graphs[size]
+	x.give(pieces)
+	if eager {
+		return x.launch(ctx)
+	}
+	return x.graph.Replay(s.g.m.st)
+}
+
+// Graphs is the number of captured graphs.
+func (d *Decoder) Graphs() int { return len(d.graphs) }

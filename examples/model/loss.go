@@ -1,0 +1,64 @@
+package model
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+)
+
+// Loss runs the forward pass on this rank's batch and returns the mean cross-entropy over the
+// counted labels of all ranks, without the load balancing loss of experts and without dropout. All
+// ranks call it. It leaves gradients as they are.
+func (m *Model) Loss(ctx context.Context, b Batch) (loss float64, err error) {
+	if err := m.checkPlain(b); err != nil {
+		return 0, err
+	}
+	s, err := m.pieces(ctx, b)
+	if s != nil {
+		defer func() { err = errors.Join(err, s.close()) }()
+	}
+	if err != nil {
+		return 0, err
+	}
+	rows, err := s.rows()
+	if err != nil {
+		return 0, err
+	}
+	for _, part := range s.batches {
+		if err := s.evaluate(ctx, part, rows); err != nil {
+			return 0, err
+		}
+	}
+	return s.total(ctx)
+}
+
+// evaluate adds the loss of a micro-batch, and frees what its forward pass has made. Each stage of a
+// pipeline takes the rows from the one before it and hands them on.
+func (s *step) evaluate(ctx context.Context, b Batch, rows int64) (err error) {
+	m := s.m
+	p := m.pass(ctx)
+	u := &micro{pass: p}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if u.in, err = m.inputs(p, b); err != nil {
+		return err
+	}
+	at, _ := m.par.stage()
+	var x *aclnn.Tensor
+	if !m.first() {
+		x = p.Tensor(m.dt, rows, int64(m.Config.HiddenSize))
+		p.Do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.RecvFrom(at-1, x)) })
+	}
+	u.state = m.forward(p, u.in, x)
+	switch {
+	case p.Err() != nil:
+	case !m.last():
+		p.Do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.SendTo(at+1, u.state.out)) })
+	default:
+		for _, part := range u.in.parts {
+			s.addLoss(u, part)
+		}
+	}
+	return p.Err()
+}

@@ -1,0 +1,243 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+// Model is a Qwen model, or this rank's part of it, on one stream. It is not safe for concurrent
+// use.
+type Model struct {
+	Config Config
+
+	st     *acl.Stream
+	reg    *ops.Registry
+	dt     aclnn.DType
+	par    Parallel
+	tp     *parallel.TensorParallel
+	cp     *parallel.ContextParallel // for attention, unless Ulysses is used
+	heads  *parallel.Ulysses
+	ep     *parallel.ExpertParallel
+	params parameters
+	store  storage
+	rope   ropeTable
+	feed   *feed // of a Trainer during its step
+	detect bool  // DetectAnomalies
+	scale  lossScale
+	copied int64 // bytes, by copies of weights
+	// adapter is the one in use, nil for none.
+	adapter *Adapter
+	multi   *multiAdapter // adapters of UseEach instead, or nil
+	// quantized holds the weights that Quantize has made.
+	quantized aclnn.Scope
+
+	// In a pipeline stage, only the parts that it has are set.
+	embedding *Parameter
+	layers    []layer
+	finalNorm norm
+	head      linear // the embedding itself if tied, or in a pipeline a copy of it
+}
+
+// New makes a model on one device. Its weights are not initialised: call Init or Load. dt is the
+// dtype of weights and activations, Float32, BFloat16 or Float16; with 16 bits the optimiser also
+// keeps float32 weights, and with Float16 the loss is scaled up in the backward pass (LossScale).
+func New(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType) (*Model, error) {
+	return NewParallel(st, reg, cfg, dt, Parallel{})
+}
+
+// NewParallel makes a rank's part of a model that is distributed over several ranks. All ranks make
+// the same calls of the model and its optimiser, in the same order. From then on reg chooses
+// kernels for this parallelism.
+func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, par Parallel) (*Model, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if dt != aclnn.Float32 && dt != aclnn.BFloat16 && dt != aclnn.Float16 {
+		return nil, fmt.Errorf("model: dtype %v; use float32, bfloat16 or float16", dt)
+	}
+	if par.NeedsSequence(cfg) && !par.Sequence && par.Experts == nil {
+		par.Experts = par.Tensor
+	}
+	if err := par.check(cfg); err != nil {
+		return nil, err
+	}
+	m := &Model{
+		Config: cfg, st: st, reg: reg, dt: dt, par: par, scale: newLossScale(dt),
+		tp: parallel.NewTensorParallel(reg, par.Tensor, par.Sequence), cp: parallel.NewContextParallel(reg, nil, par.split()),
+		heads: parallel.NewUlysses(par.Context, par.split()), ep: parallel.NewExpertParallel(par.Experts),
+	}
+	if !par.Ulysses {
+		m.cp = parallel.NewContextParallel(reg, par.Context, par.split())
+	}
+	reg.SetParallel(par.signature())
+	m.params.tensor, m.params.expert = par.spreads()
+	m.build()
+	var err error
+	if par.Shard {
+		m.store, err = newSharded(st, reg, &m.params, cfg, dt, &m.par)
+	} else {
+		m.store, err = newReplicated(st, &m.params, dt, &m.par, cfg.Frozen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// build describes the layers. The first unit of weights is the embedding and the last the head,
+// even if this stage lacks them.
+func (m *Model) build() {
+	cfg, ps := m.Config, &m.params
+	h, v := int64(cfg.HiddenSize), int64(cfg.VocabSize)
+	from, to := m.par.layers(cfg.Layers)
+	ps.begin()
+	if from == 0 {
+		m.embedding = ps.addSplit("model.embed_tokens.weight", 0, v, h)
+		m.embedding.tied = cfg.TieWordEmbeddings && to < cfg.Layers
+	}
+	for i := from; i < to; i++ {
+		ps.begin()
+		m.layers = append(m.layers, newLayer(ps, cfg, i))
+	}
+	ps.begin()
+	if to < cfg.Layers {
+		return
+	}
+	m.finalNorm = newNorm(ps, cfg, "model.norm.weight", h)
+	switch {
+	case !cfg.TieWordEmbeddings:
+		m.head = ps.linear(ps.addSplit("lm_head.weight", 0, v, h))
+	case m.first():
+		m.head = linear{m.embedding}
+	default: // a copy, which step.tie keeps the same as that of the first stage
+		m.head = linear{ps.addSplit("model.embed_tokens.weight", 0, v, h)}
+		m.head.weight.tied = true
+	}
+}
+
+// Units of weights.
+const embeddingUnit = 0
+
+func (m *Model) headUnit() int { return len(m.layers) + 1 }
+
+// first and last report whether this stage is an end of the pipeline.
+func (m *Model) first() bool { return m.embedding != nil }
+func (m *Model) last() bool  { return m.head.weight != nil }
+
+// alone refuses calls that need the whole model on this device.
+func (m *Model) alone(what string) error {
+	if n := size(m.par.World); n > 1 {
+		return fmt.Errorf("model: %s needs the model on one device, and it is on %d", what, n)
+	}
+	return nil
+}
+
+// together refuses calls that need all ranks to have a part of each layer and all rows.
+func (m *Model) together(what string) error {
+	if n := size(m.par.World); n != m.tp.Size() || m.tp.Sequence() {
+		return fmt.Errorf("model: %s needs the %d ranks of the model to be those of Tensor, without Sequence", what, n)
+	}
+	return nil
+}
+
+func (m *Model) pass(ctx context.Context) *pass {
+	return &pass{
+		Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep,
+		store: m.store, trained: m.trained(), frozen: m.Config.Frozen, adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied,
+	}
+}
+
+// CopiedBytes returns how many bytes this rank has read and written so far when it copied weights out of
+// gathered shards and brought them into FRACTAL_NZ. Replays of a graph do not count.
+func (m *Model) CopiedBytes() int64 { return m.copied }
+
+// Close frees the weights; activations are freed after each pass.
+func (m *Model) Close() error {
+	return errors.Join(m.store.Close(), m.quantized.Close(), m.rope.close())
+}
+
+// Parameters lists the weights of which this rank has a part, in the order of the checkpoint.
+func (m *Model) Parameters() []*Parameter { return m.params.all }
+
+// Init sets random weights. The values of a weight depend on the seed and its name only, not on the
+// parallelism.
+func (m *Model) Init(ctx context.Context, seed uint64) error {
+	for _, p := range m.params.all {
+		name := fnv.New64a()
+		_, _ = name.Write([]byte(p.Name))
+		rng := rand.New(rand.NewPCG(seed, name.Sum64()))
+		if err := m.Set(ctx, p, p.initial(rng, m.Config.InitializerRange)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Batch is the data of a step: token ids and labels, [size, length] in row-major order. The label
+// at a position is the next token; a negative label is ignored.
+type Batch struct {
+	Size, Length int
+	Inputs       []int32
+	Labels       []int32
+	// Lengths are the numbers of valid tokens of each row, which come first; nil if all are valid.
+	Lengths []int64
+	// CuSeqLens are the cumulative lengths of sequences packed without padding into the one row of
+	// a batch: 0, the ends of all but the last, Length. Nil when each row is one sequence.
+	CuSeqLens []int64
+	// Targets is the number of counted labels of the step over all ranks, over which the loss is
+	// averaged; 0 means those of this batch.
+	Targets int
+	// Adapters are for GradientsEach the numbers of the samples' adapters in UseEach, from 1 on; 0 stands for
+	// none. A sample is a row, or a packed sequence. AdapterTargets are, in place of Targets, the numbers of
+	// counted labels by adapter, the first for samples without one; nil means those of this batch.
+	Adapters, AdapterTargets []int
+}
+
+// Rows returns n rows of a batch.
+func (b Batch) Rows(from, n int) Batch {
+	part := b
+	part.Size = n
+	part.Inputs, part.Labels = b.Inputs[from*b.Length:][:n*b.Length], b.Labels[from*b.Length:][:n*b.Length]
+	if b.Lengths != nil {
+		part.Lengths = b.Lengths[from:][:n]
+	}
+	if b.Adapters != nil {
+		part.Adapters = b.Adapters[from:][:n]
+	}
+	return part
+}
+
+func (b Batch) validate(vocab int) error {
+	n := b.Size * b.Length
+	if n == 0 || len(b.Inputs) != n || len(b.Labels) != n || b.Lengths != nil && len(b.Lengths) != b.Size {
+		return fmt.Errorf("model: a batch of %d x %d has %d inputs, %d labels and %d lengths", b.Size, b.Length, len(b.Inputs), len(b.Labels), len(b.Lengths))
+	}
+	if err := cmp.Or(b.checkPacked(), b.checkAdapters()); err != nil {
+		return err
+	}
+	for row, l := range b.Lengths {
+		if l < 0 || l > int64(b.Length) {
+			return fmt.Errorf("model: row %d has %d valid tokens of %d", row, l, b.Length)
+		}
+	}
+	for i := range n {
+		if id := b.Inputs[i]; id < 0 || int(id) >= vocab {
+			return fmt.Errorf("model: input %d is %d; the vocabulary has %d tokens", i, id, vocab)
+		}
+		if label := b.Labels[i]; int(label) >= vocab {
+			return fmt.Errorf("model: label %d is %d; the vocabulary has %d tokens", i, label, vocab)
+		}
+	}
+	return nil
+}
+
+const ignored = -100

@@ -1,0 +1,196 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/decode"
+)
+
+// Pages holds keys and values of attention and states of delta nets for many sequences of different
+// lengths. Keys and values are in blocks of a fixed number of tokens, which the caller assigns to
+// sequences; a block may belong to several sequences that begin with the same tokens. Close the pages
+// before the model.
+type Pages struct {
+	// Adapters holds the adapters of the pieces; nil if none has one.
+	Adapters *AdapterBank
+
+	m      *Model
+	sizes  PageSizes
+	layers []*page
+	memory aclnn.Scope
+	ops    *decode.Operators
+	steps  *Steps // graphs of passes, or nil
+}
+
+// PageSizes are the sizes of Pages.
+type PageSizes struct {
+	Blocks int
+	// Block is the number of tokens of a block. In 16 bits CANN's kernels take multiples of 128 up to
+	// 512; blocks of other sizes are gathered first.
+	Block int
+	// States is the number of sequences that can have states of delta nets at the same time.
+	States int
+}
+
+// page is the part of one layer. Row 0 of inputs and state remains zero: new sequences start from it. The blocks
+// and the row after those of sequences are for rows of Steps that have none.
+type page struct {
+	keys, values *aclnn.Tensor // of attention, [blocks, tokens, heads·features]
+	inputs       *aclnn.Tensor // last inputs of a delta net's convolution, [1 + states + 1, channels, taps]
+	state        *aclnn.Tensor // of its rule, [1 + states + 1, heads, key features, value features], float32
+}
+
+// allBlocks is the number of blocks with those of rows without a sequence.
+func (s PageSizes) allBlocks() int { return s.Blocks + (s.States+s.Block-1)/s.Block }
+
+// NewPages makes empty pages.
+func (m *Model) NewPages(sizes PageSizes) (*Pages, error) {
+	if err := m.together("NewPages"); err != nil {
+		return nil, err
+	}
+	if sizes.Blocks <= 0 || sizes.Block <= 0 || sizes.States <= 0 || sizes.allBlocks() > math.MaxInt32/sizes.Block {
+		return nil, fmt.Errorf("model: pages of %d blocks of %d tokens and %d states; all must be positive, and all tokens less than 2³¹", sizes.Blocks, sizes.Block, sizes.States)
+	}
+	dec, err := decode.New(m.reg)
+	if err != nil {
+		return nil, err
+	}
+	g := &Pages{m: m, sizes: sizes, memory: aclnn.Scope{Stream: m.st}, ops: dec}
+	for i := range m.Config.Layers {
+		g.layers = append(g.layers, g.layer(i))
+	}
+	if err := g.memory.Err(); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
+
+func (g *Pages) layer(index int) *page {
+	cfg, dt, ranks := g.m.Config, g.m.dt, g.m.tp.Size()
+	if !cfg.linear(index) {
+		cells := []int64{int64(g.sizes.allBlocks()), int64(g.sizes.Block), int64(cfg.KVHeads*cfg.HeadDim) / ranks}
+		// Hidden places get a weight of zero, but zero times the NaN of used memory would be NaN.
+		return &page{keys: zeros(&g.memory, dt, cells...), values: zeros(&g.memory, dt, cells...)}
+	}
+	hk, hv, dk, dv := int64(cfg.LinearKeyHeads)/ranks, int64(cfg.LinearValueHeads)/ranks, int64(cfg.LinearKeyDim), int64(cfg.LinearValueDim)
+	rows := int64(1 + g.sizes.States + 1)
+	return &page{
+		inputs: zeros(&g.memory, dt, rows, 2*hk*dk+hv*dv, int64(cfg.LinearTaps)),
+		state:  zeros(&g.memory, aclnn.Float32, rows, hv, dk, dv),
+	}
+}
+
+// Close frees the pages.
+func (g *Pages) Close() error {
+	g.layers = nil
+	return g.memory.Close()
+}
+
+// CopyBlock copies the keys and values of a block to another one, before the work of the next Advance.
+func (g *Pages) CopyBlock(to, from int32) error {
+	if n := int32(g.sizes.Blocks); g.layers == nil || to < 0 || from < 0 || to >= n || from >= n {
+		return fmt.Errorf("model: copy of block %d to %d; the pages are closed or have only %d blocks", from, to, n)
+	}
+	return aclnn.Compose(g.m.st, func(s *aclnn.Scope) {
+		for _, l := range g.layers {
+			for _, cache := range []*aclnn.Tensor{l.keys, l.values} {
+				if cache != nil {
+					s.Copy(cache.Select(0, int64(to)), cache.Select(0, int64(from)))
+				}
+			}
+		}
+	})
+}
+
+// Piece holds the next tokens of a sequence.
+type Piece struct {
+	Tokens []int32
+	From   int     // tokens of the sequence that were read before
+	Blocks []int32 // blocks of the sequence in order, for From+len(Tokens) tokens at least
+	State  int     // its place among the states, from 0; no two pieces have the same
+	// Logits is the number of its last tokens after which logits are wanted; 0 stands for 1.
+	Logits int
+	// Adapter is the number of its adapter, or 0 for none: 1 is the first slot of the adapter bank.
+	Adapter int
+}
+
+// Advance reads the next tokens of some sequences in one pass, and returns the logits after the last
+// tokens of each, those of the first piece first, [sum of Logits, vocabulary]. With tensor parallelism all ranks
+// make the same calls, and the first rank gets the logits. After an error of the device the contents of the pieces' blocks
+// and states are undefined; sequences that read their tokens again, from 0, are not affected.
+func (m *Model) Advance(ctx context.Context, g *Pages, pieces []Piece) (logits []float32, err error) {
+	if g.m != m || g.layers == nil {
+		return nil, errors.New("model: the pages are closed, or of another model")
+	}
+	if r := g.Adapters; r != nil && (r.m != m || r.layers == nil || r.err != nil) {
+		return nil, errors.Join(errors.New("model: the adapter bank cannot be used; it is closed, or of another model"), r.err)
+	}
+	if err := g.check(pieces); err != nil {
+		return nil, err
+	}
+	if size, ok := g.steps.size(pieces); ok {
+		return g.steps.advance(ctx, size, pieces)
+	}
+	p := m.pass(ctx)
+	defer func() { err = errors.Join(err, p.Close()) }()
+	in, err := g.inputs(p, pieces)
+	if err != nil {
+		return nil, err
+	}
+	out := m.whole(p, m.forward(p, in, nil).out)
+	if m.tp.Rank() > 0 {
+		p.Do(func() error { return m.st.Synchronize(ctx) })
+		return nil, p.Err()
+	}
+	return p.read(out), p.Err()
+}
+
+// whole joins the columns of the logits that the ranks have computed.
+func (m *Model) whole(p *pass, logits *aclnn.Tensor) *aclnn.Tensor {
+	n := m.tp.Size()
+	if n == 1 || p.Err() != nil {
+		return logits
+	}
+	rows, columns := logits.Dim(0), logits.Dim(1)
+	all := p.Tensor(logits.DType(), n, rows, columns)
+	p.Do(func() error { return m.par.Tensor.AllGather(m.st, logits, all) })
+	return p.Contiguous(all.Transpose(0, 1)).Reshape(rows, n*columns)
+}
+
+// check refuses pieces that the pages cannot take.
+func (g *Pages) check(pieces []Piece) error {
+	if len(pieces) == 0 {
+		return errors.New("model: no pieces; give at least one")
+	}
+	taken := map[int]bool{}
+	for i, x := range pieces {
+		switch end := x.From + len(x.Tokens); {
+		case len(x.Tokens) == 0 || x.From < 0:
+			return fmt.Errorf("model: piece %d has %d tokens from %d on; it needs at least one", i, len(x.Tokens), x.From)
+		case len(x.Blocks)*g.sizes.Block < end:
+			return fmt.Errorf("model: piece %d ends at token %d; its %d blocks hold %d each", i, end, len(x.Blocks), g.sizes.Block)
+		case x.State < 0 || x.State >= g.sizes.States || taken[x.State]:
+			return fmt.Errorf("model: piece %d has state %d of %d; another has it, or there is no such state", i, x.State, g.sizes.States)
+		}
+		for _, b := range x.Blocks {
+			if b < 0 || int(b) >= g.sizes.Blocks {
+				return fmt.Errorf("model: piece %d has block %d of %d", i, b, g.sizes.Blocks)
+			}
+		}
+		if err := g.m.known(x.Tokens); err != nil {
+			return fmt.Errorf("model: piece %d: %w", i, err)
+		}
+		if x.Logits < 0 || x.Logits > len(x.Tokens) {
+			return fmt.Errorf("model: piece %d has %d tokens, and asks for logits after %d of them", i, len(x.Tokens), x.Logits)
+		}
+		if x.Adapter < 0 || x.Adapter > 0 && (g.Adapters == nil || x.Adapter > g.Adapters.slots) {
+			return fmt.Errorf("model: piece %d has adapter %d, which is not a slot of the adapter bank", i, x.Adapter)
+		}
+		taken[x.State] = true
+	}
+	return nil
+}

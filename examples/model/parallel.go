@@ -1,0 +1,219 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goascend/cann/examples/meter"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/mask"
+	"github.com/goascend/cann/ops/parallel"
+	"github.com/goascend/cann/ops/setup"
+)
+
+// Parallel holds the communicators over which a model is distributed. A nil communicator stands for
+// one rank; the zero value is a model on one device.
+type Parallel struct {
+	World parallel.Communicator // all ranks: for the loss and the norm of the gradients
+	// Tensor divides heads, the width of feed-forward layers, and the vocabulary. With Sequence its
+	// ranks also divide the rows between those layers, which layers of experts require.
+	Tensor   parallel.Communicator
+	Sequence bool
+	// Context divides the positions of each sequence. By default the split is zig-zag and attention
+	// gathers keys and values; with Ulysses the split is contiguous and attention exchanges
+	// positions for heads. Gated delta nets need whole sequences in order, so they exchange in both
+	// cases.
+	Context parallel.Communicator
+	Ulysses bool
+	// Pipeline divides the layers; each step has MicroBatches micro-batches, 1 when 0.
+	Pipeline     parallel.PeerCommunicator
+	MicroBatches int
+	// Data contains the ranks that have the same weights and different tokens, including those of
+	// Context. With Shard each of them keeps a part of the weights.
+	Data  parallel.Communicator
+	Shard bool
+	// ShardAlign is the number of elements to which each weight's part of a shard is aligned, such as
+	// parallel.ShardAlignment; 1 when 0.
+	ShardAlign int64
+	// ShardRules give weights roles and alignments of their own. Those of experts that are GroupedWeights
+	// are kept as [experts, in, out], and gathered in FRACTAL_NZ with Config.GroupedNZ; the others are kept
+	// as [experts, out, in] and, with it, cast in each pass. Nil stands for GroupedWeights with
+	// Config.GroupedNZ and for none without.
+	ShardRules []parallel.ShardRule
+	// Replicas, if it is set, contains the ranks of Data that keep the same part, and Shards those
+	// that keep the different parts, so that weights are gathered over fewer ranks.
+	Replicas, Shards parallel.Communicator
+	// Experts divides the experts of a layer, in a model with Tensor and without Sequence over the ranks of
+	// Tensor; ExpertData contains the ranks that have the same
+	// experts, ExpertReplicas and ExpertShards divide these as Replicas and Shards do Data.
+	Experts, ExpertData          parallel.Communicator
+	ExpertReplicas, ExpertShards parallel.Communicator
+	// Meter, if it is set, measures how long a step waits for the gradients of other ranks.
+	Meter *meter.Meter
+}
+
+// shards returns the ranks over which a weight is sharded, and those that have the same shards.
+func (par *Parallel) shards(experts bool) (shards, replicas parallel.Communicator) {
+	data, shards, replicas := par.Data, par.Shards, par.Replicas
+	if experts {
+		data, shards, replicas = par.ExpertData, par.ExpertShards, par.ExpertReplicas
+	}
+	if replicas == nil {
+		return data, nil
+	}
+	return shards, replicas
+}
+
+func size(c interface{ Size() int }) int64 {
+	if c == nil {
+		return 1
+	}
+	return int64(c.Size())
+}
+
+func index(c interface{ Rank() int }) int64 {
+	if c == nil {
+		return 0
+	}
+	return int64(c.Rank())
+}
+
+func (par *Parallel) micros() int { return max(par.MicroBatches, 1) }
+
+// stage returns this rank's place in the pipeline and the number of stages.
+func (par *Parallel) stage() (at, stages int) {
+	return int(index(par.Pipeline)), int(size(par.Pipeline))
+}
+
+// layers returns the range of layers of this rank's stage. If the layers do not divide evenly, the
+// first stages have one more.
+func (par *Parallel) layers(n int) (from, to int) {
+	at, stages := par.stage()
+	cut := func(i int) int { return i*(n/stages) + min(i, n%stages) }
+	return cut(at), cut(at + 1)
+}
+
+// copies returns how many ranks have the same part of a weight.
+func (par *Parallel) copies(w *Parameter) int {
+	same := size(par.Data)
+	switch {
+	case w.spread.experts:
+		return int(size(par.ExpertData))
+	case w.spread.parts == 0:
+		same *= size(par.Tensor)
+	}
+	if w.tied {
+		same *= 2
+	}
+	return int(same)
+}
+
+// NeedsSequence reports whether training needs Sequence: with tensor parallelism and experts.
+func (par *Parallel) NeedsSequence(c Config) bool {
+	return c.family().sparse && size(par.Tensor) > 1
+}
+
+var errCounted = errors.New("model: layers of experts under tensor parallelism need sequence parallelism to be trained, or the ranks would count each token several times")
+
+// check refuses parallelism that does not divide the model.
+func (par *Parallel) check(c Config) error {
+	tp, ep := size(par.Tensor), size(par.Experts)
+	_, stages := par.stage()
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads}, {"intermediate_size", c.IntermediateSize}, {"vocab_size", c.VocabSize},
+	} {
+		if int64(f.value)%tp != 0 {
+			return fmt.Errorf("model: %s %d is not a multiple of the %d tensor-parallel ranks", f.name, f.value, tp)
+		}
+	}
+	switch {
+	case c.family().sparse && int64(c.Experts)%ep != 0:
+		return fmt.Errorf("model: num_experts %d is not a multiple of the %d ranks of experts", c.Experts, ep)
+	case !c.family().sparse && ep > 1:
+		return fmt.Errorf("model: %d ranks of experts, and %s has none", ep, c.ModelType)
+	case par.NeedsSequence(c) && !par.Sequence && !c.Frozen:
+		return errCounted
+	case par.NeedsSequence(c) && !par.Sequence && ep != tp:
+		return fmt.Errorf("model: the experts are divided over %d ranks and the rest of the model over %d; without sequence parallelism leave Experts nil", ep, tp)
+	case stages > c.Layers:
+		return fmt.Errorf("model: %d stages for %d layers", stages, c.Layers)
+	case stages > 1 && par.Shard:
+		return errors.New("model: a pipeline would gather the shards for each micro-batch; use one of the two")
+	}
+	if c.family().hybrid {
+		if err := par.checkDelta(c); err != nil {
+			return fmt.Errorf("model: gated delta nets of %s: %w", c.ModelType, err)
+		}
+	}
+	return par.checkHeads(c)
+}
+
+// checkDelta returns a *ops.Refusal if the operators do not support this parallelism of delta nets.
+func (par *Parallel) checkDelta(c Config) error {
+	job := setup.Delta{KeyHeads: c.LinearKeyHeads, ValueHeads: c.LinearValueHeads}
+	job.Parallel.Tensor = int(size(par.Tensor))
+	job.Parallel.Sequence = int(size(par.Context)) // for both variants of attention
+	_, err := job.Check()
+	return err
+}
+
+// signature returns the facts on which the choice of kernels may depend.
+func (par *Parallel) signature() ops.Parallel {
+	p := ops.Parallel{Tensor: int(size(par.Tensor)), Expert: int(size(par.Experts)), Context: 1, Sequence: 1}
+	_, p.Pipeline = par.stage()
+	if par.Ulysses {
+		p.Sequence = int(size(par.Context))
+	} else {
+		p.Context = int(size(par.Context))
+	}
+	return p
+}
+
+// checkHeads refuses heads that cannot be divided among the ranks of Ulysses.
+func (par *Parallel) checkHeads(c Config) error {
+	ranks := int(size(par.Context))
+	if !par.Ulysses || ranks == 1 {
+		return nil
+	}
+	tp := int(size(par.Tensor))
+	heads := map[string]int{"num_attention_heads": c.Heads / tp, "num_key_value_heads": c.KVHeads / tp}
+	for name, n := range heads {
+		shared := strings.Contains(name, "key") // several ranks may share key heads
+		if n%ranks != 0 && !(shared && ranks%n == 0) {
+			return fmt.Errorf("model: the %d ranks of Ulysses cannot share out the %d heads of %s that each tensor-parallel rank has", ranks, n, name)
+		}
+	}
+	return nil
+}
+
+// spreads returns how this rank's parts of weights are cut.
+func (par *Parallel) spreads() (tensor, expert spread) {
+	if n := size(par.Tensor); n > 1 {
+		tensor = spread{part: index(par.Tensor), parts: n}
+	}
+	expert = spread{experts: true}
+	if n := size(par.Experts); n > 1 {
+		expert.part, expert.parts = index(par.Experts), n
+	}
+	return tensor, expert
+}
+
+// positions returns this rank's ranges of a sequence.
+func (par *Parallel) positions(length int) ([]mask.Range, error) {
+	if size(par.Context) == 1 {
+		return []mask.Range{{From: 0, To: int64(length)}}, nil
+	}
+	return par.split().Chunks(int64(length), par.Context.Rank(), par.Context.Size())
+}
+
+// split returns how Context divides positions.
+func (par *Parallel) split() mask.Split {
+	if par.Ulysses {
+		return mask.Contiguous
+	}
+	return mask.ZigZag
+}

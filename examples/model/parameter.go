@@ -1,0 +1,199 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/goascend/cann/aclnn"
+)
+
+// Parameter is a weight with its gradient; on several ranks it is this rank's part. In bfloat16
+// training Value is the bfloat16 copy that the layers read and Master the float32 weight that the
+// optimiser updates; otherwise both are the same tensor.
+type Parameter struct {
+	Name   string // as in Hugging Face's checkpoints
+	Value  *aclnn.Tensor
+	Master *aclnn.Tensor
+	Grad   *aclnn.Tensor // float32
+
+	shape      []int64 // of the whole weight
+	spread     spread
+	heads      bool // this rank's gradient is of its heads or columns only, not of its rows
+	linear     bool // the weight of a linear layer, to which an adapter may add
+	expert     bool // a weight of experts, [experts, out, in], likewise
+	tied       bool // the first and the last stage of a pipeline each have this weight
+	transposed bool // kept as [experts, in, out]
+
+	quantized *quantized // in place of Value, or nil
+
+	stack *Parameter // the weight that contains this one as rows
+	row   int64      // the first of these rows
+
+	start func(*rand.Rand) float32 // initial values; nil means a normal distribution
+}
+
+// spread says along which dimension the ranks divide a weight, and which part this rank has.
+type spread struct {
+	axis        int
+	part, parts int64 // parts is 0 if every rank has the whole weight
+	experts     bool  // divided over expert-parallel instead of tensor-parallel ranks
+	// blocks are the sizes of the blocks along the axis of which each is divided, nil for one.
+	blocks []int64
+}
+
+// Shape returns the shape of the whole weight.
+func (p *Parameter) Shape() []int64 { return p.shape }
+
+// vector reports whether a weight is a norm's scale, a bias or the like.
+func (p *Parameter) vector() bool { return len(p.shape) == 1 }
+
+// local returns the shape of this rank's part.
+func (p *Parameter) local() []int64 {
+	shape := append([]int64(nil), p.shape...)
+	if p.spread.parts > 0 {
+		shape[p.spread.axis] /= p.spread.parts
+	}
+	return shape
+}
+
+// Part selects this rank's part from the values of the whole weight.
+func (p *Parameter) Part(values []float32) []float32 {
+	if p.spread.parts == 0 {
+		return values
+	}
+	axis, blocks := p.spread.axis, p.spread.blocks
+	if blocks == nil {
+		blocks = []int64{p.shape[axis]}
+	}
+	inner := count(p.shape[axis+1:])
+	var part []float32
+	for len(values) > 0 {
+		for _, b := range blocks {
+			n := b / p.spread.parts * inner
+			part = append(part, values[p.spread.part*n:][:n]...)
+			values = values[b*inner:]
+		}
+	}
+	return part
+}
+
+// count returns the number of elements of a shape.
+func count(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// unit holds the weights of one layer, of the embedding, or of the head.
+type unit []*Parameter
+
+// parameters describes the weights of a model in the order of the checkpoint; a storage allocates
+// their memory.
+type parameters struct {
+	tensor, expert spread       // how this rank's parts are cut
+	all            []*Parameter // by name
+	units          []unit       // weights with their own memory
+}
+
+// begin starts a new unit.
+func (ps *parameters) begin() { ps.units = append(ps.units, nil) }
+
+// own adds a weight with its own memory.
+func (ps *parameters) own(p *Parameter) *Parameter {
+	last := &ps.units[len(ps.units)-1]
+	*last = append(*last, p)
+	return p
+}
+
+func (ps *parameters) named(p *Parameter) *Parameter {
+	ps.all = append(ps.all, p)
+	return p
+}
+
+// add makes a weight that is whole on every rank.
+func (ps *parameters) add(name string, shape ...int64) *Parameter {
+	return ps.named(ps.own(&Parameter{Name: name, shape: shape}))
+}
+
+// addSplit makes a weight that the tensor-parallel ranks divide along an axis.
+func (ps *parameters) addSplit(name string, axis int, shape ...int64) *Parameter {
+	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.tensor.along(axis)}))
+}
+
+// addBlocks makes a weight of blocks of rows, each of which the tensor-parallel ranks divide.
+func (ps *parameters) addBlocks(name string, blocks []int64, shape ...int64) *Parameter {
+	p := ps.addSplit(name, 0, shape...)
+	p.spread.blocks = blocks
+	return p
+}
+
+// addExperts makes a weight [experts, …] whose experts are divided over the ranks.
+func (ps *parameters) addExperts(name string, shape ...int64) *Parameter {
+	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.expert, expert: true}))
+}
+
+// addVector makes a one-dimensional weight whose initial values come from start.
+func (ps *parameters) addVector(name string, size int64, start func(*rand.Rand) float32) *Parameter {
+	p := ps.add(name, size)
+	p.start = start
+	return p
+}
+
+// addHeads is addVector for a vector with one element per head, which the tensor-parallel ranks
+// divide.
+func (ps *parameters) addHeads(name string, size int64, start func(*rand.Rand) float32) *Parameter {
+	p := ps.addVector(name, size, start)
+	p.spread = ps.tensor.along(0)
+	return p
+}
+
+func (s spread) along(axis int) spread {
+	s.axis = axis
+	return s
+}
+
+func one(*rand.Rand) float32  { return 1 }
+func zero(*rand.Rand) float32 { return 0 }
+
+// addStacked makes one weight from the rows of two weights of the checkpoint, so that one product
+// computes both. Each of them is split by rows.
+func (ps *parameters) addStacked(first, second string, rows, columns int64) *Parameter {
+	whole := ps.own(&Parameter{Name: first + "+", shape: []int64{2 * rows, columns}, spread: ps.tensor})
+	for i, name := range []string{first, second} {
+		p := ps.named(&Parameter{Name: name, shape: []int64{rows, columns}, spread: ps.tensor, stack: whole, linear: true})
+		p.row = int64(i) * p.local()[0]
+	}
+	return whole
+}
+
+// linear makes a linear layer of a weight.
+func (ps *parameters) linear(w *Parameter) linear {
+	w.linear = true
+	return linear{w}
+}
+
+// initial returns the initial values of a weight.
+func (p *Parameter) initial(rng *rand.Rand, deviation float64) []float32 {
+	values := make([]float32, count(p.shape))
+	for i := range values {
+		if p.start != nil {
+			values[i] = p.start(rng)
+			continue
+		}
+		values[i] = float32(deviation * rng.NormFloat64())
+	}
+	return values
+}
+
+func (p *Parameter) String() string { return fmt.Sprintf("%s%v", p.Name, p.shape) }
+
+// zeros makes a tensor of zeros that the scope owns.
+func zeros(s *aclnn.Scope, dt aclnn.DType, shape ...int64) *aclnn.Tensor {
+	t := s.Tensor(dt, shape...)
+	if t.Len() > 0 {
+		s.Zero(t)
+	}
+	return t
+}

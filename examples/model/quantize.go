@@ -1,0 +1,82 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/goascend/cann/aclnn"
+)
+
+// quantized is a weight [out, in] in int8, with a scale for each row. Products with it also take the other factor in
+// int8, with a scale for each token that the device computes (W8A8).
+type quantized struct{ values, scales *aclnn.Tensor }
+
+// precise are linear layers that stay in 16 bits: they are small, and an error of a gate reaches everything behind it.
+var precise = []string{".shared_expert_gate", ".in_proj_a", ".in_proj_b", ".in_proj_ba"}
+
+// Quantize replaces the weights of the linear layers by int8 weights with a scale for each output, and returns how
+// many bytes of this rank's memory that has saved. Embedding, head, router and the routed experts stay as they are.
+// The model must have Config.Frozen and a dtype of 16 bits; it cannot be trained or saved afterwards. After an error
+// the model must be closed.
+func (m *Model) Quantize(ctx context.Context) (saved int, err error) {
+	switch {
+	case !m.Config.Frozen || m.dt == aclnn.Float32 || m.par.Shard:
+		return 0, errors.New("model: Quantize needs a model with Config.Frozen and a dtype of 16 bits, without Shard")
+	case m.adapter != nil:
+		return 0, errors.New("model: Quantize of a model that uses an adapter; merge the adapter first, or use it afterwards")
+	case m.quantized.Stream != nil:
+		return 0, errQuantized
+	}
+	m.quantized = aclnn.Scope{Stream: m.st}
+	for _, w := range m.narrowable() {
+		q := &quantized{m.quantized.Tensor(aclnn.Int8, w.local()...), m.quantized.Tensor(aclnn.Float32, w.local()[0])}
+		aclnn.Launch(&m.quantized, aclnn.DynamicQuant, aclnn.DynamicQuantParams{X: w.Value, YOut: q.values, ScaleOut: q.scales})
+		if err := m.quantized.Err(); err != nil {
+			return saved, fmt.Errorf("model: %v: %w", w, err)
+		}
+		saved += w.Value.Bytes() - q.values.Bytes() - q.scales.Bytes()
+		if err := w.Value.Close(); err != nil {
+			return saved, err
+		}
+		w.quantized = q
+	}
+	return saved, m.st.Synchronize(ctx)
+}
+
+var errQuantized = errors.New("model: the weights are quantised; load the model again for this")
+
+// narrowable lists the weights that Quantize replaces.
+func (m *Model) narrowable() (all []*Parameter) {
+	inside := map[*Parameter]bool{} // weights that have linear layers as rows
+	for _, q := range m.params.all {
+		if q.linear && q.stack != nil {
+			inside[q.stack] = true
+		}
+	}
+	for u, weights := range m.params.units {
+		for _, w := range weights {
+			if u != embeddingUnit && u != m.headUnit() && (w.linear || inside[w]) && !slices.Contains(precise, path.Ext(w.module())) {
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
+// multiply computes y = x·weightᵀ, where x is [tokens, in] with any dimensions for the tokens.
+func (q *quantized) multiply(p *pass, x, y *aclnn.Tensor) {
+	if p.narrow.of != x { // queries, keys and values read the same tensor
+		rows := x.Reshape(-1, x.Dim(-1))
+		p.narrow = narrowed{x, p.Tensor(aclnn.Int8, rows.Shape()...), p.Tensor(aclnn.Float32, rows.Dim(0))}
+		aclnn.Launch(&p.Scope, aclnn.DynamicQuant, aclnn.DynamicQuantParams{X: rows, YOut: p.narrow.values, ScaleOut: p.narrow.scales})
+	}
+	aclnn.Launch(&p.Scope, aclnn.QuantMatmulV4, aclnn.QuantMatmulV4Params{
+		X1: p.narrow.values, X2: q.values, Scale: q.scales, PertokenScale: p.narrow.scales, TransposeX2: true, Out: y.Reshape(-1, y.Dim(-1)),
+	})
+}
+
+// narrowed is the input of a product in int8.
+type narrowed struct{ of, values, scales *aclnn.Tensor }

@@ -1,0 +1,140 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/meter"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+// Ranks is a rank of a training job, with its communicators.
+type Ranks struct {
+	Parallel
+	// Index is the rank's number among the Parts groups of ranks that have different rows of a
+	// batch.
+	Index, Parts int
+	// Group has the same ranks as World, for data of the host.
+	Group *world.Group
+
+	mesh, expertMesh string // without the axis of replicas
+	replicas         int
+	dense, experts   *world.Members[*hccl.Comm]
+}
+
+// Join makes the communicators of a layout. All ranks of the group call it at the same time.
+// Experts are divided over whole ranks: Layout.ExpertTP is not used. replicas is the number of groups
+// of ranks that each have all shards of the weights, 1 unless Parallel.Shard is set.
+func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.Layout, replicas int) (*Ranks, error) {
+	layout.ExpertTP = 1
+	dense, err := layout.Dense(all.Rank(), all.Size())
+	if err != nil {
+		return nil, err
+	}
+	experts, err := layout.Expert(all.Rank(), all.Size())
+	if err != nil {
+		return nil, err
+	}
+	r := &Ranks{Group: all, mesh: dense.String(), expertMesh: experts.String(), replicas: replicas}
+	for _, mesh := range []**world.Mesh{&dense, &experts} {
+		if *mesh, err = withReplicas(*mesh, all.Size(), replicas); err != nil {
+			return nil, err
+		}
+	}
+	join := func(ctx context.Context, g *world.Group) (*hccl.Comm, error) {
+		return hccl.Join(ctx, st, g, hccl.Config{})
+	}
+	r.dense, r.experts = world.NewMembers(dense, all, join), world.NewMembers(experts, all, join)
+	if r.Index, err = dense.Index("dp", "replica"); err == nil {
+		r.Parts, err = dense.Size("dp", "replica")
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []struct {
+		to      *parallel.Communicator
+		members *world.Members[*hccl.Comm]
+		axes    []string
+	}{
+		{&r.World, r.dense, []string{"tp", "cp", "dp", "replica", "pp"}},
+		{&r.Tensor, r.dense, []string{"tp"}},
+		{&r.Context, r.dense, []string{"cp"}},
+		{&r.Data, r.dense, []string{"dp", "cp", "replica"}},
+		{&r.Shards, r.dense, []string{"dp", "cp"}},
+		{&r.Replicas, r.dense, []string{"replica"}},
+		{&r.Experts, r.experts, []string{"ep"}},
+		{&r.ExpertData, r.experts, []string{"dp", "replica"}},
+		{&r.ExpertShards, r.experts, []string{"dp"}},
+		{&r.ExpertReplicas, r.experts, []string{"replica"}},
+	} {
+		comm, err := c.members.Of(ctx, c.axes...)
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		if comm != nil {
+			*c.to = comm
+		}
+	}
+	stages, err := r.dense.Of(ctx, "pp")
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	if stages != nil {
+		r.Pipeline = stages
+	}
+	return r, nil
+}
+
+// Measure lets a meter take the times of the collectives of models that are made from now on.
+func (r *Ranks) Measure(m *meter.Meter) {
+	r.Meter = m
+	for _, c := range []*parallel.Communicator{
+		&r.World, &r.Tensor, &r.Context, &r.Data, &r.Shards, &r.Replicas, &r.Experts, &r.ExpertData, &r.ExpertShards, &r.ExpertReplicas,
+	} {
+		if comm, ok := (*c).(*hccl.Comm); ok {
+			*c = m.Comm(comm)
+		}
+	}
+	if comm, ok := r.Pipeline.(*hccl.Comm); ok {
+		r.Pipeline = m.Comm(comm)
+	}
+}
+
+// withReplicas divides the axis dp of a mesh into the ranks that share the weights and the replicas.
+func withReplicas(mesh *world.Mesh, ranks, replicas int) (*world.Mesh, error) {
+	var axes []world.Axis
+	for _, a := range mesh.Axes() {
+		if a.Name != "dp" {
+			axes = append(axes, a)
+			continue
+		}
+		if replicas < 1 || a.Size%replicas != 0 {
+			return nil, fmt.Errorf("model: %d ranks with other data (%v) are not a multiple of %d replicas", a.Size, mesh, replicas)
+		}
+		axes = append(axes, world.Axis{Name: "dp", Size: a.Size / replicas}, world.Axis{Name: "replica", Size: replicas})
+	}
+	return world.NewMesh(mesh.Rank(), ranks, axes...)
+}
+
+// Comms returns the communicators of this rank, for a watchdog.
+func (r *Ranks) Comms() []*hccl.Comm { return append(r.dense.Made(), r.experts.Made()...) }
+
+// String returns the mesh, such as "tp2 cp1 dp4 pp1", with that of experts if it differs, and the
+// replicas if there are several.
+func (r *Ranks) String() string {
+	s := r.mesh
+	if r.Experts != nil {
+		s += ", experts " + r.expertMesh
+	}
+	if r.replicas > 1 {
+		s += fmt.Sprintf(", %d replicas", r.replicas)
+	}
+	return s
+}
+
+// Close closes the communicators; work on the streams that used them must have finished.
+func (r *Ranks) Close() error { return errors.Join(r.experts.Close(), r.dense.Close()) }

@@ -1,0 +1,88 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
+
+// ropeTable keeps the cosines and sines of the rotary embedding for the longest sequence
+// seen, [1, length, 1, rotated features], the second half of a row repeating the first.
+type ropeTable struct {
+	length   int64
+	cos, sin *aclnn.Tensor
+}
+
+// get returns the tables of length positions, starting at from.
+func (r *ropeTable) get(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, from, length int64) (rotation, error) {
+	if end := from + length; end > r.length {
+		// Double the length at least, so that a sequence that grows token by token rarely needs a
+		// new table.
+		if err := r.make(ctx, st, c, dt, max(end, 2*r.length)); err != nil {
+			return rotation{}, err
+		}
+	}
+	return rotation{cos: r.cos.Narrow(1, from, length), sin: r.sin.Narrow(1, from, length)}, nil
+}
+
+func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length int64) error {
+	if err := r.close(); err != nil {
+		return err
+	}
+	rotated := c.rotaryDim()
+	half := rotated / 2
+	cos, sin := make([]float32, int(length)*rotated), make([]float32, int(length)*rotated)
+	for s := range int(length) {
+		for i := range half {
+			// Compute in float32 like the reference.
+			frequency := float32(1 / math.Pow(c.RopeTheta, float64(float32(2*i)/float32(rotated))))
+			sine, cosine := math.Sincos(float64(float32(s) * frequency))
+			for _, at := range []int{s*rotated + i, s*rotated + i + half} {
+				cos[at], sin[at] = float32(cosine), float32(sine)
+			}
+		}
+	}
+	for _, table := range []struct {
+		to     **aclnn.Tensor
+		values []float32
+	}{{&r.cos, cos}, {&r.sin, sin}} {
+		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(rotated))
+		if err != nil {
+			return errors.Join(err, r.close())
+		}
+		*table.to = t
+	}
+	r.length = length
+	return nil
+}
+
+func (r *ropeTable) close() error {
+	err := errors.Join(r.cos.Close(), r.sin.Close())
+	*r = ropeTable{}
+	return err
+}
+
+// upload makes a tensor of the given dtype from float32 values.
+func upload(ctx context.Context, st *acl.Stream, dt aclnn.DType, values []float32, shape ...int64) (*aclnn.Tensor, error) {
+	t, err := aclnn.New(st, dt, shape...)
+	if err != nil {
+		return nil, err
+	}
+	err = aclnn.Compose(st, func(s *aclnn.Scope) {
+		wide := t
+		if dt != aclnn.Float32 {
+			wide = s.Tensor(aclnn.Float32, shape...)
+		}
+		s.Do(func() error { return aclnn.CopyToDevice(ctx, st, wide, values) })
+		if wide != t {
+			s.Copy(t, wide)
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
