@@ -132,54 +132,43 @@ func (f *flash[A]) supports(env *Env, k key.Attention) error {
 
 // newAttention prefers the fused entry points, and among them those with fewer arguments.
 func newAttention(reg *Registry) *Op[AttentionArgs, key.Attention] {
-	var kernels []Kernel[AttentionArgs, key.Attention]
-	for _, f := range flashForward {
-		kernels = append(kernels, Kernel[AttentionArgs, key.Attention]{
-			Name: f.params.Operator().Name(), Supports: f.supports,
-			attend: func(ctx context.Context, st *acl.Stream, a *AttentionArgs, p *plan) error {
-				if a.Out.Len() == 0 {
-					return nil
-				}
-				return compose(st, func(s *steps) {
-					if a.tensors(ctx, reg, s, p); s.Err() == nil {
-						f.queue(s, a, p)
-					}
-				})
-			},
-		})
-	}
-	kernels = append(kernels, Kernel[AttentionArgs, key.Attention]{
-		Name: "composite", Supports: composable,
-		attend: func(ctx context.Context, st *acl.Stream, a *AttentionArgs, p *plan) error {
-			return a.compose(ctx, st, p)
-		},
-	})
-	return planned(reg, "attention", (*AttentionArgs).examine, kernels)
+	return planned(reg, "attention", (*AttentionArgs).examine, attentionKernels(flashForward, (*AttentionArgs).compose,
+		func(ctx context.Context, s *steps, f *flash[AttentionArgs], a *AttentionArgs, p *plan) {
+			if a.Out.Len() == 0 {
+				return
+			}
+			if a.tensors(ctx, reg, s, p); s.Err() == nil {
+				f.queue(s, a, p)
+			}
+		}))
 }
 
 func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, key.Attention] {
-	var kernels []Kernel[AttentionGradArgs, key.Attention]
-	for _, f := range flashBackward {
-		kernels = append(kernels, Kernel[AttentionGradArgs, key.Attention]{
+	return planned(reg, "attention_grad", (*AttentionGradArgs).examine, attentionKernels(flashBackward, (*AttentionGradArgs).compose,
+		func(ctx context.Context, s *steps, f *flash[AttentionGradArgs], a *AttentionGradArgs, p *plan) {
+			if a.Query.Len() == 0 || a.Key.Len() == 0 {
+				a.clear(s)
+			} else if a.tensors(ctx, reg, s, p); s.Err() == nil {
+				f.queue(s, a, p)
+			}
+		}))
+}
+
+// attentionKernels returns a kernel per entry point, which fused runs, and the composite one.
+func attentionKernels[A any](entries []flash[A], composite func(*A, context.Context, *acl.Stream, *plan) error,
+	fused func(context.Context, *steps, *flash[A], *A, *plan)) (kernels []Kernel[A, key.Attention]) {
+	for _, f := range entries {
+		kernels = append(kernels, Kernel[A, key.Attention]{
 			Name: f.params.Operator().Name(), Supports: f.supports,
-			attend: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs, p *plan) error {
-				return compose(st, func(s *steps) {
-					if a.Query.Len() == 0 || a.Key.Len() == 0 {
-						a.clear(s)
-					} else if a.tensors(ctx, reg, s, p); s.Err() == nil {
-						f.queue(s, a, p)
-					}
-				})
+			attend: func(ctx context.Context, st *acl.Stream, a *A, p *plan) error {
+				return compose(st, func(s *steps) { fused(ctx, s, &f, a, p) })
 			},
 		})
 	}
-	kernels = append(kernels, Kernel[AttentionGradArgs, key.Attention]{
+	return append(kernels, Kernel[A, key.Attention]{
 		Name: "composite", Supports: composable,
-		attend: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs, p *plan) error {
-			return a.compose(ctx, st, p)
-		},
+		attend: func(ctx context.Context, st *acl.Stream, a *A, p *plan) error { return composite(a, ctx, st, p) },
 	})
-	return planned(reg, "attention_grad", (*AttentionGradArgs).examine, kernels)
 }
 
 // clear zeroes the gradients of a problem without queries or keys.

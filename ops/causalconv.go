@@ -60,22 +60,14 @@ func (a *CausalConvArgs) inputs(c *args) {
 
 func (a *CausalConvArgs) state(c *args, name string, t *aclnn.Tensor) {
 	if c.OK() && c.Optional(name, t, a.X.DType()) {
-		n := a.X.Dim(0)
-		if a.CuSeqLens != nil {
-			n = int64(len(a.CuSeqLens)) - 1
-		}
-		c.Shape(name, t, n, a.X.Dim(2), a.Weight.Dim(1))
+		c.Shape(name, t, a.sequences(), a.X.Dim(2), a.Weight.Dim(1))
 	}
 }
 
 func (a *CausalConvArgs) validate() error {
 	var c args
 	a.inputs(&c)
-	if !c.OK() {
-		return c.Err
-	}
-	c.Tensor("Out", a.Out, a.X.DType())
-	c.Like("Out", a.Out, "X", a.X)
+	c.Same("Out", a.Out, "X", a.X)
 	a.state(&c, "FinalState", a.FinalState)
 	return c.Err
 }
@@ -86,10 +78,8 @@ func (a *CausalConvGradArgs) validate() error {
 	if !c.OK() {
 		return c.Err
 	}
-	c.Tensor("DOut", a.DOut, a.X.DType())
-	c.Like("DOut", a.DOut, "X", a.X)
-	c.Tensor("DX", a.DX, a.X.DType())
-	c.Like("DX", a.DX, "X", a.X)
+	c.Same("DOut", a.DOut, "X", a.X)
+	c.Same("DX", a.DX, "X", a.X)
 	c.Tensor("DWeight", a.DWeight, a.Weight.DType(), aclnn.Float32)
 	c.Like("DWeight", a.DWeight, "Weight", a.Weight)
 	if c.OK() && (a.DBias == nil) != (a.Bias == nil) {

@@ -171,8 +171,7 @@ func (a *CrossEntropyGradArgs) validate() error {
 		c.Shape("DLoss", a.DLoss, 1)
 	}
 	if c.OK() {
-		c.Tensor("DLogits", a.DLogits, a.Logits.DType())
-		c.Like("DLogits", a.DLogits, "Logits", a.Logits)
+		c.Same("DLogits", a.DLogits, "Logits", a.Logits)
 	}
 	return c.Err
 }

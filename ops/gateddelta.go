@@ -117,11 +117,7 @@ func (c *args) packed(cu []int64, rows, tokens int64) {
 func (a *GatedDeltaArgs) validate() error {
 	var c args
 	a.inputs(&c)
-	if !c.OK() {
-		return c.Err
-	}
-	c.Tensor("Out", a.Out, a.Value.DType())
-	c.Like("Out", a.Out, "Value", a.Value)
+	c.Same("Out", a.Out, "Value", a.Value)
 	a.state(&c, "FinalState", a.FinalState)
 	return c.Err
 }
@@ -129,9 +125,6 @@ func (a *GatedDeltaArgs) validate() error {
 func (a *GatedDeltaGradArgs) validate() error {
 	var c args
 	a.inputs(&c)
-	if !c.OK() {
-		return c.Err
-	}
 	for _, g := range []struct {
 		name, of   string
 		grad, like *aclnn.Tensor
@@ -139,8 +132,7 @@ func (a *GatedDeltaGradArgs) validate() error {
 		{"DOut", "Value", a.DOut, a.Value}, {"DQuery", "Query", a.DQuery, a.Query}, {"DKey", "Key", a.DKey, a.Key},
 		{"DValue", "Value", a.DValue, a.Value}, {"DDecay", "Decay", a.DDecay, a.Decay}, {"DBeta", "Beta", a.DBeta, a.Beta},
 	} {
-		c.Tensor(g.name, g.grad, g.like.DType())
-		c.Like(g.name, g.grad, g.of, g.like)
+		c.Same(g.name, g.grad, g.of, g.like)
 	}
 	a.state(&c, "DFinalState", a.DFinalState)
 	a.state(&c, "DInitialState", a.DInitialState)

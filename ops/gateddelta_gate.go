@@ -38,16 +38,14 @@ func (a *DeltaGateArgs) validate() error {
 		c.Fail("A is %v; its last dimension must be the heads", a.A)
 		return c.Err
 	}
-	c.Tensor("B", a.B, a.A.DType())
-	c.Like("B", a.B, "A", a.A)
+	c.Same("B", a.B, "A", a.A)
 	c.Tensor("ALog", a.ALog, floats...)
 	c.Shape("ALog", a.ALog, a.A.Dim(-1))
 	c.Tensor("DTBias", a.DTBias, floats...)
 	c.Shape("DTBias", a.DTBias, a.A.Dim(-1))
 	c.Tensor("Decay", a.Decay, aclnn.Float32)
 	c.Like("Decay", a.Decay, "A", a.A)
-	c.Tensor("Beta", a.Beta, a.A.DType())
-	c.Like("Beta", a.Beta, "A", a.A)
+	c.Same("Beta", a.Beta, "A", a.A)
 	return c.Err
 }
 
@@ -63,8 +61,7 @@ func (a *DeltaGateGradArgs) validate() error {
 	c.Tensor("DDTBias", a.DDTBias, a.DTBias.DType(), aclnn.Float32)
 	c.Shape("DDTBias", a.DDTBias, a.A.Dim(-1))
 	for name, t := range map[string]*aclnn.Tensor{"DBeta": a.DBeta, "DA": a.DA, "DB": a.DB} {
-		c.Tensor(name, t, a.A.DType())
-		c.Like(name, t, "A", a.A)
+		c.Same(name, t, "A", a.A)
 	}
 	return c.Err
 }

@@ -37,8 +37,7 @@ func (a *GatedNormArgs) validate() error {
 		return err
 	}
 	var c args
-	c.Tensor("Gate", a.Gate, a.X.DType())
-	c.Like("Gate", a.Gate, "X", a.X)
+	c.Same("Gate", a.Gate, "X", a.X)
 	return c.Err
 }
 
@@ -52,10 +51,8 @@ func (a *GatedNormGradArgs) validate() error {
 		return err
 	}
 	var c args
-	c.Tensor("Gate", a.Gate, a.X.DType())
-	c.Like("Gate", a.Gate, "X", a.X)
-	c.Tensor("DGate", a.DGate, a.X.DType())
-	c.Like("DGate", a.DGate, "X", a.X)
+	c.Same("Gate", a.Gate, "X", a.X)
+	c.Same("DGate", a.DGate, "X", a.X)
 	return c.Err
 }
 

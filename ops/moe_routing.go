@@ -124,8 +124,7 @@ func (a *MoERoutingGradArgs) validate() error {
 	if !c.OK() {
 		return c.Err
 	}
-	c.Tensor("DWeights", a.DWeights, a.Weights.DType())
-	c.Like("DWeights", a.DWeights, "Weights", a.Weights)
+	c.Same("DWeights", a.DWeights, "Weights", a.Weights)
 	c.Tensor("DLogits", a.DLogits, a.Weights.DType())
 	if c.OK() && (a.DLogits.Rank() != 2 || a.DLogits.Dim(0) != a.Weights.Dim(0)) {
 		c.Fail("DLogits is %v; it must have a row of experts for each of the %d tokens", a.DLogits, a.Weights.Dim(0))

@@ -148,10 +148,8 @@ func (a *MoEUnpermuteGradArgs) validate() error {
 	if !c.OK() {
 		return c.Err
 	}
-	c.Tensor("DRows", a.DRows, a.Rows.DType())
-	c.Like("DRows", a.DRows, "Rows", a.Rows)
-	c.Tensor("DWeights", a.DWeights, a.Weights.DType())
-	c.Like("DWeights", a.DWeights, "Weights", a.Weights)
+	c.Same("DRows", a.DRows, "Rows", a.Rows)
+	c.Same("DWeights", a.DWeights, "Weights", a.Weights)
 	return c.Err
 }
 

@@ -25,8 +25,7 @@ func (a *RMSNormArgs) validate() error {
 	if !c.OK() {
 		return c.Err
 	}
-	c.Tensor("Out", a.Out, a.X.DType())
-	c.Like("Out", a.Out, "X", a.X)
+	c.Same("Out", a.Out, "X", a.X)
 	c.epsilon(a.Epsilon)
 	return c.Err
 }
@@ -127,10 +126,8 @@ func (a *RMSNormGradArgs) validate() error {
 	if !c.OK() {
 		return c.Err
 	}
-	c.Tensor("DOut", a.DOut, a.X.DType())
-	c.Like("DOut", a.DOut, "X", a.X)
-	c.Tensor("DX", a.DX, a.X.DType())
-	c.Like("DX", a.DX, "X", a.X)
+	c.Same("DOut", a.DOut, "X", a.X)
+	c.Same("DX", a.DX, "X", a.X)
 	c.Tensor("DWeight", a.DWeight, a.Weight.DType(), aclnn.Float32)
 	c.Shape("DWeight", a.DWeight, a.X.Dim(-1))
 	return c.Err

@@ -31,10 +31,8 @@ func (a *AddRMSNormArgs) validate() error {
 	if !c.OK() {
 		return c.Err
 	}
-	c.Tensor("Residual", a.Residual, a.X.DType())
-	c.Like("Residual", a.Residual, "X", a.X)
-	c.Tensor("Sum", a.Sum, a.X.DType())
-	c.Like("Sum", a.Sum, "X", a.X)
+	c.Same("Residual", a.Residual, "X", a.X)
+	c.Same("Sum", a.Sum, "X", a.X)
 	if !c.OK() {
 		return c.Err
 	}

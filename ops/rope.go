@@ -73,8 +73,7 @@ func (t rotation) validate() error {
 		if !c.OK() {
 			return c.Err
 		}
-		c.Tensor(out, y, x.DType())
-		c.Like(out, y, name, x)
+		c.Same(out, y, name, x)
 		if c.OK() && y.Len() > 0 && y.Address() == x.Address() {
 			c.Fail("%s %v is %s; a rotation reads both halves after writing one", out, y, name)
 		}

@@ -22,8 +22,7 @@ func (a *SwiGLUArgs) validate() error {
 	var c args
 	gate, _ := c.gated(a.X, a.Gate, a.Up, "")
 	if c.OK() {
-		c.Tensor("Out", a.Out, gate.DType())
-		c.Like("Out", a.Out, "the gate", gate)
+		c.Same("Out", a.Out, "the gate", gate)
 	}
 	return c.Err
 }
@@ -139,8 +138,7 @@ func (a *SwiGLUGradArgs) validate() error {
 	if (a.X == nil) != (a.DX == nil) {
 		c.Fail("the gradients must be given as the inputs are: DX for X, DGate and DUp for Gate and Up")
 	}
-	c.Tensor("DOut", a.DOut, gate.DType())
-	c.Like("DOut", a.DOut, "the gate", gate)
+	c.Same("DOut", a.DOut, "the gate", gate)
 	c.sameDType("the gradient of the gate", dGate, "the gate", gate)
 	c.Like("the gradient of the gate", dGate, "the gate", gate)
 	return c.Err

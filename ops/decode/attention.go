@@ -189,8 +189,7 @@ func (a *AttentionArgs) validate() error {
 	if !c.OK() {
 		return c.Err
 	}
-	c.Tensor("Out", a.Out, a.Query.DType())
-	c.Like("Out", a.Out, "Query", a.Query)
+	c.Same("Out", a.Out, "Query", a.Query)
 	switch n := int64(len(a.Lengths)); {
 	case n == 0 && a.Blocks != nil:
 		c.Fail("Lengths is empty; a cache in blocks needs the tokens of each sequence")

@@ -41,8 +41,7 @@ func (a *ExpertLayerArgs) validate() error {
 	}
 	c.Like("Weights", a.Weights, "Experts", a.Experts)
 	c.Contiguous("X", a.X)
-	c.Tensor("Out", a.Out, a.X.DType())
-	c.Like("Out", a.Out, "X", a.X)
+	c.Same("Out", a.Out, "X", a.X)
 	c.Contiguous("Out", a.Out)
 	for _, w := range []named{{"GateUp", a.GateUp}, {"Down", a.Down}} {
 		switch {

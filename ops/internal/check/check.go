@@ -87,6 +87,14 @@ func (c *Args) Like(name string, t *aclnn.Tensor, other string, o *aclnn.Tensor)
 	}
 }
 
+// Same checks, as Tensor does, a tensor that must have the dtype and the shape of another.
+func (c *Args) Same(name string, t *aclnn.Tensor, other string, o *aclnn.Tensor) {
+	if c.Err == nil {
+		c.Tensor(name, t, o.DType())
+		c.Like(name, t, other, o)
+	}
+}
+
 // Rows checks that two tensors have the same shape except for the last dimension.
 func (c *Args) Rows(name string, t *aclnn.Tensor, other string, o *aclnn.Tensor) {
 	if c.Err != nil {
