@@ -31,8 +31,8 @@ func (v CubeMathType) String() string {
 	return unnamed("CubeMathType", int64(v))
 }
 
-// Reduction is what a loss does with the losses of its elements. The cross-entropy operators take a
-// ReductionName.
+// Reduction is how a loss reduces the losses of its elements to its result. The cross-entropy
+// operators take a ReductionName.
 type Reduction int64
 
 // Values of Reduction.
@@ -68,8 +68,8 @@ const (
 	ReductionNameSum  ReductionName = "sum"
 )
 
-// ScatterReduction is what happens to an element that is scattered to. Scatter takes the first
-// three values.
+// ScatterReduction is how a scattered value changes the element at its place. Scatter takes the
+// first three values.
 type ScatterReduction int64
 
 // Values of ScatterReduction.

@@ -54,13 +54,12 @@ func TestRelease(t *testing.T) {
 		assert.Empty(t, command(t, clone, env, "git", "ls-remote", "--tags", "origin"))
 	}
 	dated := func(name string) {
-		_, rest, ok := strings.Cut(text(t, name), "\n## "+version+" (")
-		require.True(t, ok, "%s has no heading of %s", name, version)
-		old, _, _ := strings.Cut(rest, ")")
-		write(t, filepath.Join(clone, name), strings.Replace(text(t, name), "\n## "+version+" ("+old+")", "\n## "+version+" (2031-02-03)", 1))
+		before, after, ok := strings.Cut(text(t, name), "\n## Unreleased\n")
+		require.True(t, ok, "%s has no heading Unreleased", name)
+		write(t, filepath.Join(clone, name), before+"\n## "+version+" (2031-02-03)\n"+after)
 	}
 	write(t, filepath.Join(dir, "conclusion"), "failure\n")
-	write(t, filepath.Join(clone, "CHANGELOG.md"), "# Changes\n\n## "+version+" (not released)\n")
+	write(t, filepath.Join(clone, "CHANGELOG.md"), "# Changes\n\n## Unreleased\n")
 	commit()
 	refused("0.1", "'0.1' is no version")
 	refused(version, "CHANGELOG.md has no heading '## "+version+" (")
@@ -90,8 +89,7 @@ func TestRelease(t *testing.T) {
 	assert.Contains(t, string(calls), "release create "+version+" --verify-tag --title "+version+" --notes-file build/release/notes.md\n")
 	notes, err := os.ReadFile(filepath.Join(clone, "build/release/notes.md"))
 	require.NoError(t, err)
-	_, section, _ := strings.Cut(text(t, "CHANGELOG.md"), "\n## "+version)
-	_, section, _ = strings.Cut(section, "\n")
+	_, section, _ := strings.Cut(text(t, "CHANGELOG.md"), "\n## Unreleased\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	assert.Equal(t, strings.TrimSpace(section), strings.TrimSpace(string(notes)))
 	assert.NotEmpty(t, strings.TrimSpace(section))

@@ -66,8 +66,8 @@ func (c *call) uneven() hccl.Blocks {
 // before returns where the block of a rank starts.
 func before(b hccl.Blocks, rank int) int64 { return hccl.Packed(b.Counts[:rank]...).Total() }
 
-// traded returns the uneven blocks that this rank receives: every rank sends it the same amount.
-func (c *call) traded() (in hccl.Blocks) {
+// received returns the uneven blocks that this rank receives: every rank sends it the same amount.
+func (c *call) received() (in hccl.Blocks) {
 	for range c.Size() {
 		in.Counts = append(in.Counts, mine(c))
 	}
@@ -84,9 +84,9 @@ func (c *call) matrix() (m [][]int64) {
 // sendWhole returns the total length of the uneven blocks, which differs from that of even ones.
 func sendWhole(c *call) int64 { return c.uneven().Total() }
 
-func recvTraded(c *call) int64 { return c.traded().Total() }
+func receivedTotal(c *call) int64 { return c.received().Total() }
 
-func tradedSource(c *call, i int64) (int, int64) {
+func receivedSource(c *call, i int64) (int, int64) {
 	return int(i / mine(c)), before(c.uneven(), c.Rank()) + i%mine(c)
 }
 
@@ -126,9 +126,9 @@ var operations = []*operation{
 	{name: "alltoall", shares: true, bus: exchange, send: whole, recv: whole, defined: always,
 		queue:  func(c *call) error { return c.AllToAll(c.st, c.send, c.recv) },
 		source: func(c *call, i int64) (int, int64) { return int(i / c.part), int64(c.Rank())*c.part + i%c.part }},
-	{name: "alltoallv", shares: true, bus: exchange, send: sendWhole, recv: recvTraded, source: tradedSource, defined: always,
-		queue: func(c *call) error { return c.AllToAllV(c.st, c.send, c.uneven(), c.recv, c.traded()) }},
-	{name: "alltoallvc", shares: true, bus: exchange, send: sendWhole, recv: recvTraded, source: tradedSource, defined: always,
+	{name: "alltoallv", shares: true, bus: exchange, send: sendWhole, recv: receivedTotal, source: receivedSource, defined: always,
+		queue: func(c *call) error { return c.AllToAllV(c.st, c.send, c.uneven(), c.recv, c.received()) }},
+	{name: "alltoallvc", shares: true, bus: exchange, send: sendWhole, recv: receivedTotal, source: receivedSource, defined: always,
 		queue: func(c *call) error { return c.AllToAllVC(c.st, c.send, c.recv, c.matrix()) }},
 	{name: "sendrecv", bus: through, send: one, recv: one, defined: always,
 		queue: func(c *call) error {
