@@ -2,47 +2,39 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"sync"
-	"time"
+	"os"
+	"path/filepath"
 )
 
-// metrics serves the numbers of the last step to Prometheus, at /metrics, in its text format:
-// https://prometheus.io/docs/instrumenting/exposition_formats.
+// metrics keeps the numbers of the last step in a file in Prometheus' text format, which the textfile collector
+// of node_exporter reads: https://prometheus.io/docs/instrumenting/exposition_formats.
 type metrics struct {
-	server *http.Server
-	listen net.Listener
-	serve  sync.WaitGroup
-	err    error // of serve, after it
-
-	mu     sync.Mutex
+	path   string
 	last   entry
 	tokens int // of this run
 }
 
-func newMetrics(address string) (*metrics, error) {
-	listen, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
+// newMetrics refuses a name that the collector would not read.
+func newMetrics(path string) (*metrics, error) {
+	if filepath.Ext(path) != ".prom" {
+		return nil, fmt.Errorf("-metrics %s: the collector of node_exporter reads files whose names end in .prom", path)
 	}
-	m := &metrics{listen: listen}
-	handler := http.NewServeMux()
-	handler.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(m.text()) // a client that is gone needs no answer
-	})
-	m.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	m.serve.Go(func() { m.err = m.server.Serve(listen) })
-	return m, nil
+	m := &metrics{path: path}
+	return m, m.save()
+}
+
+// save replaces the file: a reader sees the numbers of one step.
+func (m *metrics) save() error {
+	next := m.path + ".next"
+	if err := os.WriteFile(next, m.text(), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(next, m.path)
 }
 
 // text writes the numbers of the last step.
 func (m *metrics) text() []byte {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	var b bytes.Buffer
 	head := func(name, kind, help string) {
 		fmt.Fprintf(&b, "# HELP trainstep_%s %s\n# TYPE trainstep_%s %s\n", name, help, name, kind)
@@ -80,13 +72,11 @@ func (m *metrics) text() []byte {
 	return b.Bytes()
 }
 
-// set takes the numbers of a step.
-func (m *metrics) set(e entry) {
+// write takes the numbers of a step.
+func (m *metrics) write(e entry) error {
 	if m == nil {
-		return
+		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if e.EvalLoss == 0 { // it is not computed at every step
 		e.EvalLoss = m.last.EvalLoss
 	}
@@ -94,17 +84,5 @@ func (m *metrics) set(e entry) {
 		e.Ranks = m.last.Ranks
 	}
 	m.last, m.tokens = e, m.tokens+e.Tokens
-}
-
-// Close ends the server.
-func (m *metrics) Close() error {
-	if m == nil {
-		return nil
-	}
-	err := m.server.Close()
-	m.serve.Wait()
-	if !errors.Is(m.err, http.ErrServerClosed) {
-		err = errors.Join(err, m.err)
-	}
-	return err
+	return m.save()
 }

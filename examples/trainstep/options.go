@@ -110,7 +110,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.evalEvery, "eval-every", 0, "also report the loss of the held-out samples after every so many `steps`")
 	f.IntVar(&o.evalBatches, "eval-batches", 8, "largest number of `batches` of held-out samples to evaluate")
 	f.StringVar(&o.log, "log", "", "append a line of JSON for each step to this `file`: loss, norm, learning rate, tokens a second, MFU, memory, and the time in kernels, communication and waiting")
-	f.StringVar(&o.metrics, "metrics", "", "serve the numbers of the last step to Prometheus at this `address`, such as :9100")
+	f.StringVar(&o.metrics, "metrics", "", "keep the numbers of the last step in this `FILE.prom`, which Prometheus gets from node_exporter's textfile collector")
 	f.StringVar(&o.tensorboard, "tensorboard", "", "write the numbers of each step to an event file in this `folder`, for TensorBoard")
 	f.BoolVar(&o.verbose, "v", false, "print which kernel each operator gets, and why it does not get the others, once for each choice")
 	compare := f.String("compare", "", "train nothing: draw the losses of this `log` and of a second one, named after it, as SVG on standard output; for two folders of -save, print how far their weights are apart")

@@ -33,12 +33,11 @@ func (o options) openReports() (r reports, err error) {
 
 // write reports a step to all of them.
 func (r *reports) write(e entry) error {
-	r.metrics.set(e)
-	return errors.Join(r.log.write(e), r.board.Write(e.Step, e.Time, e.numbers()))
+	return errors.Join(r.log.write(e), r.metrics.write(e), r.board.Write(e.Step, e.Time, e.numbers()))
 }
 
 func (r *reports) Close() error {
-	return errors.Join(r.log.Close(), r.board.Close(), r.metrics.Close())
+	return errors.Join(r.log.Close(), r.board.Close())
 }
 
 // numbers are the charts of TensorBoard.

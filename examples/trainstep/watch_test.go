@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -100,17 +99,15 @@ func TestCompareWeights(t *testing.T) {
 	require.ErrorIs(t, compare(a, filepath.Join(a, "none"), io.Discard, io.Discard), checkpoint.ErrNone)
 }
 
-// TestMetrics reads what Prometheus would while the training goes on.
+// TestMetrics reads what node_exporter would while the training goes on.
 func TestMetrics(t *testing.T) {
-	m, err := newMetrics("127.0.0.1:0")
+	path := filepath.Join(t.TempDir(), "trainstep.prom")
+	m, err := newMetrics(path)
 	require.NoError(t, err)
-	m.set(entry{Step: 3, Loss: 2.5, EvalLoss: 2.25, Tokens: 100, MemoryPeak: 1 << 20})
-	m.set(entry{Step: 4, Loss: 2, Tokens: 100, Ranks: []meter.Times{{Kernels: 1}, {Kernels: 0.5, Communication: 0.25, Waiting: 0.125}}})
-	reply, err := http.Get("http://" + m.listen.Addr().String() + "/metrics")
+	require.NoError(t, m.write(entry{Step: 3, Loss: 2.5, EvalLoss: 2.25, Tokens: 100, MemoryPeak: 1 << 20}))
+	require.NoError(t, m.write(entry{Step: 4, Loss: 2, Tokens: 100, Ranks: []meter.Times{{Kernels: 1}, {Kernels: 0.5, Communication: 0.25, Waiting: 0.125}}}))
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	text, err := io.ReadAll(reply.Body)
-	require.NoError(t, err)
-	require.NoError(t, reply.Body.Close())
 	for _, line := range []string{"trainstep_step 4", "trainstep_loss 2", "trainstep_eval_loss 2.25", "trainstep_tokens_total 200", "trainstep_memory_peak_bytes 0", `trainstep_rank_seconds{on="kernels",rank="0"} 1`, `trainstep_rank_seconds{on="waiting",rank="1"} 0.125`} {
 		require.Contains(t, string(text), "\n"+line+"\n")
 	}
@@ -120,12 +117,18 @@ func TestMetrics(t *testing.T) {
 	require.Len(t, families, 13)
 	require.Equal(t, "COUNTER", families["trainstep_tokens_total"].GetType().String())
 	require.Len(t, families["trainstep_rank_seconds"].GetMetric(), 6)
-	_, err = newMetrics(m.listen.Addr().String())
-	require.Error(t, err, "the address is taken")
-	require.NoError(t, m.Close())
-	require.NoError(t, (*metrics)(nil).Close())
+	_, err = newMetrics(":9100")
+	require.ErrorContains(t, err, "names end in .prom")
+	_, err = newMetrics(filepath.Join(path, "a.prom"))
+	require.Error(t, err, "the folder is a file")
+	files, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "no file is left beside it")
 
-	trained(t, smallFlags("-steps", "2", "-ranks", "2", "-metrics", "127.0.0.1:0")...)
+	trained(t, smallFlags("-steps", "2", "-ranks", "2", "-metrics", path)...)
+	text, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\ntrainstep_step 2\n")
 }
 
 // TestBest: the checkpoint with the least held-out loss is kept beside the newest ones, also by a run
