@@ -2210,6 +2210,7 @@ type MlaPrologV3Params struct {
 	QuantScaleCkr        *Tensor // optional
 	SmoothScalesCq       *Tensor // optional
 	ActualSeqLen         *Tensor // optional
+	KNopeClipAlpha       *Tensor // optional
 	RmsnormEpsilonCq     float64
 	RmsnormEpsilonCkv    float64
 	CacheMode            CacheMode // optional, CachePagedBSND to CacheTND
@@ -2220,7 +2221,6 @@ type MlaPrologV3Params struct {
 	CkvkrRepoMode        int64
 	QuantScaleRepoMode   int64
 	TileSize             int64
-	KNopeClipAlpha       float64
 	QcQrScale            float64
 	KcScale              float64
 	QueryOut             *Tensor // output
@@ -2232,7 +2232,7 @@ type MlaPrologV3Params struct {
 
 var opMlaPrologV3 = Operator{
 	Symbol: "aclnnMlaPrologV3", Library: "libopapi", Since: "2026-08",
-	Slots: "iiiiiiiiiiiiiiiiiiii-------------ooooo",
+	Slots: "iiiiiiiiiiiiiiiiiiiii------------ooooo",
 }
 
 // MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries. C:
@@ -2268,6 +2268,7 @@ func (p *MlaPrologV3Params) Encode(c *Call) {
 	c.Tensor(p.QuantScaleCkr)
 	c.Tensor(p.SmoothScalesCq)
 	c.Tensor(p.ActualSeqLen)
+	c.Tensor(p.KNopeClipAlpha)
 	c.Float64(p.RmsnormEpsilonCq)
 	c.Float64(p.RmsnormEpsilonCkv)
 	c.OptStr(string(p.CacheMode))
@@ -2278,7 +2279,6 @@ func (p *MlaPrologV3Params) Encode(c *Call) {
 	c.Int64(p.CkvkrRepoMode)
 	c.Int64(p.QuantScaleRepoMode)
 	c.Int64(p.TileSize)
-	c.Float64(p.KNopeClipAlpha)
 	c.Float64(p.QcQrScale)
 	c.Float64(p.KcScale)
 	c.Tensor(p.QueryOut)
@@ -2310,17 +2310,16 @@ type MlaPrologV3WeightNzParams struct {
 	QuantScaleCkr        *Tensor // optional, (1,Dr)
 	SmoothScalesCq       *Tensor // optional, (1,Hcq)
 	ActualSeqLen         *Tensor // optional, (B)
+	KNopeClipAlpha       *Tensor // optional
 	RmsnormEpsilonCq     float64
 	RmsnormEpsilonCkv    float64
 	CacheMode            CacheMode // optional, CachePagedBSND to CacheTND
-	QueryNormFlag        bool
 	WeightQuantMode      int64
 	KvCacheQuantMode     CacheQuantMode
 	QueryQuantMode       int64
 	CkvkrRepoMode        int64
 	QuantScaleRepoMode   int64
 	TileSize             int64
-	KNopeClipAlpha       float64
 	QcQrScale            float64
 	KcScale              float64
 	QueryOut             *Tensor // output
@@ -2332,15 +2331,16 @@ type MlaPrologV3WeightNzParams struct {
 
 var opMlaPrologV3WeightNz = Operator{
 	Symbol: "aclnnMlaPrologV3WeightNz", Library: "libopapi", Since: "2026-08",
-	Slots: "iiiiiiiiiiiiiiiiiiii-------------ooooo",
+	Slots: "iiiiiiiiiiiiiiiiiiiii-----------ooooo",
 }
 
 // MlaPrologV3WeightNz is MlaPrologV2WeightNz with modes of quantisation for weights, caches and
 // queries. C: aclnnMlaPrologV3WeightNz, CANN since 2026-08. The emulator computes: TokenX,
-// WeightDq, WeightUqQr, WeightDkvKr, KvCache, KrCache, QueryOut bfloat16 int8; WeightUk,
-// RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut bfloat16; CacheIndex int64;
-// DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkv,
-// QuantScaleCkr, DequantScaleQNopeOut float32.
+// WeightDq, WeightUqQr, WeightDkvKr, KvCache, KrCache, QueryOut, QueryNormOut bfloat16 int8;
+// WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut bfloat16; CacheIndex
+// int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkr,
+// SmoothScalesCq, KNopeClipAlpha, DequantScaleQNopeOut, DequantScaleQNormOut float32; QuantScaleCkv
+// float32 float16 bfloat16 float64 integers bool; ActualSeqLen int32.
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2370,19 +2370,120 @@ func (p *MlaPrologV3WeightNzParams) Encode(c *Call) {
 	c.Tensor(p.QuantScaleCkr)
 	c.Tensor(p.SmoothScalesCq)
 	c.Tensor(p.ActualSeqLen)
+	c.Tensor(p.KNopeClipAlpha)
 	c.Float64(p.RmsnormEpsilonCq)
 	c.Float64(p.RmsnormEpsilonCkv)
 	c.OptStr(string(p.CacheMode))
-	c.Bool(p.QueryNormFlag)
 	c.Int64(p.WeightQuantMode)
 	c.Int64(int64(p.KvCacheQuantMode))
 	c.Int64(p.QueryQuantMode)
 	c.Int64(p.CkvkrRepoMode)
 	c.Int64(p.QuantScaleRepoMode)
 	c.Int64(p.TileSize)
-	c.Float64(p.KNopeClipAlpha)
 	c.Float64(p.QcQrScale)
 	c.Float64(p.KcScale)
+	c.Tensor(p.QueryOut)
+	c.Tensor(p.QueryRopeOut)
+	c.Tensor(p.DequantScaleQNopeOut)
+	c.Tensor(p.QueryNormOut)
+	c.Tensor(p.DequantScaleQNormOut)
+}
+
+// MlaPrologV4WeightNzParams are the arguments, in C order.
+type MlaPrologV4WeightNzParams struct {
+	TokenX               *Tensor
+	WeightDq             *Tensor // (He,Hcq)
+	WeightUqQr           *Tensor
+	WeightUk             *Tensor // (N,D,Hckv)
+	WeightDkvKr          *Tensor // (He,Hckv+Dr)
+	RmsnormGammaCq       *Tensor // (Hcq)
+	RmsnormGammaCkv      *Tensor // (Hckv)
+	RopeSin              *Tensor
+	RopeCos              *Tensor
+	KvCache              *Tensor // read and written
+	KrCache              *Tensor // read and written
+	CacheIndex           *Tensor // optional
+	DequantScaleX        *Tensor // optional
+	DequantScaleWDq      *Tensor // optional
+	DequantScaleWUqQr    *Tensor // optional
+	DequantScaleWDkvKr   *Tensor // optional
+	QuantScaleCkv        *Tensor // optional
+	QuantScaleCkr        *Tensor // optional, (1,Dr)
+	SmoothScalesCq       *Tensor // optional, (1,Hcq)
+	ActualSeqLen         *Tensor // optional, (B)
+	KNopeClipAlpha       *Tensor // optional
+	RmsnormEpsilonCq     float64
+	RmsnormEpsilonCkv    float64
+	CacheMode            CacheMode // optional, CachePagedBSND to CacheTND
+	WeightQuantMode      int64
+	KvCacheQuantMode     CacheQuantMode
+	QueryQuantMode       int64
+	CkvkrRepoMode        int64
+	QuantScaleRepoMode   int64
+	TileSize             int64
+	QcQrScale            float64
+	KcScale              float64
+	DoRope               bool
+	QueryOut             *Tensor // output
+	QueryRopeOut         *Tensor // output
+	DequantScaleQNopeOut *Tensor // optional output
+	QueryNormOut         *Tensor // optional output
+	DequantScaleQNormOut *Tensor // optional output
+}
+
+var opMlaPrologV4WeightNz = Operator{
+	Symbol: "aclnnMlaPrologV4WeightNz", Library: "libopapi", Since: "2026-08",
+	Slots: "iiiiiiiiiiiiiiiiiiiii------------ooooo",
+}
+
+// MlaPrologV4WeightNz is MlaPrologV3WeightNz, and can leave out the rotation. C:
+// aclnnMlaPrologV4WeightNz, CANN since 2026-08. The emulator computes: TokenX, WeightDq,
+// WeightUqQr, WeightDkvKr, KvCache, KrCache bfloat16 int8; WeightUk, RmsnormGammaCq,
+// RmsnormGammaCkv, RopeSin, RopeCos, QueryOut, QueryRopeOut, QueryNormOut bfloat16; CacheIndex
+// int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkv,
+// QuantScaleCkr, KNopeClipAlpha float32.
+func MlaPrologV4WeightNz(st *acl.Stream, p MlaPrologV4WeightNzParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MlaPrologV4WeightNzParams) Operator() *Operator { return &opMlaPrologV4WeightNz }
+
+func (p *MlaPrologV4WeightNzParams) Encode(c *Call) {
+	c.Tensor(p.TokenX)
+	c.Tensor(p.WeightDq)
+	c.Tensor(p.WeightUqQr)
+	c.Tensor(p.WeightUk)
+	c.Tensor(p.WeightDkvKr)
+	c.Tensor(p.RmsnormGammaCq)
+	c.Tensor(p.RmsnormGammaCkv)
+	c.Tensor(p.RopeSin)
+	c.Tensor(p.RopeCos)
+	c.Tensor(p.KvCache)
+	c.Tensor(p.KrCache)
+	c.Tensor(p.CacheIndex)
+	c.Tensor(p.DequantScaleX)
+	c.Tensor(p.DequantScaleWDq)
+	c.Tensor(p.DequantScaleWUqQr)
+	c.Tensor(p.DequantScaleWDkvKr)
+	c.Tensor(p.QuantScaleCkv)
+	c.Tensor(p.QuantScaleCkr)
+	c.Tensor(p.SmoothScalesCq)
+	c.Tensor(p.ActualSeqLen)
+	c.Tensor(p.KNopeClipAlpha)
+	c.Float64(p.RmsnormEpsilonCq)
+	c.Float64(p.RmsnormEpsilonCkv)
+	c.OptStr(string(p.CacheMode))
+	c.Int64(p.WeightQuantMode)
+	c.Int64(int64(p.KvCacheQuantMode))
+	c.Int64(p.QueryQuantMode)
+	c.Int64(p.CkvkrRepoMode)
+	c.Int64(p.QuantScaleRepoMode)
+	c.Int64(p.TileSize)
+	c.Float64(p.QcQrScale)
+	c.Float64(p.KcScale)
+	c.Bool(p.DoRope)
 	c.Tensor(p.QueryOut)
 	c.Tensor(p.QueryRopeOut)
 	c.Tensor(p.DequantScaleQNopeOut)

@@ -30,7 +30,7 @@ const (
 	int8Factor                          = 0.26
 )
 
-func half(x float64) float64 { return kerneltest.Round(dtype.Float16, x) }
+func toHalf(x float64) float64 { return kerneltest.Round(dtype.Float16, x) }
 
 // device returns what the device reads of a scale, and the tensor of it.
 func (p *int8Prompt) device(t testing.TB, scale float64) (float64, *op.Tensor) {
@@ -61,10 +61,10 @@ func (p *int8Prompt) query(b, h, i int64, deq1, deq2 float64) attended {
 		for d := range p.dim {
 			whole += p.prompt.query[p.at(p.layout, b, h, i, d, p.heads, p.rows, 0)] * p.key[p.at(p.layout, b, kh, j, d, p.keyHeads, p.cols, 0)]
 		}
-		scores[j], exact[j] = half(half(whole*deq1)*half(int8Factor)), whole*deq1*int8Factor
+		scores[j], exact[j] = toHalf(toHalf(whole*deq1)*toHalf(int8Factor)), whole*deq1*int8Factor
 		if p.bias != nil {
 			bias := p.bias[(h*p.rows+i)*p.cols+j]
-			scores[j], exact[j] = half(scores[j]+bias), exact[j]+bias
+			scores[j], exact[j] = toHalf(scores[j]+bias), exact[j]+bias
 		}
 		if hidden[j] = p.visible != nil && !p.visible(int(b), i, j); hidden[j] {
 			scores[j], exact[j] = -65504, -65504
@@ -77,12 +77,12 @@ func (p *int8Prompt) query(b, h, i int64, deq1, deq2 float64) attended {
 		for _, s := range scores[first:min(first+p.part, n)] {
 			most = max(most, s)
 		}
-		fade, part, wobble := half(math.Exp(before-most)), zeros(), zeros()
+		fade, part, wobble := toHalf(math.Exp(before-most)), zeros(), zeros()
 		total *= math.Exp(before - most)
 		for j := first; j < min(first+p.part, n); j++ {
 			weight := math.Exp(scores[j] - most)
 			total += weight
-			quantised := func(x float64) float64 { return optest.ToInt8(half(half(x) * half(weightScale))) }
+			quantised := func(x float64) float64 { return optest.ToInt8(toHalf(toHalf(x) * toHalf(weightScale))) }
 			q, spread := quantised(weight), quantised(weight*(1+0x1p-20))-quantised(weight*(1-0x1p-20))
 			if blind {
 				weight, q, spread = 0, 0, 0
@@ -94,15 +94,15 @@ func (p *int8Prompt) query(b, h, i int64, deq1, deq2 float64) attended {
 			}
 		}
 		for d := range p.dim {
-			now := half(part[d] * deq2)
-			faded := half(r.value[d] * fade)
+			now := toHalf(part[d] * deq2)
+			faded := toHalf(r.value[d] * fade)
 			r.slack[d] = r.slack[d]*fade + wobble[d] + ulp*math.Abs(faded)
-			r.value[d] = half(faded + now)
+			r.value[d] = toHalf(faded + now)
 			r.slack[d] += ulp * math.Abs(r.value[d])
 		}
 	}
 	for d := range p.dim {
-		r.value[d] = half(r.value[d] / half(total))
+		r.value[d] = toHalf(r.value[d] / toHalf(total))
 		r.slack[d] = r.slack[d]/total + 2*ulp*math.Abs(r.value[d]) + 0x1p-24
 	}
 	if !blind {
@@ -212,7 +212,7 @@ func (p *int8Prompt) compare(t *testing.T, out string, deq1, deq2 float64, got [
 						continue
 					}
 					scale, offset := p.out.of(h*p.dim + d)
-					want := half(half(r.value[d]*half(scale)) + half(offset))
+					want := toHalf(toHalf(r.value[d]*toHalf(scale)) + toHalf(offset))
 					require.InDelta(t, min(max(want, -128), 127), x, 0.5+r.slack[d]*scale+0x1p-9*math.Abs(want), what)
 					if x == optest.ToInt8(want) {
 						equal++

@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
@@ -12,13 +13,16 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
+	"github.com/goascend/cann/internal/half"
 )
 
 // latentTest has which tensors of a MlaProlog are integers.
 type latentTest struct {
 	name                        string
 	x, up, cache, rope, query   bool
-	tiled, flat, smooth, stored bool // PA_NZ cache; tokens without sequences; smoothing; weights with their storage shape
+	tiled, flat, smooth, stored bool   // PA_NZ cache; tokens without sequences; smoothing; weights with their storage shape
+	mode                        string // of the cache
+	tile, low, plain            bool   // a scale for each tile of the cache; the normed low-rank queries are asked for; no rotation
 }
 
 const (
@@ -89,6 +93,11 @@ func TestMlaProlog(t *testing.T) {
 		{name: "MlaPrologV2"}, {name: "MlaPrologV2WeightNz", x: true, up: true, tiled: true, flat: true}, {name: "MlaPrologV2WeightNz", x: true, up: true, cache: true, query: true, smooth: true},
 		{name: "MlaPrologV2WeightNz", up: true, cache: true, rope: true, smooth: true}, {name: "MlaPrologV3WeightNz"}, {name: "MlaPrologV3WeightNz", up: true, cache: true, rope: true, tiled: true},
 		{name: "MlaPrologV3", tiled: true}, {name: "MlaPrologV3WeightNz", x: true, up: true, cache: true, query: true, stored: true},
+		{name: "MlaPrologV3WeightNz", low: true, mode: "BSND"}, {name: "MlaPrologV3WeightNz", up: true, smooth: true, low: true, flat: true, mode: "TND"},
+		{name: "MlaPrologV3WeightNz", x: true, up: true, low: true, mode: "PA_BLK_BSND"}, {name: "MlaPrologV3WeightNz", flat: true, tiled: true, mode: "PA_BLK_NZ"},
+		{name: "MlaPrologV3WeightNz", up: true, cache: true, tile: true}, {name: "MlaPrologV3WeightNz", x: true, up: true, smooth: true, cache: true, tile: true, low: true, flat: true, mode: "TND"},
+		{name: "MlaPrologV4WeightNz", mode: "PA_BSND"}, {name: "MlaPrologV4WeightNz", plain: true, low: true}, {name: "MlaPrologV4WeightNz", plain: true, up: true, cache: true, rope: true, tiled: true},
+		{name: "MlaPrologV4WeightNz", plain: true, x: true, up: true, cache: true, tile: true, mode: "BSND"},
 	} {
 		const T, D, R, N, K = latentTokens, latentDim, latentRope, latentHeads, latentKey
 		bf, f := dtype.BFloat16, dtype.Float32
@@ -119,22 +128,81 @@ func TestMlaProlog(t *testing.T) {
 		keys, keysTensor := l.weight(t, 4, latentHidden, K+R, l.x)
 		absorb, gammaQ, gammaKey := optest.Filled(t, 5, bf, kerneltest.Contiguous, []int64{N, D, K}), optest.Filled(t, 6, bf, kerneltest.Contiguous, []int64{latentRank}), optest.Filled(t, 7, bf, kerneltest.Contiguous, []int64{K})
 		sin, cos := optest.Filled(t, 8, bf, kerneltest.Contiguous, with(R)), optest.Filled(t, 9, bf, kerneltest.Contiguous, with(R))
-		places := []int64{5, 0, -1, 3}
-		cache, ropeCache := optest.Tensor(t, kind(l.cache), []int64{latentPages, latentPage, 1, K}, 1), optest.Tensor(t, kind(l.rope), []int64{latentPages, latentPage, 1, R}, 1)
+		places, third, groups := []int64{5, 0, -1, 3}, strings.Contains(l.name, "V3") || strings.Contains(l.name, "V4"), int64(4)
+		pages, width, ropeShape := []int64{latentPages, latentPage, 1}, int64(K), []int64{latentPages, latentPage, 1, R}
+		index := optest.Tensor(t, dtype.Int64, leading, 5, 0, -1, 3)
+		switch l.mode {
+		case "BSND", "TND":
+			pages, places, index = with(1), []int64{0, 1, 2, 3}, nil
+			ropeShape = with(1, R)
+		case "PA_BLK_BSND": // two sequences of 2 tokens, in pages of 2
+			places, index = []int64{4, 5, -1, -1}, optest.Tensor(t, dtype.Int64, []int64{2, 1}, 2, -1)
+		case "PA_BLK_NZ": // sequences of 3, 0 and 1 tokens
+			places, index = []int64{2, 3, 4, 0}, optest.Tensor(t, dtype.Int64, []int64{3}, 1, 2, 0)
+		}
+		if l.tile {
+			width, ropeShape = K+2*R+4*groups, []int64{0}
+		}
+		cache, ropeCache := optest.Tensor(t, kind(l.cache), append(append([]int64{}, pages...), width), 1), optest.Tensor(t, kind(l.rope), ropeShape, 1)
 		query, queryRope, queryScale := optest.Tensor(t, kind(l.query), with(N, K)), optest.Tensor(t, bf, with(N, R)), optest.Tensor(t, f, []int64{T, N, 1})
 		a := optest.Args{
 			"tokenX": x, "weightDq": downTensor, "weightUqQr": upTensor, "weightUk": absorb, "weightDkvKr": keysTensor, "rmsnormGammaCq": gammaQ, "rmsnormGammaCkv": gammaKey, "ropeSin": sin, "ropeCos": cos,
 			"kvCacheRef": cache, "krCacheRef": ropeCache, "rmsnormEpsilonCq": 1e-5, "rmsnormEpsilonCkv": 1e-5, "queryOut": query, "queryRopeOut": queryRope,
 		}
-		index, factorQ, factorKey := optest.Tensor(t, dtype.Int64, leading, 5, 0, -1, 3), 1.0, 1.0
-		if strings.Contains(l.name, "V3") {
+		factorQ, factorKey, weights, clip := 1.0, 1.0, 0, .8
+		low, lowScale := optest.Tensor(t, kind(l.up), with(latentRank)), optest.Tensor(t, f, []int64{T, 1})
+		if l.tiled {
+			a["cacheModeOptional"] = "PA_NZ"
+		}
+		if l.mode != "" {
+			a["cacheModeOptional"] = l.mode
+		}
+		if third {
 			factorQ, factorKey = 2, .5
-			a["cacheIndexOptional"], a["qcQrScale"], a["kcScale"] = index, factorQ, factorKey
+			a["qcQrScale"], a["kcScale"] = factorQ, factorKey
+			if index != nil {
+				a["cacheIndexOptional"] = index
+			}
+			switch {
+			case l.x:
+				weights = 2
+			case l.up:
+				weights = 1
+			}
+			a["weightQuantMode"] = weights
+			switch {
+			case l.tile:
+				a["kvCacheQuantMode"], a["ckvkrRepoMode"], a["quantScaleRepoMode"], a["tileSize"] = 3, 1, 1, K/groups
+				a["kNopeClipAlphaOptional"] = optest.Tensor(t, f, []int64{1}, clip)
+			case l.query:
+				a["kvCacheQuantMode"], a["queryQuantMode"] = 1, 1
+			case l.cache:
+				a["kvCacheQuantMode"] = 2
+			}
+			if l.mode == "PA_BLK_NZ" {
+				a["actualSeqLenOptional"] = optest.Tensor(t, dtype.Int32, []int64{3}, 3, 3, 4)
+			}
+			if l.low {
+				a["queryNormOutOptional"] = low
+				if l.up {
+					a["dequantScaleQNormOutOptional"] = lowScale
+				}
+			}
+			if strings.Contains(l.name, "V4") {
+				a["doRope"] = !l.plain
+				if l.plain {
+					delete(a, "ropeSin")
+					delete(a, "ropeCos")
+				}
+			}
 		} else {
 			a["cacheIndex"] = index
 		}
-		if l.tiled {
-			a["cacheModeOptional"] = "PA_NZ"
+		rotated := func(x, cos, sin []float64) []float64 {
+			if l.plain {
+				return x
+			}
+			return rotatedPairs(x, cos, sin)
 		}
 		var rowScale, downScale, keyScale, upScale, smooth []float64
 		give := func(name string, x *op.Tensor) []float64 { a[name] = x; return optest.Values(x) }
@@ -150,7 +218,14 @@ func TestMlaProlog(t *testing.T) {
 			smooth = give("smoothScalesCqOptional", optest.Tensor(t, f, []int64{1, latentRank}, 1, 2, .5))
 		}
 		var cacheFactor, ropeFactor []float64
-		if l.cache {
+		switch {
+		case l.tile:
+		case l.cache && l.query && third:
+			cacheFactor = give("quantScaleCkvOptional", optest.Tensor(t, f, []int64{1}, 20))
+			for len(cacheFactor) < K {
+				cacheFactor = append(cacheFactor, 20)
+			}
+		case l.cache:
 			cacheFactor = give("quantScaleCkvOptional", optest.Tensor(t, f, []int64{1, K}, 20, 30, 10))
 		}
 		if l.rope {
@@ -165,31 +240,31 @@ func TestMlaProlog(t *testing.T) {
 		}
 		optest.Run(t, l.name, a)
 
-		low := rms(times(optest.Times(optest.Values(x), down, latentHidden), rowScale, downScale, latentRank), optest.Values(gammaQ), 1e-5)
-		for i := range low {
-			low[i] *= factorQ
+		wantLow := rms(times(optest.Times(optest.Values(x), down, latentHidden), rowScale, downScale, latentRank), optest.Values(gammaQ), 1e-5)
+		for i := range wantLow {
+			wantLow[i] *= factorQ
 		}
 		var scales []float64
 		if l.up {
 			scales = make([]float64, T)
-			for i := range low {
+			for i := range wantLow {
 				if smooth != nil {
-					low[i] *= smooth[i%latentRank]
+					wantLow[i] *= smooth[i%latentRank]
 				}
-				scales[i/latentRank] = max(scales[i/latentRank], math.Abs(low[i])/127)
+				scales[i/latentRank] = max(scales[i/latentRank], math.Abs(wantLow[i])/127)
 			}
-			for i := range low {
-				low[i] = math.RoundToEven(low[i] / scales[i/latentRank])
+			for i := range wantLow {
+				wantLow[i] = math.RoundToEven(wantLow[i] / scales[i/latentRank])
 			}
 		}
-		all := times(optest.Times(low, up, latentRank), scales, upScale, N*(D+R))
+		all := times(optest.Times(wantLow, up, latentRank), scales, upScale, N*(D+R))
 		vs, vc := optest.Values(sin), optest.Values(cos)
 		var wantQuery, wantRope []float64
 		for i := range T {
 			for h := range N {
 				row := all[(i*N+h)*(D+R):][:D+R]
 				wantQuery = append(wantQuery, optest.Times(row[:D], optest.Values(absorb)[h*D*K:(h+1)*D*K], D)...)
-				wantRope = append(wantRope, rotatedPairs(row[D:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R])...)
+				wantRope = append(wantRope, rotated(row[D:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R])...)
 			}
 		}
 		limit, what := 4*optest.ResultLimit(bf), fmt.Sprintf("%+v", l)
@@ -204,6 +279,16 @@ func TestMlaProlog(t *testing.T) {
 		}
 		optest.CloseTo(t, "query "+what, wantQuery, got, limit)
 		optest.CloseTo(t, "rope "+what, wantRope, optest.Values(queryRope), limit)
+		if l.low {
+			gotLow := optest.Values(low)
+			for i := range gotLow {
+				if l.up { // an integer may be rounded the other way
+					gotLow[i] *= optest.Values(lowScale)[i/latentRank]
+					wantLow[i] *= scales[i/latentRank]
+				}
+				require.InDelta(t, wantLow[i], gotLow[i], limit*(1+math.Abs(wantLow[i])), "normed %s %d", what, i)
+			}
+		}
 
 		both := times(optest.Times(optest.Values(x), keys, latentHidden), rowScale, keyScale, K+R)
 		gotCache, gotRope := optest.Values(cache), optest.Values(ropeCache)
@@ -214,11 +299,36 @@ func TestMlaProlog(t *testing.T) {
 			}
 			seen[at] = true
 			row := both[i*(K+R):][:K+R]
+			if l.tile {
+				key, turned := rms(row[:K], optest.Values(gammaKey), 1e-5), rotated(row[K:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R])
+				stored := make([]byte, width)
+				for j := range stored {
+					stored[j] = byte(int8(gotCache[at*width+int64(j)]))
+				}
+				for g := range int(groups) {
+					most := 0.0
+					tile := key[g*K/int(groups):][:K/int(groups)]
+					for _, v := range tile {
+						most = max(most, math.Abs(v*factorKey)*clip)
+					}
+					scale := float64(math.Float32frombits(binary.LittleEndian.Uint32(stored[K+2*R+4*g:])))
+					require.InDelta(t, most/127, scale, 1e-5*most, "%s place %d scale %d", what, at, g)
+					for j, v := range tile {
+						want := min(max(v*factorKey, -most), most) / scale
+						require.InDelta(t, want, float64(int8(stored[g*K/int(groups)+j])), .51, "%s place %d column %d", what, at, j)
+					}
+				}
+				for j, want := range turned {
+					got := float64(half.BFloat16(binary.LittleEndian.Uint16(stored[K+2*j:])).Float32())
+					require.InDelta(t, want, got, 2*limit*(1+math.Abs(want)), "%s place %d rotated %d", what, at, j)
+				}
+				continue
+			}
 			for _, part := range []struct {
 				want, got, factor []float64
 				integers          bool
 			}{
-				{rms(row[:K], optest.Values(gammaKey), 1e-5), gotCache, cacheFactor, l.cache}, {rotatedPairs(row[K:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R]), gotRope, ropeFactor, l.rope},
+				{rms(row[:K], optest.Values(gammaKey), 1e-5), gotCache, cacheFactor, l.cache}, {rotated(row[K:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R]), gotRope, ropeFactor, l.rope},
 			} {
 				n := int64(len(part.want))
 				for j, want := range part.want {
@@ -241,25 +351,49 @@ func TestMlaProlog(t *testing.T) {
 			}
 		}
 		for at := range int64(latentPages * latentPage) {
-			if !l.tiled && !seen[at] {
-				require.Equal(t, 1.0, gotCache[at*K], "%s place %d", what, at)
+			if !l.tiled && index != nil && !seen[at] {
+				require.Equal(t, 1.0, gotCache[at*width], "%s place %d", what, at)
 			}
 		}
 		for text, set := range map[string]optest.Args{
-			"cacheModeOptional": {"cacheModeOptional": "BNSD"}, "angle for each token": {"ropeCos": optest.Tensor(t, bf, []int64{1, 1, R})}, "as many pages": {"krCacheRef": optest.Tensor(t, kind(l.rope), []int64{1, 1, 1, R})},
-			"dtype": {"weightUk": optest.Tensor(t, dtype.Float16, []int64{N, D, K})}, "heads and the angles": {"queryRopeOut": optest.Tensor(t, bf, with(N, R+2))},
+			"cacheModeOptional": {"cacheModeOptional": "BNSD"},
+			"dtype":             {"weightUk": optest.Tensor(t, dtype.Float16, []int64{N, D, K})}, "heads and the angles": {"queryRopeOut": optest.Tensor(t, bf, with(N, R+2))},
 		} {
-			if text == "angle for each token" && l.flat {
-				set = optest.Args{"ropeCos": optest.Tensor(t, bf, []int64{1, R})}
-			}
 			optest.Refused(t, op.InvalidParam, l.name, a.With(set), text)
+		}
+		if ones := make([]int64, len(leading)); !l.plain {
+			for i := range ones {
+				ones[i] = 1
+			}
+			optest.Refused(t, op.InvalidParam, l.name, a.With(optest.Args{"ropeCos": optest.Tensor(t, bf, append(ones, R))}), "angle for each token")
+		} else {
+			optest.Refused(t, op.InvalidParam, l.name, a.With(optest.Args{"ropeCos": cos}), "doRope is false")
+		}
+		switch other := optest.Tensor(t, kind(l.rope), []int64{1, 1, 1, R}); {
+		case l.tile:
+			optest.Refused(t, op.InvalidParam, l.name, a.With(optest.Args{"krCacheRef": other}), "must be empty")
+		default:
+			optest.Refused(t, op.InvalidParam, l.name, a.With(optest.Args{"krCacheRef": other}), "as many pages")
 		}
 		optest.Refused(t, op.NullPointer, l.name, a.With(optest.Args{"weightDkvKr": nil}), "weightDkvKr is null")
 		if l.up {
 			optest.Refused(t, op.NullPointer, l.name, a.With(optest.Args{"dequantScaleWUqQrOptional": nil}), "dequantScaleWUqQrOptional is null")
 		}
-		if strings.Contains(l.name, "V3") {
-			optest.Refused(t, op.InvalidParam, l.name, a.With(optest.Args{"weightQuantMode": 1}), "reserved")
+		if !third {
+			continue
+		}
+		for text, set := range map[string]optest.Args{
+			"weightQuantMode is 3":                                {"weightQuantMode": 3},
+			"weightQuantMode is -1":                               {"weightQuantMode": -1},
+			"kvCacheQuantMode is 4":                               {"kvCacheQuantMode": 4},
+			"queryQuantMode is 2":                                 {"queryQuantMode": 2},
+			"ckvkrRepoMode is 2":                                  {"ckvkrRepoMode": 2},
+			"quantScaleRepoMode is 2":                             {"quantScaleRepoMode": 2},
+			fmt.Sprintf("with weightQuantMode %d", (weights+1)%3): {"weightQuantMode": (weights + 1) % 3},
+		} {
+			optest.Refused(t, op.InvalidParam, l.name, a.With(set), text)
+		}
+		if index != nil && l.mode == "" {
 			index = optest.Tensor(t, dtype.Int64, leading, 6)
 			require.ErrorContains(t, optest.Execute(t, l.name, a.With(optest.Args{"cacheIndexOptional": index})), "the pages have 6 places")
 		}
