@@ -154,6 +154,8 @@ func (c *Cache) fits(tokens []int32) error {
 		return fmt.Errorf("model: the cache has to be Reset after: %w", c.err)
 	case n == 0 || int64(len(tokens))%c.batch != 0:
 		return fmt.Errorf("model: %d tokens for %d sequences; give each the same number, at least one", len(tokens), c.batch)
+	case c.m.Config.longest() > 0 && int(c.length+n) > c.m.Config.longest():
+		return fmt.Errorf("model: the cache would have %d tokens: %w", c.length+n, c.m.Config.tooLong())
 	case c.length+n > c.capacity:
 		return fmt.Errorf("model: the cache has %d of %d tokens; %d more do not fit, make a longer one", c.length, c.capacity, n)
 	}

@@ -170,4 +170,9 @@ func restore(ctx context.Context, set *checkpoint.Set, store storage, q *Paramet
 }
 
 // SavedConfig returns the configuration of a checkpoint's model.
-func SavedConfig(set *checkpoint.Set) (Config, error) { return ParseConfig(set.About().Model) }
+func SavedConfig(set *checkpoint.Set) (c Config, err error) {
+	if err := json.Unmarshal(set.About().Model, &c); err != nil {
+		return c, fmt.Errorf("model: the checkpoint's configuration: %w", err)
+	}
+	return c, c.Validate()
+}

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -62,7 +63,7 @@ func TestConfigRefusals(t *testing.T) {
 		`{`:                       "config.json",
 		`{"model_type":"llama"}`:  "llama",
 		`{"attention_bias":true}`: "attention_bias",
-		`{"rope_parameters":{"rope_type":"yarn","rope_theta":1}}`: "yarn",
+		`{"rope_parameters":{"rope_type":"yarn","rope_theta":1}}`: `"yarn" needs factor`,
 		`{"vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":3,"num_key_value_heads":2,"head_dim":4,"rope_theta":1}`: "multiple",
 		`{"vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":2,"head_dim":3,"rope_theta":1}`: "odd",
 		hybrid(`"num_hidden_layers":4194304`):                            "num_hidden_layers is 4194304; more than 4096",
@@ -81,9 +82,19 @@ func TestConfigRefusals(t *testing.T) {
 
 // hybrid returns the modified configuration of a model with delta nets.
 func hybrid(changes string) string {
-	return `{"model_type":"qwen3_5_text","vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":2,"num_attention_heads":2,` +
+	all := map[string]json.RawMessage{}
+	for _, text := range []string{`{"model_type":"qwen3_5_text","vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":2,"num_attention_heads":2,` +
 		`"num_key_value_heads":2,"head_dim":8,"rope_parameters":{"rope_theta":1,"partial_rotary_factor":0.5},"linear_num_key_heads":1,` +
-		`"linear_num_value_heads":2,"linear_key_head_dim":4,"linear_value_head_dim":4,"linear_conv_kernel_dim":4,` + changes + `}`
+		`"linear_num_value_heads":2,"linear_key_head_dim":4,"linear_value_head_dim":4,"linear_conv_kernel_dim":4}`, `{` + changes + `}`} {
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			panic(err)
+		}
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // Without layer_types, every fourth layer is attention, or as many as full_attention_interval says.

@@ -2,9 +2,9 @@ package model
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // Config describes a model, with the field names of Hugging Face's config.json.
@@ -21,6 +21,9 @@ type Config struct {
 	TieWordEmbeddings bool    `json:"tie_word_embeddings"`
 	RopeTheta         float64 `json:"rope_theta"`
 	InitializerRange  float64 `json:"initializer_range"`
+	// MaxPositions is the length of the longest sequence that the model is made for, or 0 if nothing is known.
+	MaxPositions int  `json:"max_position_embeddings,omitempty"`
+	Rope         Rope `json:"rope_parameters,omitzero"`
 
 	// Fields of models with experts.
 	Experts         int `json:"num_experts,omitempty"`
@@ -53,43 +56,52 @@ type Config struct {
 }
 
 // ParseConfig reads a config.json of one of ModelTypes, or of a model that sees images, of which the text part is taken.
+// ConfigTable and WrapperTable say what becomes of each key.
 func ParseConfig(text []byte) (Config, error) {
+	c, err := parseConfig(text)
+	if err != nil {
+		return c, fmt.Errorf("model: %w", err)
+	}
+	return c, c.Validate()
+}
+
+func parseConfig(text []byte) (Config, error) {
+	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6, RouterLossScale: 0.001}
 	text, err := textConfig(text)
 	if err != nil {
-		return Config{}, fmt.Errorf("model: config.json: %w", err)
+		return c, err
 	}
-	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6}
-	if err := json.Unmarshal(text, &c); err != nil {
-		return c, fmt.Errorf("model: config.json: %w", err)
+	var head struct {
+		Type string `json:"model_type"`
 	}
-	// Newer versions of transformers keep the base of the rotation in a separate object.
+	if err := json.Unmarshal(text, &head); err != nil {
+		return c, fmt.Errorf("config.json: %w", err)
+	}
+	if _, known := families[head.Type]; !known {
+		return c, unknownType(head.Type)
+	}
 	var more struct {
-		Rope struct {
-			Theta   float64 `json:"rope_theta"`
-			Partial float64 `json:"partial_rotary_factor"`
-			Type    string  `json:"rope_type"`
-		} `json:"rope_parameters"`
-		Experts  int   `json:"num_local_experts"` // name in newer versions
-		Interval int   `json:"full_attention_interval"`
-		Bias     bool  `json:"attention_bias"`
-		Sliding  bool  `json:"use_sliding_window"`
-		NormTopK *bool `json:"norm_topk_prob"`
+		Parameters json.RawMessage `json:"rope_parameters"`
+		Scaling    json.RawMessage `json:"rope_scaling"`
+		Original   int             `json:"original_max_position_embeddings"`
+		Experts    *int            `json:"num_local_experts"` // name in newer versions
+		Interval   int             `json:"full_attention_interval"`
+		NormTopK   *bool           `json:"norm_topk_prob"`
 	}
-	if err := json.Unmarshal(text, &more); err != nil {
-		return c, fmt.Errorf("model: config.json: %w", err)
+	if _, err := ConfigTable(head.Type).Decode(text, &c, &more); err != nil {
+		return c, err
+	}
+	if more.Experts != nil {
+		if c.Experts != 0 && c.Experts != *more.Experts {
+			return c, fmt.Errorf("config.json: num_experts is %d, and num_local_experts %d; keep one", c.Experts, *more.Experts)
+		}
+		c.Experts = *more.Experts
+	}
+	if err := c.parseRope(more.Parameters, more.Scaling, more.Original); err != nil {
+		return c, fmt.Errorf("config.json: %w", err)
 	}
 	if c.RopeTheta == 0 {
-		c.RopeTheta = more.Rope.Theta
-	}
-	c.Experts = max(c.Experts, more.Experts)
-	if c.PartialRotary == 0 {
-		c.PartialRotary = more.Rope.Partial
-	}
-	if t := more.Rope.Type; t != "" && t != "default" {
-		return c, fmt.Errorf("model: rope_type %q is not supported, only \"default\"", t)
-	}
-	if more.Bias || more.Sliding {
-		return c, errors.New("model: attention_bias and use_sliding_window are not supported")
+		c.RopeTheta = 10000
 	}
 	if c.family().hybrid { // their classes have other defaults
 		c.NormTopK = more.NormTopK == nil || *more.NormTopK
@@ -99,8 +111,20 @@ func ParseConfig(text []byte) (Config, error) {
 		if c.LayerTypes == nil && c.Layers <= maxLayers {
 			c.LayerTypes = HybridLayers(c.Layers, more.Interval)
 		}
+		return c, nil
 	}
-	return c, c.Validate()
+	if len(c.LayerTypes) != 0 && (len(c.LayerTypes) != c.Layers || slices.ContainsFunc(c.LayerTypes, func(t string) bool { return t != fullLayer })) {
+		return c, fmt.Errorf("config.json: layer_types is %q for %d layers; all layers of this family have %s", c.LayerTypes, c.Layers, fullLayer)
+	}
+	if c.PartialRotary != 0 && c.PartialRotary != 1 {
+		return c, fmt.Errorf("config.json: partial_rotary_factor is %g; this family rotates whole heads", c.PartialRotary)
+	}
+	c.LayerTypes, c.PartialRotary = nil, 0
+	return c, nil
+}
+
+func unknownType(name string) error {
+	return fmt.Errorf("model_type %q is not supported; use one of %v", name, ModelTypes())
 }
 
 // textConfig takes the part "text_config" out of the configuration of a model that sees images, with what the
@@ -111,8 +135,14 @@ func textConfig(text []byte) ([]byte, error) {
 		Tied *bool                      `json:"tie_word_embeddings"`
 		Text map[string]json.RawMessage `json:"text_config"`
 	}
-	if err := json.Unmarshal(text, &outer); err != nil || outer.Text == nil {
-		return text, err
+	if err := json.Unmarshal(text, &outer); err != nil {
+		return nil, fmt.Errorf("config.json: %w", err)
+	}
+	if outer.Text == nil {
+		return text, nil
+	}
+	if _, err := WrapperTable.Decode(text); err != nil {
+		return nil, err
 	}
 	inherit := func(name string, value any) error {
 		if _, ok := outer.Text[name]; ok {
@@ -149,7 +179,7 @@ const maxLayers = 4096
 // Validate returns what is wrong with a configuration, or nil.
 func (c Config) Validate() error {
 	if _, known := families[c.ModelType]; !known {
-		return fmt.Errorf("model: model_type %q is not supported; use one of %v", c.ModelType, ModelTypes())
+		return fmt.Errorf("model: %w", unknownType(c.ModelType))
 	}
 	for _, f := range []struct {
 		name  string
@@ -185,6 +215,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model: head_dim %d is odd; rotary embedding needs pairs", c.HeadDim)
 	case c.RopeTheta <= 0 || c.RMSNormEps <= 0:
 		return fmt.Errorf("model: rope_theta %g and rms_norm_eps %g must be positive", c.RopeTheta, c.RMSNormEps)
+	}
+	if err := c.Rope.validate(c); err != nil {
+		return fmt.Errorf("model: %w", err)
 	}
 	return nil
 }

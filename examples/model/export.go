@@ -18,6 +18,7 @@ import (
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/durable"
+	"github.com/goascend/cann/examples/verdict"
 )
 
 // shardBytes is the size of the files of a new folder.
@@ -306,22 +307,41 @@ func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
 	if cfg.ModelType == "" {
 		cfg.ModelType = "qwen3"
 	}
-	text, err := json.Marshal(cfg)
-	if err != nil {
-		return nil, err
-	}
 	all := map[string]any{}
-	if err := json.Unmarshal(text, &all); err != nil {
+	if err := remarshal(cfg, &all); err != nil {
 		return nil, err
 	}
-	rope := map[string]any{"rope_type": "default", "rope_theta": cfg.RopeTheta}
+	rope := map[string]any{}
+	if err := remarshal(cfg.Rope, &rope); err != nil {
+		return nil, err
+	}
+	rope["rope_type"], rope["rope_theta"] = cfg.Rope.kind(), cfg.RopeTheta
+	delete(all, "rope_theta")
 	if cfg.family().hybrid {
 		rope["partial_rotary_factor"] = cfg.PartialRotary
-		all["norm_topk_prob"] = cfg.NormTopK // true is their default
+	}
+	if cfg.family().sparse {
+		all["norm_topk_prob"], all["router_aux_loss_coef"] = cfg.NormTopK, cfg.RouterLossScale // their zero is not the default
 	}
 	all["architectures"], all["dtype"], all["rope_parameters"] = []string{classes[cfg.ModelType]}, dt.String(), rope
 	all["hidden_act"], all["attention_bias"] = "silu", false
+	table := ConfigTable(cfg.ModelType)
+	maps.DeleteFunc(all, func(key string, _ any) bool { // of other families
+		return key != "rope_parameters" && !slices.ContainsFunc(table.Keys, func(k verdict.Key) bool { return k.Name == key })
+	})
+	if !cfg.family().hybrid {
+		delete(all, "layer_types")
+	}
 	return json.MarshalIndent(all, "", "  ")
+}
+
+// remarshal gives a value's JSON another type.
+func remarshal(from, to any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
 }
 
 func copyFile(from, to string) (err error) {

@@ -74,7 +74,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	if b.Lengths != nil && m.Config.family().hybrid { // attention uses its mask instead
 		in.valid = p.valid(b, chunks)
 	}
-	table, err := m.rope.get(p.ctx, m.st, m.Config, m.dt, 0, int64(b.Length))
+	table, err := m.rope.whole(p.ctx, m.st, m.Config, m.dt, b)
 	if err != nil {
 		return nil, err
 	}

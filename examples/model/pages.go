@@ -173,6 +173,8 @@ func (g *Pages) check(pieces []Piece) error {
 			return fmt.Errorf("model: piece %d has %d tokens from %d on; it needs at least one", i, len(x.Tokens), x.From)
 		case len(x.Blocks)*g.sizes.Block < end:
 			return fmt.Errorf("model: piece %d ends at token %d; its %d blocks hold %d each", i, end, len(x.Blocks), g.sizes.Block)
+		case g.m.Config.longest() > 0 && end > g.m.Config.longest():
+			return fmt.Errorf("model: piece %d ends at token %d: %w", i, end, g.m.Config.tooLong())
 		case x.State < 0 || x.State >= g.sizes.States || taken[x.State]:
 			return fmt.Errorf("model: piece %d has state %d of %d; another has it, or there is no such state", i, x.State, g.sizes.States)
 		}

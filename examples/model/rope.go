@@ -13,35 +13,52 @@ import (
 // seen, [1, length, 1, rotated features], the second half of a row repeating the first.
 type ropeTable struct {
 	length   int64
+	regime   int64 // see Rope.regime
 	cos, sin *aclnn.Tensor
 }
 
-// get returns the tables of length positions, starting at from.
+// whole returns the tables of a batch, in which every sequence is whole.
+func (r *ropeTable) whole(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, b Batch) (rotation, error) {
+	longest := int64(b.Length)
+	if b.CuSeqLens != nil {
+		longest = 0
+		for i, end := range b.CuSeqLens[1:] {
+			longest = max(longest, end-b.CuSeqLens[i])
+		}
+	}
+	return r.grow(ctx, st, c, dt, 0, int64(b.Length), c.Rope.regime(c, longest))
+}
+
+// get returns the tables of length positions, starting at from, of sequences that grow with a cache. They have at most
+// Config.longest tokens, so that the keys in the cache stay as they are.
 func (r *ropeTable) get(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, from, length int64) (rotation, error) {
-	if end := from + length; end > r.length {
+	return r.grow(ctx, st, c, dt, from, length, 0)
+}
+
+func (r *ropeTable) grow(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, from, length, regime int64) (rotation, error) {
+	if end := from + length; end > r.length || regime != r.regime {
 		// Double the length at least, so that a sequence that grows token by token rarely needs a
 		// new table.
-		if err := r.make(ctx, st, c, dt, max(end, 2*r.length)); err != nil {
+		if err := r.make(ctx, st, c, dt, max(end, 2*min(r.length, end)), regime); err != nil {
 			return rotation{}, err
 		}
 	}
 	return rotation{cos: r.cos.Narrow(1, from, length), sin: r.sin.Narrow(1, from, length)}, nil
 }
 
-func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length int64) error {
+func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length, regime int64) error {
 	if err := r.close(); err != nil {
 		return err
 	}
 	rotated := c.rotaryDim()
 	half := rotated / 2
 	cos, sin := make([]float32, int(length)*rotated), make([]float32, int(length)*rotated)
+	turn, scale := c.Rope.frequencies(c, regime)
 	for s := range int(length) {
 		for i := range half {
-			// Compute in float32 like the reference.
-			frequency := float32(1 / math.Pow(c.RopeTheta, float64(float32(2*i)/float32(rotated))))
-			sine, cosine := math.Sincos(float64(float32(s) * frequency))
+			sine, cosine := math.Sincos(float64(float32(s) * turn[i])) // a product in float32, like the reference
 			for _, at := range []int{s*rotated + i, s*rotated + i + half} {
-				cos[at], sin[at] = float32(cosine), float32(sine)
+				cos[at], sin[at] = float32(cosine)*scale, float32(sine)*scale
 			}
 		}
 	}
@@ -55,7 +72,7 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 		}
 		*table.to = t
 	}
-	r.length = length
+	r.length, r.regime = length, regime
 	return nil
 }
 

@@ -153,12 +153,12 @@ func (t *Trainer) give(ctx context.Context, b Batch) (shape string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := m.rope.get(ctx, m.st, m.Config, m.dt, 0, int64(b.Length)); err != nil { // a longer table is another one
+	if _, err := m.rope.whole(ctx, m.st, m.Config, m.dt, b); err != nil { // a longer table is another one
 		return "", err
 	}
 	fixed := o.Options
 	fixed.LR, fixed.WeightDecay = 0, 0
-	shape = fmt.Sprint(b.Targets, fixed, m.rope.length)
+	shape = fmt.Sprint(b.Targets, fixed, m.rope.length, m.rope.regime)
 	size := feedUnit
 	var lists [][]int32
 	for _, part := range parts {

@@ -1,0 +1,149 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/examples/verdict"
+)
+
+// ConfigTable returns what becomes of each key of the config.json of a model type, one of ModelTypes. Keys that are
+// not on it are refused, since a key that nobody knows may change every number.
+func ConfigTable(modelType string) verdict.Table {
+	f := families[modelType]
+	keys := slices.Concat(sizeKeys, attentionKeys, headKeys(modelType), ropeKeys("rope_parameters."), ropeKeys("rope_parameters."+fullLayer+"."), ropeKeys("rope_scaling."))
+	if f.hybrid {
+		keys = append(keys, hybridKeys...)
+	} else {
+		keys = append(keys, windowKeys...)
+	}
+	if f.sparse {
+		keys = append(keys, expertKeys...)
+	}
+	if f.shared {
+		keys = append(keys, verdict.Honour("shared_expert_intermediate_size", "feed-forward size of the expert that every token passes"))
+	}
+	return verdict.Table{Format: "config.json", Keys: append(keys, plainKeys...)}
+}
+
+// WrapperTable is that of a model that sees images, whose text part has a ConfigTable of its own.
+var WrapperTable = verdict.Table{Format: "config.json", Keys: slices.Concat([]verdict.Key{
+	verdict.Honour("model_type", "with _text behind it, the type of the text part that names none"),
+	verdict.Honour("text_config", "configuration of the text part, which is the model"),
+	verdict.Honour("tie_word_embeddings", "for a text part that does not say"),
+	verdict.NoEffect("architectures", "the text part alone is read"),
+	verdict.NoEffect("vision_config", "the vision tower is left out, and images are refused"),
+	verdict.Refuse("quantization_config", "see the text part"),
+}, verdict.Each("image_token_id video_token_id vision_start_token_id vision_end_token_id vision_token_id", verdict.NoEffect("", "images are refused")), plainKeys)}
+
+var sizeKeys = []verdict.Key{
+	verdict.Honour("model_type", "chooses the family"),
+	verdict.Honour("vocab_size", "rows of the embedding"),
+	verdict.Honour("hidden_size", "features of a token"),
+	verdict.Honour("intermediate_size", "feed-forward size"),
+	verdict.Honour("num_hidden_layers", "layers"),
+	verdict.Honour("num_attention_heads", "query heads"),
+	verdict.Honour("num_key_value_heads", "key and value heads"),
+	verdict.Honour("head_dim", "features of a head"),
+	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6"),
+	verdict.Honour("tie_word_embeddings", "whether the head is the embedding; default false"),
+	verdict.Honour("initializer_range", "standard deviation of the weights of a new model; default 0.02"),
+	verdict.Honour("max_position_embeddings", "longest sequence, and from where on rope_type dynamic and longrope act"),
+	verdict.Honour("rope_theta", "base of the rotation's frequencies; default 10000"),
+	verdict.Honour("original_max_position_embeddings", "that of the rotation, where its object has none (yarn, llama3, longrope)"),
+	verdict.Refuse("hidden_act", "feed-forward parts are SwiGLU, whose activation is silu", `"silu"`),
+}
+
+var attentionKeys = []verdict.Key{
+	verdict.Refuse("attention_bias", "projections of attention have no bias here", "false"),
+	verdict.Refuse("attention_dropout", "attention has no dropout", "0"),
+}
+
+// windowKeys are of families whose attention could have a window.
+var windowKeys = []verdict.Key{
+	verdict.Refuse("use_sliding_window", "attention sees all earlier tokens", "false"),
+	verdict.NoEffect("sliding_window", "counts with use_sliding_window alone, which is refused"),
+	verdict.NoEffect("max_window_layers", "counts with use_sliding_window alone, which is refused"),
+	verdict.Honour("layer_types", "one entry for each layer; all must be full_attention"),
+}
+
+var hybridKeys = []verdict.Key{
+	verdict.Honour("layer_types", "linear_attention, which is a gated delta net, or full_attention for each layer"),
+	verdict.Honour("full_attention_interval", "without layer_types: every so many layers one has attention; default 4"),
+	verdict.Honour("partial_rotary_factor", "rotated fraction of a head; default 0.25"),
+	verdict.Honour("linear_num_key_heads", "key heads of a delta net"),
+	verdict.Honour("linear_num_value_heads", "value heads of a delta net"),
+	verdict.Honour("linear_key_head_dim", "features of a key of a delta net"),
+	verdict.Honour("linear_value_head_dim", "features of a value of a delta net"),
+	verdict.Honour("linear_conv_kernel_dim", "taps of a delta net's convolution"),
+	verdict.Refuse("attn_output_gate", "the output of attention always passes a gate", "true"),
+	verdict.Refuse("mamba_ssm_dtype", "states of delta nets are float32", `"float32"`),
+	verdict.Refuse("use_sliding_window", "attention sees all earlier tokens", "false"),
+	verdict.Refuse("sliding_window", "attention sees all earlier tokens"),
+	verdict.NoEffect("mtp_num_hidden_layers", "heads that predict further tokens are left out"),
+	verdict.NoEffect("mtp_use_dedicated_embeddings", "heads that predict further tokens are left out"),
+}
+
+var expertKeys = []verdict.Key{
+	verdict.Honour("num_experts", "experts of a layer"),
+	verdict.Honour("num_local_experts", "another name of num_experts"),
+	verdict.Honour("num_experts_per_tok", "experts for each token"),
+	verdict.Honour("moe_intermediate_size", "feed-forward size of an expert"),
+	verdict.Honour("norm_topk_prob", "whether the weights of a token's experts are scaled to the sum 1; default false for qwen3_moe, else true"),
+	verdict.Honour("decoder_sparse_step", "every so many layers one has experts; default 1"),
+	verdict.Honour("mlp_only_layers", "layers without experts"),
+	verdict.Honour("output_router_logits", "whether training adds the load balancing loss"),
+	verdict.Honour("router_aux_loss_coef", "weight of that loss; default 0.001"),
+	verdict.Refuse("router_jitter_noise", "routers have no noise", "0"),
+}
+
+// headKeys name the class, of which the language model with its head, and the model without one, can be read.
+func headKeys(modelType string) []verdict.Key {
+	class := classes[modelType]
+	bare := class[:len(class)-len("ForCausalLM")] + "Model"
+	return []verdict.Key{
+		verdict.Refuse("architectures", "only the language model of this type is read, which has no other head", `["`+class+`"]`, `["`+bare+`"]`),
+		verdict.Refuse("quantization_config", "weights in this form are not read; convert the folder to bfloat16"),
+		verdict.Refuse("is_encoder_decoder", "the model is a decoder", "false"),
+		verdict.Refuse("add_cross_attention", "the model is a decoder", "false"),
+		verdict.Refuse("cross_attention_hidden_size", "the model is a decoder"),
+		verdict.Refuse("pruned_heads", "every layer has all its heads", "{}"),
+		verdict.Refuse("auto_map", "the folder brings Python code of its own, which may compute something else", "{}"),
+	}
+}
+
+// ropeKeys are of an object that describes the rotation.
+func ropeKeys(prefix string) (keys []verdict.Key) {
+	for _, k := range []verdict.Key{
+		verdict.Honour("rope_type", "default, linear, dynamic, yarn, llama3 or longrope; keys that are not of the type are refused"),
+		verdict.Honour("type", "older name of rope_type; mrope stands for default, as text has one position"),
+		verdict.Honour("rope_theta", "base of the frequencies"),
+		verdict.Honour("partial_rotary_factor", "rotated fraction of a head"),
+		verdict.Honour("factor", "how many times as long sequences become (linear, dynamic, yarn, llama3, longrope)"),
+		verdict.Honour("original_max_position_embeddings", "length that the model was trained with first (yarn, llama3, longrope)"),
+		verdict.Honour("attention_factor", "factor of cosines and sines (yarn, longrope)"),
+		verdict.Honour("beta_fast", "rotations above which a frequency stays (yarn); default 32"),
+		verdict.Honour("beta_slow", "rotations below which a frequency is divided (yarn); default 1"),
+		verdict.Honour("mscale", "part of attention_factor (yarn)"),
+		verdict.Honour("mscale_all_dim", "part of attention_factor (yarn)"),
+		verdict.Honour("truncate", "whether the bounds of the ramp are whole numbers (yarn); default true"),
+		verdict.Honour("low_freq_factor", "divides the wavelength above which a frequency is divided (llama3)"),
+		verdict.Honour("high_freq_factor", "divides the wavelength below which a frequency stays (llama3)"),
+		verdict.Honour("short_factor", "divisors of the frequencies up to the original length (longrope)"),
+		verdict.Honour("long_factor", "divisors beyond it (longrope)"),
+		verdict.NoEffect("mrope_section", "the three positions of a token of text are equal"),
+		verdict.NoEffect("mrope_interleaved", "the three positions of a token of text are equal"),
+	} {
+		k.Name = prefix + k.Name
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// plainKeys change no result of any family.
+var plainKeys = slices.Concat(
+	verdict.Each("transformers_version torch_dtype dtype _name_or_path name_or_path _commit_hash unsloth_version unsloth_fixed", verdict.NoEffect("", "where the folder came from; -dtype chooses the type of computation")),
+	verdict.Each("use_cache return_dict output_attentions output_hidden_states torchscript use_bfloat16 chunk_size_feed_forward pretraining_tp _attn_implementation _attn_implementation_autoset attn_implementation gradient_checkpointing tf_legacy_loss", verdict.NoEffect("", "how transformers computes or what it returns, not the result")),
+	verdict.Each("eos_token_id", verdict.Honour("", "tokens that end a text, where generation_config.json names none")),
+	verdict.Each("bos_token_id pad_token_id sep_token_id cls_token_id unk_token_id decoder_start_token_id tokenizer_class prefix", verdict.NoEffect("", "the tokenizer and the chat template say which tokens there are")),
+	verdict.Each("id2label label2id num_labels problem_type finetuning_task task_specific_params is_decoder tie_encoder_decoder", verdict.NoEffect("", "of classifiers and of encoders with a decoder, whose classes are refused")),
+)

@@ -1,0 +1,233 @@
+package verdict
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Kind is what becomes of a key.
+type Kind int
+
+// Verdicts.
+const (
+	Refused  Kind = iota // ends the reading, except at neutral values
+	Warned               // is not followed where the reference follows it: a line says so, except at neutral values
+	Harmless             // changes no result
+	Honoured             // is followed
+)
+
+// String is the word of the documentation.
+func (k Kind) String() string {
+	return [...]string{"refused", "warning", "without effect", "honoured"}[k]
+}
+
+// Key is a key and what becomes of it. The zero Kind refuses it.
+type Key struct {
+	Name string // path from the top, with dots
+	Kind Kind
+	// Why says what an honoured key means, why another has no effect, or what is missing for a refused one.
+	Why string
+	// Neutral are the values, as JSON, at which a refused key or one with a warning asks for nothing. null always is.
+	Neutral []string
+}
+
+// Honour is a key that the reader follows.
+func Honour(name, meaning string) Key { return Key{Name: name, Kind: Honoured, Why: meaning} }
+
+// NoEffect is a key that changes no result.
+func NoEffect(name, why string) Key { return Key{Name: name, Kind: Harmless, Why: why} }
+
+// Refuse is a key that may only have neutral values.
+func Refuse(name, why string, neutral ...string) Key {
+	return Key{Name: name, Kind: Refused, Why: why, Neutral: neutral}
+}
+
+// Warn is a key that is not followed, which a warning says unless its value is neutral.
+func Warn(name, why string, neutral ...string) Key {
+	return Key{Name: name, Kind: Warned, Why: why, Neutral: neutral}
+}
+
+// Each gives several keys the same verdict: each name, separated by spaces, takes the place of of.Name.
+func Each(names string, of Key) (keys []Key) {
+	for name := range strings.FieldsSeq(names) {
+		of.Name = name
+		keys = append(keys, of)
+	}
+	return keys
+}
+
+// Table has the verdicts of a format.
+type Table struct {
+	Format string // name of the file
+	Keys   []Key
+	// Unknown is what becomes of keys that are not on the table: Refused, or Warned where the reference ignores
+	// them too.
+	Unknown Kind
+}
+
+// Refusal is the error of a key, or of a key's value, that is refused.
+type Refusal struct {
+	Format, Key string
+	Value       string // as JSON, shortened
+	Why         string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s: %s is %s: %s", r.Format, r.Key, r.Value, r.Why)
+}
+
+// Decode checks every key of a text and then decodes it into the values of to. It returns a line for each key with
+// a warning. The error of a refused key is a *Refusal; that of several joins them. A key that an object has twice is refused.
+func (t Table) Decode(text []byte, to ...any) (warnings []string, err error) {
+	c := check{table: t, keys: map[string]Key{}, inner: map[string]bool{}}
+	for _, k := range t.Keys {
+		c.keys[k.Name] = k
+		for at, r := range k.Name {
+			if r == '.' {
+				c.inner[k.Name[:at]] = true
+			}
+		}
+	}
+	if kind(text) == '[' {
+		return nil, fmt.Errorf("%s: it is a JSON array, not an object", t.Format)
+	}
+	if err := c.object("", text); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Format, err)
+	}
+	if err := errors.Join(c.refused...); err != nil {
+		return nil, err
+	}
+	for _, v := range to {
+		if err := json.Unmarshal(text, v); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Format, err)
+		}
+	}
+	return c.warnings, nil
+}
+
+// check is one reading of a text.
+type check struct {
+	table    Table
+	keys     map[string]Key
+	inner    map[string]bool // names with keys inside
+	warnings []string
+	refused  []error
+}
+
+// object checks the keys of an object, or of the objects of an array. Its error is of the JSON.
+func (c *check) object(path string, text []byte) error {
+	var list []json.RawMessage
+	if json.Unmarshal(text, &list) == nil {
+		for _, one := range list {
+			if kind(one) == '{' {
+				if err := c.object(path, one); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return errors.Join(errors.New("it is no JSON object"), err)
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		key, _ := token.(string)
+		if seen[key] {
+			return fmt.Errorf("an object has the key %q twice", path+key)
+		}
+		seen[key] = true
+		name := path + key
+		if k := kind(value); c.inner[name] && (k == '{' || k == '[') {
+			if err := c.object(name+".", value); err != nil {
+				return err
+			}
+			continue
+		}
+		c.judge(name, value)
+	}
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	if rest := bytes.TrimSpace(text[d.InputOffset():]); len(rest) > 0 {
+		return fmt.Errorf("there is %.20q after the object", rest)
+	}
+	return nil
+}
+
+// kind is the first byte of a value.
+func kind(value []byte) byte {
+	if value = bytes.TrimSpace(value); len(value) > 0 {
+		return value[0]
+	}
+	return 0
+}
+
+// judge applies the verdict of a key to its value.
+func (c *check) judge(name string, value []byte) {
+	k, known := c.keys[name]
+	if !known {
+		k = Key{Kind: c.table.Unknown, Why: "this key is not known"}
+	}
+	switch {
+	case k.Kind == Honoured || k.Kind == Harmless || neutral(value, k.Neutral):
+	case k.Kind == Warned:
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: %s is %s: %s", c.table.Format, name, short(value), k.Why))
+	default:
+		c.refused = append(c.refused, &Refusal{Format: c.table.Format, Key: name, Value: short(value), Why: k.Why})
+	}
+}
+
+// neutral reports whether a value is null, or equal to one of a list.
+func neutral(value []byte, list []string) bool {
+	var v any
+	if json.Unmarshal(value, &v) != nil {
+		return false
+	}
+	for _, one := range list {
+		var n any
+		if json.Unmarshal([]byte(one), &n) == nil && reflect.DeepEqual(v, n) {
+			return true
+		}
+	}
+	return v == nil
+}
+
+// short is a value for people.
+func short(value []byte) string {
+	const most = 80
+	var line bytes.Buffer
+	if json.Compact(&line, value) != nil || line.Len() <= most {
+		return line.String()
+	}
+	return strings.ToValidUTF8(line.String()[:most], "") + " …"
+}
+
+// Markdown is the table for the documentation: a row for each key.
+func (t Table) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s | verdict | meaning or reason |\n|---|---|---|\n", t.Format)
+	for _, k := range t.Keys {
+		verdict := k.Kind.String()
+		if len(k.Neutral) > 0 {
+			verdict += ", except `" + strings.Join(k.Neutral, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Name, verdict, strings.ReplaceAll(k.Why, "|", `\|`))
+	}
+	fmt.Fprintf(&b, "| any other | %s | |\n", t.Unknown)
+	return b.String()
+}

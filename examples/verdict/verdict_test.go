@@ -1,0 +1,65 @@
+package verdict_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/examples/verdict"
+)
+
+var table = verdict.Table{Format: "x.json", Keys: append([]verdict.Key{
+	verdict.Honour("size", "how large"),
+	verdict.Refuse("bias", "there is none", "false", `[1, 2.0]`),
+	verdict.Warn("top", "flags say it", "1"),
+	verdict.Honour("scaling.factor", "how long"),
+}, verdict.Each("maker version", verdict.NoEffect("", "who wrote it"))...)}
+
+func TestDecode(t *testing.T) {
+	var v struct{ Size int }
+	warnings, err := table.Decode([]byte(`{"size":7,"bias":[1.0,2],"top":1.0,"scaling":{"factor":2},"maker":{"any":[{}]},"version":null}`), &v)
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	require.Equal(t, 7, v.Size)
+	warnings, err = table.Decode([]byte(`{"top":0.5,"nobody":null,"scaling":null}`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"x.json: top is 0.5: flags say it"}, warnings)
+	soft := table
+	soft.Unknown = verdict.Warned
+	warnings, err = soft.Decode([]byte(`{"new":{"a":  "b"}}`))
+	require.NoError(t, err)
+	require.Equal(t, []string{`x.json: new is {"a":"b"}: this key is not known`}, warnings)
+}
+
+func TestRefusals(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"bias":true}`:                    "x.json: bias is true: there is none",
+		`{"Size":7}`:                       "x.json: Size is 7: this key is not known",
+		`{"scaling":{"factor":2,"why":1}}`: "x.json: scaling.why is 1: this key is not known",
+		`{"scaling":[{"why":1}]}`:          "x.json: scaling.why is 1: this key is not known",
+		`{"scaling":"yarn"}`:               `x.json: scaling is "yarn"`,
+		`{"size":1,"size":2}`:              `the key "size" twice`,
+		`{"size":1}}`:                      "after the object",
+		`[]`:                               "JSON array",
+		`7`:                                "no JSON object",
+		`{"size":"a"}`:                     "x.json: json: cannot unmarshal",
+		`{"size":`:                         "x.json",
+		``:                                 "x.json",
+	} {
+		var v struct{ Size int }
+		_, err := table.Decode([]byte(text), &v)
+		require.ErrorContains(t, err, want, text)
+	}
+	_, err := table.Decode([]byte(`{"bias":1,"odd":2}`))
+	require.ErrorContains(t, err, "bias is 1")
+	require.ErrorContains(t, err, "odd is 2")
+	var r *verdict.Refusal
+	require.True(t, errors.As(err, &r))
+	require.Equal(t, &verdict.Refusal{Format: "x.json", Key: "bias", Value: "1", Why: "there is none"}, r)
+}
+
+func TestMarkdown(t *testing.T) {
+	require.Equal(t, "| x.json | verdict | meaning or reason |\n|---|---|---|\n| `a` | refused, except `false` | b \\| c |\n| any other | refused | |\n",
+		verdict.Table{Format: "x.json", Keys: []verdict.Key{verdict.Refuse("a", "b | c", "false")}}.Markdown())
+}
