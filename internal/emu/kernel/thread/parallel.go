@@ -1,9 +1,15 @@
 package thread
 
+// #cgo CFLAGS: -Wall -Wextra
+// #include "wait.h"
+import "C"
+
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/goascend/cann/internal/emu/knob"
@@ -48,42 +54,22 @@ func Parallel(n, grain int64, f func(lo, hi int64)) {
 		return
 	}
 	// Four ranges per thread balance the load if another process keeps a core busy.
-	t := &task{f: f, n: n, step: max(grain, (n+4*threads-1)/(4*threads)), left: make(chan struct{}, 1)}
-	for range hire(threads - 1) {
-		go t.work()
-	}
+	t := &task{f: f, n: n, step: max(grain, (n+4*threads-1)/(4*threads)), wanted: threads - 1, left: sync.Cond{L: &pool}}
+	pool.announce(t)
 	t.compute()
-	t.end()
+	pool.end(t)
 }
 
-// busy is the number of workers that have a task. A worker is a goroutine that lives for one task: between tasks the pool is
-// Go's own, whose threads sleep.
-var busy atomic.Int64
-
-// hire takes up to n workers from the pool, which has one less than a kernel may use threads, and returns their number.
-func hire(n int64) int64 {
-	for {
-		now := busy.Load()
-		some := min(n, int64(Threads())-1-now)
-		if some <= 0 {
-			return 0
-		}
-		if busy.CompareAndSwap(now, now+some) {
-			return some
-		}
-	}
-}
-
-// task is one call of Parallel.
+// task is one call of Parallel. The pool's lock guards the fields from wanted on.
 type task struct {
 	f       func(lo, hi int64)
 	n, step int64
-	next    atomic.Int64  // the first item that no thread has taken
-	workers atomic.Int64  // at work; end adds ended
-	left    chan struct{} // receives a value when the last worker has left after end
-}
+	next    atomic.Int64 // the first item that no thread has taken
 
-const ended = 1 << 32
+	wanted  int64     // how many more workers may come
+	workers int64     // how many compute
+	left    sync.Cond // the last of them has left
+}
 
 // compute takes ranges until none is left.
 func (t *task) compute() {
@@ -96,23 +82,88 @@ func (t *task) compute() {
 	}
 }
 
-// work computes as a worker. It does nothing after end.
-func (t *task) work() {
-	defer busy.Add(-1)
-	if t.workers.Add(1) < ended {
-		t.compute()
+// workers is a pool: goroutines that compute the tasks of a queue. A worker without a task waits for the bell, actively
+// for 50 µs and then asleep in C, and its goroutine ends after ten milliseconds. So a kernel that follows another one finds
+// its workers awake, one system call wakes those that sleep, and a program that computes nothing has none.
+type workers struct {
+	sync.Mutex
+	queue       []*task // those that want workers, the oldest first
+	count, idle int64   // idle ones are those that wait
+}
+
+var pool workers
+
+// bell is the number of announcements, for the workers that wait.
+var bell C.uint
+
+// announce queues a task, wakes workers, and starts those that are missing; the pool has one less than a kernel may use
+// threads, which is the caller.
+func (p *workers) announce(t *task) {
+	p.Lock()
+	p.queue = append(p.queue, t)
+	wake := min(p.idle, t.wanted)
+	more := max(0, min(t.wanted-wake, int64(Threads())-1-p.count))
+	p.count += more
+	p.Unlock()
+	if wake > 0 {
+		C.thread_ring(&bell, C.int(wake))
 	}
-	if t.workers.Add(-1) == ended {
-		select {
-		case t.left <- struct{}{}:
-		default: // another worker was the last one before
+	for range more {
+		go p.work()
+	}
+}
+
+// end waits for the workers that compute the task; no more will come.
+func (p *workers) end(t *task) {
+	p.Lock()
+	defer p.Unlock()
+	p.drop(t)
+	for t.workers > 0 {
+		t.left.Wait()
+	}
+}
+
+// drop takes a task from the queue, if it is there.
+func (p *workers) drop(t *task) {
+	if i := slices.Index(p.queue, t); i >= 0 {
+		p.queue = slices.Delete(p.queue, i, i+1)
+	}
+}
+
+// work is a worker.
+func (p *workers) work() {
+	p.Lock()
+	defer p.Unlock()
+	for {
+		if len(p.queue) > 0 {
+			p.help(p.queue[0])
+			continue
+		}
+		// The bell is read under the lock: a task that is announced from here on changes it.
+		heard := C.thread_bell(&bell)
+		p.idle++
+		p.Unlock()
+		rung := C.thread_wait(&bell, heard)
+		p.Lock()
+		p.idle--
+		if !rung && len(p.queue) == 0 {
+			p.count--
+			return
 		}
 	}
 }
 
-// end waits for the workers that compute, and not for those that have not begun: they find nothing to do.
-func (t *task) end() {
-	if t.workers.Add(ended) != ended {
-		<-t.left
+// help computes a task as one of its workers.
+func (p *workers) help(t *task) {
+	t.workers++
+	if t.wanted--; t.wanted == 0 {
+		p.drop(t)
+	}
+	p.Unlock()
+	t.compute()
+	p.Lock()
+	p.drop(t) // nothing of it is left to take
+	if t.workers--; t.workers == 0 {
+		t.left.Signal()
 	}
 }

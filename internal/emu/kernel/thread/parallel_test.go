@@ -68,7 +68,7 @@ func TestManyCallers(t *testing.T) {
 		runtime.Gosched()
 	}
 	all.Wait()
-	require.Eventually(t, func() bool { return busy.Load() == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, alone, time.Minute, time.Millisecond)
 }
 
 // TestWorkersShare: a caller that waits in its part of the work leaves the rest to a worker, and no more workers are at work than the pool has.
@@ -99,28 +99,54 @@ func TestWorkersShare(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), int64(5+2), "five callers and two workers")
 }
 
-// TestEnd: a task waits for its worker, and a worker that begins after it computes nothing.
+// alone reports whether the pool has no workers.
+func alone() bool {
+	pool.Lock()
+	defer pool.Unlock()
+	return pool.count == 0 && pool.idle == 0 && len(pool.queue) == 0
+}
+
+// TestEnd: a task waits for its worker, which leaves the pool after a while without tasks.
 func TestEnd(t *testing.T) {
-	begun, finish := make(chan struct{}), make(chan struct{})
-	task1 := &task{f: func(_, _ int64) { close(begun); <-finish }, n: 1, step: 1, left: make(chan struct{}, 1)}
-	busy.Add(2)
-	go task1.work()
-	<-begun
+	setThreads(t, 2)
+	both, finish := make(chan struct{}), make(chan struct{})
 	gone := make(chan struct{})
-	go func() { task1.end(); close(gone) }()
-	require.Eventually(t, func() bool { return task1.workers.Load() == ended+1 }, time.Minute, time.Millisecond)
+	var caller atomic.Bool
+	go func() {
+		defer close(gone)
+		Parallel(2, 1, func(_, _ int64) {
+			if caller.CompareAndSwap(false, true) { // the first thread ends, the second one is still at work
+				<-both
+				return
+			}
+			close(both)
+			<-finish
+		})
+	}()
+	<-both
+	require.False(t, alone())
 	select {
 	case <-gone:
-		t.Fatal("end did not wait for the worker")
+		t.Fatal("Parallel returned before its worker had ended")
 	default:
 	}
-	task1.work()
 	close(finish)
 	<-gone
+	require.Eventually(t, alone, time.Minute, time.Millisecond)
+}
 
-	late := &task{f: func(_, _ int64) { t.Error("a late worker computed") }, n: 1, step: 1, left: make(chan struct{}, 1)}
-	late.end()
-	busy.Add(1)
-	late.work()
-	require.Eventually(t, func() bool { return busy.Load() == 0 }, time.Minute, time.Millisecond)
+// TestAfterSleep: workers that sleep, and workers that have left, come to the next task.
+func TestAfterSleep(t *testing.T) {
+	setThreads(t, 3)
+	for _, pause := range []time.Duration{0, 20 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond} {
+		for range 20 {
+			var all sync.WaitGroup
+			all.Add(3)
+			Parallel(3, 1, func(_, _ int64) { // ends only if three threads compute
+				all.Done()
+				all.Wait()
+			})
+			time.Sleep(pause)
+		}
+	}
 }
