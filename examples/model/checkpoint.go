@@ -18,8 +18,8 @@ const (
 )
 
 // Load reads the weights of a Hugging Face checkpoint: a safetensors file, an index of shards, or a
-// folder. Every weight of the model must be present with its shape; a tied head and unknown weights
-// are ignored.
+// folder. Every weight of the model must be present with its shape. Unread lists the parts of a folder that are left out;
+// other tensors without a place, such as the scales of quantised weights, are an error.
 func (m *Model) Load(ctx context.Context, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -31,6 +31,9 @@ func (m *Model) Load(ctx context.Context, path string) error {
 // LoadFile is Load from an open file. Each rank reads its own parts of the weights and no more:
 // File.BytesRead counts them.
 func (m *Model) LoadFile(ctx context.Context, f *safetensors.File) error {
+	if _, err := m.places(f); err != nil {
+		return err
+	}
 	for _, q := range m.params.all {
 		pieces, err := hubPieces(f, q)
 		if err != nil {

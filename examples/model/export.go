@@ -121,11 +121,7 @@ func (e *exporter) file(from, to string, missing map[string][]int64) (err error)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	for _, info := range infos {
-		inner := info.Name
-		if rest, ok := strings.CutPrefix(inner, nestedPrefix); ok {
-			inner = "model." + rest
-		}
-		if known, err := e.write(w, info, inner, missing); known || err != nil {
+		if known, err := e.write(w, info, canonical(info.Name), missing); known || err != nil {
 			if err != nil {
 				return err
 			}

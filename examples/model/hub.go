@@ -4,55 +4,155 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/safetensors"
 )
 
-// hubTensor finds a tensor by the name that it has in a model of text, and checks its shape. Models
-// that see images keep the text part one level deeper.
+// hubTensor finds a tensor by the name that it has in a model of text, and checks its shape and element type. Models
+// that see images keep the text part one level deeper, and models without a head one level higher.
 func hubTensor(f *safetensors.File, name string, shape []int64) (safetensors.Tensor, error) {
 	t, err := f.Tensor(name)
 	if rest, ok := strings.CutPrefix(name, "model."); ok && errors.Is(err, safetensors.ErrNotFound) {
-		if nested, inner := f.Tensor(nestedPrefix + rest); !errors.Is(inner, safetensors.ErrNotFound) {
-			t, err = nested, inner
+		for _, other := range []string{nestedPrefix + rest, rest} {
+			if nested, inner := f.Tensor(other); !errors.Is(inner, safetensors.ErrNotFound) {
+				t, err = nested, inner
+			}
 		}
 	}
-	if err == nil && fmt.Sprint(t.Shape) != fmt.Sprint(shape) {
-		err = fmt.Errorf("model: %s has shape %v in the checkpoint, the model needs %v", name, t.Shape, shape)
+	switch {
+	case err != nil:
+		return t, err
+	case fmt.Sprint(t.Shape) != fmt.Sprint(shape):
+		return t, fmt.Errorf("model: %s has shape %v in the checkpoint, the model needs %v", name, t.Shape, shape)
+	case !slices.Contains([]aclnn.DType{aclnn.Float32, aclnn.BFloat16, aclnn.Float16, aclnn.Float64}, t.DType):
+		return t, fmt.Errorf("model: %s has elements of %v; quantised weights are not read, convert the folder to bfloat16", name, t.DType)
 	}
-	return t, err
+	return t, nil
 }
 
 const nestedPrefix = "model.language_model."
 
-// Unread lists the tensors of a hub folder that Load leaves out, such as the weights of a vision
-// tower and of prediction heads for further tokens: one line for each part of the model, with the number of its tensors.
+// canonical is the name that a tensor of a hub folder has in a model of text.
+func canonical(name string) string {
+	if rest, ok := strings.CutPrefix(name, nestedPrefix); ok {
+		return "model." + rest
+	}
+	for _, bare := range []string{"layers.", "embed_tokens.", "norm."} {
+		if strings.HasPrefix(name, bare) {
+			return "model." + name
+		}
+	}
+	return name
+}
+
+// others are tensors that are not weights of the language model; the first pattern that matches counts. Parts that are
+// left out change no result. Partners of quantised weights are refused, since the weights mean nothing without them.
+var others = []struct {
+	pattern *regexp.Regexp
+	left    bool
+	what    string
+}{
+	{regexp.MustCompile(`^(model\.)?visual\.`), true, "the vision tower"},
+	{regexp.MustCompile(`^(model\.)?mtp\.`), true, "heads that predict further tokens"},
+	{regexp.MustCompile(`\.rotary_emb\.inv_freq$`), true, "frequencies, which config.json gives"},
+	{regexp.MustCompile(`\.[kv]_scale$`), true, "scales of an 8-bit key-value cache"},
+	{regexp.MustCompile(`\.weight_scale_inv$`), false, "scales of FP8 weights in blocks"},
+	{regexp.MustCompile(`\.weight_scale_2$`), false, "scales of NVFP4 weights"},
+	{regexp.MustCompile(`\.(weight_packed|weight_shape|weight_g_idx|weight_zero_point|input_zero_point|input_global_scale|weight_global_scale)$`), false, "quantised weights of compressed-tensors"},
+	{regexp.MustCompile(`\.(weight_scale|input_scale|activation_scale)$`), false, "scales of FP8 or int8 weights"},
+	{regexp.MustCompile(`\.(qweight|qzeros|scales|g_idx)$`), false, "quantised weights of GPTQ or AWQ"},
+	{regexp.MustCompile(`(_blocks|_scales)$`), false, "MXFP4 weights"},
+	{regexp.MustCompile(`\.(absmax|quant_map|nested_absmax|nested_quant_map|SCB|weight_format)$|\.quant_state\.`), false, "quantised weights of bitsandbytes"},
+	{regexp.MustCompile(`\.(codes|codebooks|Qidxs|SU|SV)$`), false, "quantised weights of AQLM or QuIP#"},
+	{regexp.MustCompile(`\.lora_|^optimizer\.`), false, "an adapter or a checkpoint, not a model"},
+	{regexp.MustCompile(`\.bias$`), false, "a bias, which this family does not have"},
+	{regexp.MustCompile(`^(score|classifier|v_head|value_head)\.`), false, "another head than that of a language model"},
+	{regexp.MustCompile(``), false, "no weight of this model"},
+}
+
+// places finds what becomes of each tensor of a hub folder: a line for each part that is left out, with the number of its
+// tensors. A tensor without a place is an error.
+func (m *Model) places(f *safetensors.File) (parts []string, err error) {
+	counts, lost := map[string]int{}, map[string][]string{}
+	for _, name := range f.Names() {
+		if m.placed(canonical(name)) {
+			continue
+		}
+		for _, o := range others {
+			if !o.pattern.MatchString(name) {
+				continue
+			}
+			if o.left {
+				counts[part(name)]++
+			} else {
+				lost[o.what] = append(lost[o.what], name)
+			}
+			break
+		}
+	}
+	for what, names := range lost {
+		err = errors.Join(err, fmt.Errorf("model: %d tensors have no place in a model of type %s: %s is %s", len(names), m.Config.ModelType, names[0], what))
+	}
+	for name, n := range counts {
+		parts = append(parts, fmt.Sprintf("%s: %d tensors", name, n))
+	}
+	slices.Sort(parts)
+	return parts, err
+}
+
+var (
+	oneExpertWeight = regexp.MustCompile(`^(.*\.experts\.)(\d+)\.(gate|up|down)_proj\.weight$`)
+	layerNumber     = regexp.MustCompile(`^model\.layers\.(\d+)\.`)
+)
+
+// placed reports whether a tensor is a weight, or one expert of it, of the whole model. A stage of a pipeline has only
+// some layers: for others it compares the name with those of its own.
+func (m *Model) placed(name string) bool {
+	if name == "lm_head.weight" || name == "model.embed_tokens.weight" || name == "model.norm.weight" {
+		return true // with a tied head the embedding counts
+	}
+	if one := oneExpertWeight.FindStringSubmatch(name); one != nil {
+		if n, err := strconv.Atoi(one[2]); err != nil || n >= m.Config.Experts {
+			return false
+		}
+		name = stacked(name)
+	}
+	own := func(name string) bool {
+		return slices.ContainsFunc(m.params.all, func(p *Parameter) bool { return p.Name == name })
+	}
+	if _, stages := m.par.stage(); stages == 1 || own(name) {
+		return own(name)
+	}
+	at := layerNumber.FindStringSubmatchIndex(name)
+	if at == nil {
+		return false
+	}
+	if n, err := strconv.Atoi(name[at[2]:at[3]]); err != nil || n >= m.Config.Layers {
+		return false
+	}
+	return slices.ContainsFunc(m.params.all, func(p *Parameter) bool {
+		other := layerNumber.FindStringIndex(p.Name)
+		return other != nil && p.Name[other[1]:] == name[at[1]:]
+	}) || m.Config.family().hybrid || m.Config.family().sparse // whose layers differ
+}
+
+// Unread lists the parts of a hub folder that Load leaves out, such as the weights of a vision tower and of prediction
+// heads for further tokens: one line for each part of the model, with the number of its tensors. A tensor that is neither
+// of the model nor of such a part is an error, as it is for Load.
 func (m *Model) Unread(ctx context.Context, path string) (parts []string, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	read := map[string]bool{}
-	for _, p := range m.params.all {
-		read[p.Name] = true
+	if parts, err = m.places(f); err != nil {
+		return nil, err
 	}
-	counts := map[string]int{}
-	for _, name := range f.Names() {
-		inner := name
-		if rest, ok := strings.CutPrefix(name, nestedPrefix); ok {
-			inner = "model." + rest
-		}
-		if !read[inner] && !read[stacked(inner)] && !(m.Config.TieWordEmbeddings && name == "lm_head.weight") {
-			counts[part(name)]++
-		}
-	}
-	for name, n := range counts {
-		parts = append(parts, fmt.Sprintf("%s: %d tensors", name, n))
-	}
-	slices.Sort(parts)
 	return parts, ctx.Err()
 }
 

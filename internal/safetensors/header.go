@@ -35,6 +35,9 @@ func readHeader(r io.ReaderAt, size int64) (entries []entry, metadata map[string
 		return nil, nil, 0, err
 	}
 	length := binary.LittleEndian.Uint64(word[:])
+	if known := mistaken(word[:]); known != "" {
+		return nil, nil, 0, &Error{Err: ErrHeader, Detail: known}
+	}
 	switch {
 	case length > maxHeader:
 		return nil, nil, 0, &Error{Err: ErrHeaderTooLarge, Detail: fmt.Sprintf("%d bytes", length)}
@@ -64,6 +67,30 @@ func readAt(r io.ReaderAt, p []byte, at int64) error {
 	}
 }
 
+// mistaken names what else begins with some bytes, and is found in the place of a safetensors file. None of the beginnings
+// is the length of a header that the format allows.
+func mistaken(word []byte) string {
+	for _, m := range []struct{ begin, what string }{
+		{"version ", "it is a pointer of Git LFS, not the weights themselves: run git lfs pull, or download the file"},
+		{"<!DOCTYP", "it is a page of HTML, not weights: the download was refused, or needs a log-in"},
+		{"<!doctyp", "it is a page of HTML, not weights: the download was refused, or needs a log-in"},
+		{"<html", "it is a page of HTML, not weights: the download was refused, or needs a log-in"},
+		{"<?xml", "it is an answer in XML, not weights: the download was refused, or needs a log-in"},
+		{"PK\x03\x04", "it is a zip archive, as PyTorch saves pickles: convert it to safetensors"},
+		{"GGUF", "it is a GGUF file: convert it to safetensors"},
+		{"\x1f\x8b\x08", "it is compressed with gzip: unpack it"},
+		{"\x28\xb5\x2f\xfd", "it is compressed with zstd: unpack it"},
+	} {
+		if strings.HasPrefix(string(word), m.begin) && binary.LittleEndian.Uint64(word) > maxHeader {
+			return m.what
+		}
+	}
+	if word[0] == '{' && binary.LittleEndian.Uint64(word) > maxHeader {
+		return "it is a JSON text, not weights"
+	}
+	return ""
+}
+
 func parseHeader(text []byte) (entries []entry, metadata map[string]string, err error) {
 	if len(text) == 0 || text[0] != '{' {
 		return nil, nil, &Error{Err: ErrHeader, Detail: "it does not start with {"}
@@ -71,8 +98,10 @@ func parseHeader(text []byte) (entries []entry, metadata map[string]string, err 
 	err = scanDocument(text, func(s scanner) error {
 		return s.object(func(name string) error {
 			if name == metadataKey {
-				metadata = map[string]string{}
-				return s.object(func(key string) (err error) {
+				return s.optional(func(s scanner, key string) (err error) {
+					if metadata == nil {
+						metadata = map[string]string{}
+					}
 					metadata[key], err = s.text()
 					return err
 				})

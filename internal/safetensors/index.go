@@ -15,7 +15,8 @@ import (
 const maxIndex = maxHeader
 
 // openIndex opens the shards an index names, each once, and takes from each the tensors the
-// index assigns to it.
+// index assigns to it, and those that the index does not name: a scale that was left out must not
+// be lost.
 func openIndex(path string) (*File, error) {
 	text, err := readIndex(path)
 	if err != nil {
@@ -40,6 +41,14 @@ func openIndex(path string) (*File, error) {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
+	for _, file := range slices.Sorted(maps.Keys(shards)) {
+		for _, name := range shards[file].names {
+			if _, listed := f.tensors[name]; !listed {
+				f.tensors[name] = shards[file].tensors[name]
+			}
+		}
+	}
+	f.names = slices.Sorted(maps.Keys(f.tensors))
 	return f, nil
 }
 
@@ -66,8 +75,10 @@ func parseIndex(text []byte) (shardOf, metadata map[string]string, err error) {
 		return s.object(func(key string) error {
 			switch key {
 			case "metadata":
-				metadata = map[string]string{}
-				return s.object(func(key string) error {
+				return s.optional(func(s scanner, key string) error {
+					if metadata == nil {
+						metadata = map[string]string{}
+					}
 					var value json.RawMessage
 					if err := s.dec.Decode(&value); err != nil {
 						return err

@@ -30,6 +30,17 @@ func scanDocument(data []byte, value func(scanner) error) error {
 	return nil
 }
 
+// optional is object for a value that may also be null, as some writers spell "nothing".
+func (s scanner) optional(field func(s scanner, key string) error) error {
+	var text json.RawMessage
+	if err := s.dec.Decode(&text); err != nil || string(text) == "null" {
+		return err
+	}
+	return scanDocument(text, func(s scanner) error {
+		return s.object(func(key string) error { return field(s, key) })
+	})
+}
+
 // object calls field for each key, which must consume the value.
 func (s scanner) object(field func(key string) error) error {
 	if err := s.delim('{'); err != nil {
