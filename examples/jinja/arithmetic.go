@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/big"
 	"strings"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // numeric reads a number: booleans count as 0 and 1. whole reports whether it is an integer.
@@ -31,7 +33,7 @@ func (r *rendering) same(a, b any, depth int) (bool, error) {
 	if depth > maxDepth {
 		return false, errDeep
 	}
-	if err := r.steps(0); err != nil {
+	if err := r.Step(0); err != nil {
 		return false, err
 	}
 	if x, i, xi, ok := numeric(a); ok {
@@ -49,7 +51,7 @@ func (r *rendering) same(a, b any, depth int) (bool, error) {
 		if !ok || len(x) != len(y) {
 			return false, nil
 		}
-		return x == y, r.steps(len(x) / 16)
+		return x == y, r.Step(len(x) / 16)
 	case []any:
 		y, ok := b.([]any)
 		if !ok || len(x) != len(y) {
@@ -80,7 +82,7 @@ func (r *rendering) same(a, b any, depth int) (bool, error) {
 	return false, nil
 }
 
-var errDeep = fmt.Errorf("%w: values are nested deeper than %d", ErrLimit, maxDepth)
+var errDeep = fmt.Errorf("%w: values are nested deeper than %d", budget.ErrLimit, maxDepth)
 
 // order compares numbers, strings, or lists of them.
 func (r *rendering) order(a, b any) (int, error) { return r.rank(a, b, 0) }
@@ -89,7 +91,7 @@ func (r *rendering) rank(a, b any, depth int) (int, error) {
 	if depth > maxDepth {
 		return 0, errDeep
 	}
-	if err := r.steps(0); err != nil {
+	if err := r.Step(0); err != nil {
 		return 0, err
 	}
 	x, _, _, ok := numeric(a)
@@ -104,7 +106,7 @@ func (r *rendering) rank(a, b any, depth int) (int, error) {
 	}
 	if s, ok := a.(string); ok {
 		if t, ok := b.(string); ok {
-			return strings.Compare(s, t), r.steps(min(len(s), len(t)) / 16)
+			return strings.Compare(s, t), r.Step(min(len(s), len(t)) / 16)
 		}
 	}
 	s, ok := a.([]any)
@@ -156,7 +158,7 @@ func (r *rendering) contains(all, value any) (bool, error) {
 		if !ok {
 			return false, fmt.Errorf("a string cannot contain %s", describe(value))
 		}
-		return strings.Contains(v, part), r.steps(len(v) / 16)
+		return strings.Contains(v, part), r.Step(len(v) / 16)
 	case *Dict:
 		key, ok := value.(string)
 		if !ok {

@@ -7,5 +7,5 @@
 // Values are nil, bool, int, float64, string, []any and *Dict, which keeps the order of its keys;
 // FromJSON makes them. A template can neither change its values nor reach files, other
 // templates or Go: include, import and extends are refused. A template from a stranger ends: its size, the chains in it,
-// and the steps and memory of a rendering are bounded (ErrLimit). Integers beyond 64 bits are refused.
+// and the steps and memory of a rendering are bounded (budget.ErrLimit). Integers beyond 64 bits are refused.
 package jinja

@@ -116,7 +116,7 @@ func (e conditional) eval(s *scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.steps(0); err != nil {
+	if err := s.Step(0); err != nil {
 		return nil, err
 	}
 	if truth(condition) {
@@ -130,14 +130,14 @@ func (e negation) eval(s *scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return !truth(value), s.steps(0)
+	return !truth(value), s.Step(0)
 }
 
 // eval gives the operand that decides, as Python does: x or "default".
 func (e logical) eval(s *scope) (any, error) {
 	left, err := e.left.eval(s)
 	if err == nil {
-		err = s.steps(0)
+		err = s.Step(0)
 	}
 	if err != nil || truth(left) == (e.word == "or") {
 		return left, err
@@ -185,7 +185,7 @@ func (e attribute) eval(s *scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.steps(0); err != nil {
+	if err := s.Step(0); err != nil {
 		return nil, err
 	}
 	field, err := attributeOf(value, e.name)
@@ -201,7 +201,7 @@ func (e index) eval(s *scope) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.steps(0); err != nil {
+	if err := s.Step(0); err != nil {
 		return nil, err
 	}
 	item, err := s.item(value, key)

@@ -285,7 +285,7 @@ func (r *rendering) path(value, name any, otherwise ...any) (any, error) {
 		return nil, err
 	}
 	for part := range strings.SplitSeq(text, ".") {
-		if err := r.steps(0); err != nil {
+		if err := r.Step(0); err != nil {
 			return nil, err
 		}
 		var key any = part

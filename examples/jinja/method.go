@@ -130,7 +130,7 @@ func stripper(blank func(string, func(rune) bool) string, chars func(string, str
 // trimmed takes characters of a set off a text. Each character that goes is looked for in the whole set.
 func trimmed(r *rendering, s, set string, trim func(s, set string) string) (any, error) {
 	out := trim(s, set)
-	if err := r.steps(min((len(s)-len(out))/16, maxSteps) * min(len(set), maxSteps) / 16); err != nil {
+	if err := r.Step(min((len(s)-len(out))/16, maxSteps) * min(len(set), maxSteps) / 16); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -3,6 +3,8 @@ package jinja
 import (
 	"fmt"
 	"slices"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // parser reads tokens by recursive descent. Its expressions rank as Jinja's do: conditional, or, and,
@@ -24,7 +26,7 @@ const (
 // over notes that the expression read last is a node above another one of this height.
 func (p *parser) over(height int) error {
 	if p.height = max(p.height, height) + 1; p.height > maxHeight {
-		return fmt.Errorf("line %d: %w: an expression is a chain of more than %d parts", p.peek().line, ErrLimit, maxHeight)
+		return fmt.Errorf("line %d: %w: an expression is a chain of more than %d parts", p.peek().line, budget.ErrLimit, maxHeight)
 	}
 	return nil
 }

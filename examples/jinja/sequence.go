@@ -43,7 +43,7 @@ func selected(attribute, keep bool) function {
 				out = append(out, item)
 			}
 		}
-		return out, s.steps(len(items))
+		return out, s.Step(len(items))
 	}
 }
 
@@ -96,7 +96,7 @@ func mapped(s *scope, a args) (any, error) {
 			return nil, err
 		}
 	}
-	return out, s.steps(len(items))
+	return out, s.Step(len(items))
 }
 
 func sorted(s *scope, a args) (any, error) {

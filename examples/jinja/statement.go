@@ -2,6 +2,8 @@ package jinja
 
 import (
 	"fmt"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // statement is a part of a template that prints or assigns. Its flow makes a loop end or go on.
@@ -68,7 +70,7 @@ type (
 )
 
 func (b sequence) exec(s *scope) (flow, error) {
-	if err := s.steps(len(b)); err != nil {
+	if err := s.Step(len(b)); err != nil {
 		return on, err
 	}
 	for _, part := range b {
@@ -154,7 +156,7 @@ func (l *loop) over(s *scope, value any, depth int) error {
 		}
 	}
 	for i, item := range items {
-		if err := s.steps(1); err != nil {
+		if err := s.Step(1); err != nil {
 			return err
 		}
 		state.at = i
@@ -193,7 +195,7 @@ func (l *loop) filtered(s *scope, items []any) ([]any, error) {
 			kept = append(kept, item)
 		}
 	}
-	return kept, s.steps(len(items))
+	return kept, s.Step(len(items))
 }
 
 // unpack assigns a value to one name, or its items to several.
@@ -248,7 +250,7 @@ func (a assignBlock) exec(s *scope) (flow, error) {
 	return on, nil
 }
 
-var errCalls = fmt.Errorf("%w: more than %d calls inside one another", ErrLimit, maxCalls)
+var errCalls = fmt.Errorf("%w: more than %d calls inside one another", budget.ErrLimit, maxCalls)
 
 // pending names the value that a filter of a block works on. No template can write it.
 const pending = "\x00"

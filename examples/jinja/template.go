@@ -1,11 +1,13 @@
 package jinja
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // Vars are the variables of a rendering.
@@ -21,8 +23,8 @@ type Template struct {
 
 // Parse reads a template. Errors name the line.
 func Parse(source string) (*Template, error) {
-	if len(source) > maxSource {
-		return nil, fmt.Errorf("jinja: %w: the template has %d bytes, and at most %d are read", ErrLimit, len(source), maxSource)
+	if err := budget.Size("the template", len(source), maxSource, "bytes"); err != nil {
+		return nil, fmt.Errorf("jinja: %w", err)
 	}
 	if !utf8.ValidString(source) {
 		return nil, fmt.Errorf("jinja: the template is not UTF-8")
@@ -45,10 +47,6 @@ func Parse(source string) (*Template, error) {
 // Span is a part of a rendering, from one byte up to another.
 type Span struct{ From, To int }
 
-// ErrLimit reports a template that is larger than any model's, or a rendering that took more steps, nested calls or memory than
-// any conversation needs.
-var ErrLimit = errors.New("the template does not end within its limits")
-
 // Raised is the error of a template that calls raise_exception.
 type Raised struct{ Message string }
 
@@ -63,7 +61,7 @@ func (t *Template) Render(vars Vars) (string, error) {
 // RenderSpans is Render with the parts that stand in {% generation %} blocks: what the
 // model said, and what it is trained on.
 func (t *Template) RenderSpans(vars Vars) (string, []Span, error) {
-	r := &rendering{out: new(strings.Builder), now: t.Now}
+	r := &rendering{Budget: budget.New(context.Background(), "the template", maxSteps), out: new(strings.Builder), now: t.Now}
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -83,9 +81,9 @@ func (t *Template) RenderSpans(vars Vars) (string, []Span, error) {
 
 // rendering is the state of one rendering. All its scopes share it.
 type rendering struct {
+	*budget.Budget
 	out   *strings.Builder
 	spans []Span
-	taken int
 	calls int
 	now   func() time.Time
 }
@@ -120,25 +118,17 @@ func (s *scope) lookup(name string) any {
 	return Undefined{name}
 }
 
-// steps counts work, so that a template ends.
-func (r *rendering) steps(n int) error {
-	if r.taken += n + 1; r.taken > maxSteps {
-		return fmt.Errorf("%w: more than %d steps", ErrLimit, maxSteps)
-	}
-	return nil
-}
-
 // made checks the size of a new value, and counts it as work.
 func (r *rendering) made(value any) error {
 	n := size(value)
 	if n > maxText {
 		return errLarge
 	}
-	return r.steps(n / 16)
+	return r.Step(n / 16)
 }
 
 // errLarge reports a text or a list that is larger than one may be.
-var errLarge = fmt.Errorf("%w: a value of more than %d bytes", ErrLimit, maxText)
+var errLarge = fmt.Errorf("%w: a value of more than %d bytes", budget.ErrLimit, maxText)
 
 // read counts the work of looking at values.
 func (r *rendering) read(values ...any) error {
@@ -146,7 +136,7 @@ func (r *rendering) read(values ...any) error {
 	for _, v := range values {
 		n += size(v) / 16
 	}
-	return r.steps(n)
+	return r.Step(n)
 }
 
 // str is Python's str: what an output prints. It counts the work for what is no text already.
@@ -184,7 +174,7 @@ func (s *scope) print(text string) error {
 		return errLarge
 	}
 	s.out.WriteString(text)
-	return s.steps(len(text) / 16)
+	return s.Step(len(text) / 16)
 }
 
 // capture gives what a statement prints instead of printing it.

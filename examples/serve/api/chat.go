@@ -33,7 +33,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 		}
 		q.MaxTokens = q.Most
 	}
-	job, err := s.work(&q.parameters)
+	job, err := s.work(r.Context(), &q.parameters)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 		n := usualTokens
 		q.MaxTokens = &n
 	}
-	job, err := s.work(&q.parameters)
+	job, err := s.work(r.Context(), &q.parameters)
 	if err != nil {
 		return err
 	}

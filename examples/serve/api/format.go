@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,16 +18,16 @@ type format struct {
 	} `json:"json_schema"`
 }
 
-// grammar returns the grammar of a format, or nil for any text.
-func (s *Server) grammar(f *format) (engine.Grammar, error) {
+// grammar returns the grammar of a format, or nil for any text. It ends with the request that ctx is of.
+func (s *Server) grammar(ctx context.Context, f *format) (engine.Grammar, error) {
 	if f == nil || f.Type == "text" {
 		return nil, nil
 	}
 	switch f.Type {
 	case "json_object":
-		return grammarOf(s.vocabulary().Object())
+		return grammarOf(s.vocabulary().Object(ctx))
 	case "json_schema":
-		return grammarOf(s.vocabulary().Compile(f.Schema.Schema))
+		return grammarOf(s.vocabulary().Compile(ctx, f.Schema.Schema))
 	}
 	return nil, fmt.Errorf("%q is not supported; use text, json_object or json_schema", f.Type)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -84,7 +85,7 @@ const (
 )
 
 // work checks the parameters and turns them into a request to the engine without a prompt.
-func (s *Server) work(p *parameters) (work, error) {
+func (s *Server) work(ctx context.Context, p *parameters) (work, error) {
 	w := work{n: 1, stops: p.Stop}
 	adapter, err := s.adapter(p.Model)
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Server) work(p *parameters) (work, error) {
 	case p.MaxTokens != nil && *p.MaxTokens < 1:
 		return w, badParameter("max_tokens", "it must be positive")
 	}
-	if w.request.Grammar, err = s.grammar(p.Format); err != nil {
+	if w.request.Grammar, err = s.grammar(ctx, p.Format); err != nil {
 		return w, badParameter("response_format", err.Error())
 	}
 	w.request.Ends = s.Ends

@@ -25,6 +25,8 @@ type Engine struct {
 	tasks      chan *task
 	end        context.CancelCauseFunc // of the engine's goroutine
 	done       chan struct{}           // closed when it has ended
+	wake       chan struct{}           // has an element when something was found out about a text of a grammar
+	guides     chan struct{}           // an element for each goroutine that follows a grammar
 
 	mu         sync.Mutex
 	published  Stats
@@ -50,6 +52,8 @@ type Engine struct {
 	// embedding is the next one to compute.
 	embedding *embedding
 	stats     Stats
+	idle      bool           // all running sequences wait for their grammars
+	guiding   sync.WaitGroup // the goroutines that follow grammars
 }
 
 // Open makes an engine on a device of rt, which must stay open, or on Options.Tensor devices from this one on. ctx bounds the loading of the model only.
@@ -69,7 +73,7 @@ func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options
 	inner, end := context.WithCancelCause(context.Background())
 	e := &Engine{
 		o: o, rt: rt, device: device, load: load, vocab: config.VocabSize, end: end,
-		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), tasks: make(chan *task), done: make(chan struct{}), empty: make(chan struct{}),
+		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), tasks: make(chan *task), done: make(chan struct{}), wake: make(chan struct{}, 1), guides: make(chan struct{}, guides()), empty: make(chan struct{}),
 		team: t, blocks: newBlocks(o.Blocks, o.BlockSize, !config.Recurrent()),
 	}
 	for i := range o.Sequences {
@@ -184,6 +188,7 @@ func (e *Engine) finish(s *sequence, reason Reason, err error) {
 		e.left(1)
 	}
 	e.publish() // who sees the end finds it counted
+	s.ended = true
 	s.out.end(reason, err)
 	e.ended(s.adapter)
 }

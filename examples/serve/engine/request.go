@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goascend/cann/examples/sampling"
@@ -43,13 +44,46 @@ type Request struct {
 // Grammar describes the texts that a request accepts, such as JSON of a schema.
 type Grammar interface{ Begin() Text }
 
-// Text is a text of a grammar.
+// Text is a text of a grammar so far. It does not change. The engine calls its methods outside of its steps, since they may take long;
+// an error ends the request, and no other.
 type Text interface {
-	// Allow sets the logits of tokens that may not come next to −∞. Ends, which end a text, are allowed when it may
-	// end. It reports whether a token is left.
-	Allow(logits []float32, ends []int32) bool
-	// Add adds a token, and reports whether the text is complete: nothing can follow.
-	Add(id int32) (complete bool)
+	// Next returns how the text can go on.
+	Next() (Next, error)
+	// Add returns the text with another token, which Next has allowed.
+	Add(id int32) (Text, error)
+}
+
+// Next is how a text of a grammar can go on.
+type Next struct {
+	Tokens []uint64 // a bit for each token that may come next; nil if nothing can follow
+	End    bool     // the text may end
+}
+
+// Has reports whether a token may come next.
+func (n Next) Has(id int32) bool {
+	return id >= 0 && int(id/64) < len(n.Tokens) && n.Tokens[id/64]>>(id%64)&1 == 1
+}
+
+// apply sets the logits of tokens that may not come next to −∞. Ends, which end a text, may come when it may end. It
+// reports whether a token is left.
+func (n Next) apply(logits []float32, ends []int32) (some bool) {
+	keep := map[int32]float32{}
+	for _, id := range ends {
+		if n.End && id >= 0 && int(id) < len(logits) { // a folder may name others
+			keep[id] = logits[id]
+		}
+	}
+	for id := range logits {
+		if n.Has(int32(id)) {
+			some = true
+		} else {
+			logits[id] = float32(math.Inf(-1))
+		}
+	}
+	for id, l := range keep {
+		logits[id], some = l, true
+	}
+	return some
 }
 
 // anySampling is that of a request that generates nothing.

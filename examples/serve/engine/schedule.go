@@ -1,15 +1,17 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"time"
 )
 
 // plan chooses the tokens of the next step: the last token of each sequence that generates, then as much
 // as fits of the prompts that are being read, then sequences that wait.
-func (e *Engine) plan() {
-	for _, s := range e.running {
+func (e *Engine) plan(ctx context.Context) {
+	for _, s := range slices.Clone(e.running) {
 		s.next, s.draft = 0, nil
+		e.guided(s)
 	}
 	budget, before := e.o.Budget, e.stats.Preemptions
 	for _, reading := range []bool{false, true} {
@@ -18,7 +20,7 @@ func (e *Engine) plan() {
 			if s.next > 0 || s.reading() != reading {
 				continue
 			}
-			if n := min(s.left(), budget); e.room(s, n) {
+			if n := min(s.readable(), budget); n > 0 && e.room(s, n) {
 				s.next = n
 				budget -= n
 			}
@@ -27,7 +29,7 @@ func (e *Engine) plan() {
 	if e.stats.Preemptions > before { // there is no memory for others
 		return
 	}
-	e.speculate(e.admit(budget))
+	e.speculate(e.admit(ctx, budget))
 }
 
 // room gives a sequence blocks for n more tokens, if need be those of the sequences that came last. It
@@ -59,7 +61,7 @@ func (e *Engine) stop(s *sequence) {
 
 // admit lets waiting sequences run while there are tokens in the budget, and blocks for all their tokens. It
 // returns what is left of the budget.
-func (e *Engine) admit(budget int) (left int) {
+func (e *Engine) admit(ctx context.Context, budget int) (left int) {
 	for i := 0; i < len(e.waiting) && budget > 0 && len(e.running) < e.o.Sequences; {
 		s := e.waiting[i]
 		if e.soonShared(s) {
@@ -76,7 +78,10 @@ func (e *Engine) admit(budget int) (left int) {
 		}
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		e.enter(s)
-		s.next = min(s.left(), budget)
+		if s.guide != nil && len(s.guide.next) == 0 {
+			e.guideOn(ctx, s)
+		}
+		s.next = min(s.readable(), budget)
 		budget -= s.next
 		e.blocks.extend(s, s.computed+s.next)
 	}

@@ -13,7 +13,7 @@ type sequence struct {
 	out     *Generation
 	sampler *sampling.Sampler
 	adapter *adapter // nil for none
-	text    Text     // of a grammar, or nil
+	guide   *guide   // of a grammar, or nil
 
 	tokens   []int32 // the prompt, then what was generated
 	computed int     // tokens whose keys and values are in the blocks
@@ -22,6 +22,7 @@ type sequence struct {
 	blocks   []*block
 	state    int // place of its delta net states
 	admitted bool
+	ended    bool
 	faults   int // failures of the device in steps that it was part of
 }
 
@@ -31,19 +32,27 @@ func newSequence(ctx context.Context, r Request) *sequence {
 		tokens: append(append(make([]int32, 0, len(r.Prompt)+len(r.Done)+16), r.Prompt...), r.Done...),
 	}
 	if r.Grammar != nil {
-		s.text = r.Grammar.Begin()
+		s.guide = &guide{found: make(chan found, 1)}
 	}
 	for _, id := range r.Done {
 		s.sampler.Skip(id)
-		if s.text != nil {
-			s.text.Add(id)
-		}
 	}
 	return s
 }
 
 // left returns the number of tokens to read before the next one can be drawn.
 func (s *sequence) left() int { return len(s.tokens) - s.computed }
+
+// readable returns the number of tokens that a step may read. The last one waits until it is known how the text goes on.
+func (s *sequence) readable() int {
+	if s.guide != nil && len(s.guide.next) == 0 {
+		return s.left() - 1
+	}
+	return s.left()
+}
+
+// full reports whether the answer has all the tokens that it may have.
+func (s *sequence) full() bool { return len(s.tokens)-len(s.request.Prompt) == s.request.MaxTokens }
 
 // reading reports whether the sequence has more to read than the token it has drawn last.
 func (s *sequence) reading() bool { return s.left() > 1 || s.computed == 0 }

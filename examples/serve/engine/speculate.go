@@ -1,19 +1,23 @@
 package engine
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // speculate drafts tokens for the sequences that generate, with what is left of a step's budget and of the
 // blocks.
 func (e *Engine) speculate(budget int) {
-	if e.o.Speculate == 0 || !e.blocks.share { // the states of delta nets cannot go back
-		return
-	}
 	for _, s := range e.running {
 		if s.next != 1 || s.left() != 1 || len(s.tokens) == len(s.request.Prompt) {
 			continue
 		}
 		room := s.request.MaxTokens - (len(s.tokens) - len(s.request.Prompt)) - 1
-		draft := draftTokens(s.tokens, min(e.o.Speculate, room, budget))
+		draft := e.draft(s)
+		if s.guide != nil {
+			draft = s.guide.draft
+		}
+		draft = draft[:max(min(len(draft), room, budget), 0)]
 		if len(draft) == 0 || !e.blocks.extend(s, s.computed+1+len(draft)) {
 			continue
 		}
@@ -21,6 +25,14 @@ func (e *Engine) speculate(budget int) {
 		budget -= len(draft)
 		e.stats.Drafted += len(draft)
 	}
+}
+
+// draft returns tokens that may follow those of a sequence, if any.
+func (e *Engine) draft(s *sequence) []int32 {
+	if e.o.Speculate == 0 || !e.blocks.share { // the states of delta nets cannot go back
+		return nil
+	}
+	return draftTokens(s.tokens, e.o.Speculate)
 }
 
 // Lengths of the ends of texts that are looked up.
@@ -50,14 +62,15 @@ func draftTokens(tokens []int32, n int) []int32 {
 
 // drawAll draws tokens of a sequence from the logits after its last token and after each draft token. It ends at the
 // first draft token that differs from the token drawn.
-func (e *Engine) drawAll(s *sequence, logits []float32) {
+func (e *Engine) drawAll(ctx context.Context, s *sequence, logits []float32) {
 	draft := slices.Clone(s.draft) // it may lie in the tokens
-	for i := 0; e.draw(s, logits[i*e.vocab:][:e.vocab]); i++ {
+	for i := 0; e.draw(s, i, logits[i*e.vocab:][:e.vocab]); i++ {
 		if i == len(draft) || s.tokens[len(s.tokens)-1] != draft[i] {
-			return
+			break
 		}
 		e.stats.Accepted++
 		s.computed, s.next = s.computed+1, 1
 		e.blocks.fill(s)
 	}
+	e.guideOn(ctx, s)
 }

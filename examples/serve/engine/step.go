@@ -35,17 +35,19 @@ func (e *Engine) run(ctx context.Context) {
 		e.publish()
 	}
 	e.finishAll(cmp.Or(e.lost, ErrClosed))
+	e.guiding.Wait()
 	if e.team != nil {
 		e.closed = e.team.Close()
 	}
 	e.publish()
 }
 
-// receive takes new requests, and drops those whose context has ended. It waits if there are none. It
+// receive takes new requests, and drops those whose context has ended. It waits if there are none, or all wait for their grammars. It
 // returns false when the engine closes, or when a rank in another process is lost meanwhile.
 func (e *Engine) receive(ctx context.Context) bool {
-	if len(e.running)+len(e.waiting) == 0 {
+	if e.idle || len(e.running)+len(e.waiting) == 0 {
 		select {
+		case <-e.wake:
 		case s := <-e.arrivals:
 			e.waiting = append(e.waiting, s)
 		case e.embedding = <-e.embeddings:
@@ -58,6 +60,7 @@ func (e *Engine) receive(ctx context.Context) bool {
 			return false
 		}
 	}
+	e.idle = false
 	e.performAll(ctx)
 	for len(e.arrivals) > 0 {
 		e.waiting = append(e.waiting, <-e.arrivals)
@@ -75,7 +78,7 @@ func (e *Engine) receive(ctx context.Context) bool {
 
 // step computes the next tokens of all running sequences.
 func (e *Engine) step(ctx context.Context) error {
-	e.plan()
+	e.plan(ctx)
 	var pieces []model.Piece
 	var members []*sequence
 	for _, s := range e.running {
@@ -89,6 +92,7 @@ func (e *Engine) step(ctx context.Context) error {
 		pieces, members = append(pieces, x), append(members, s)
 	}
 	if len(pieces)+len(e.copies) == 0 {
+		e.idle = len(e.running) > 0
 		return nil
 	}
 	o := order{Copies: e.copies, Pieces: pieces}
@@ -104,7 +108,7 @@ func (e *Engine) step(ctx context.Context) error {
 		e.blocks.fill(s)
 		rows := 1 + len(s.draft)
 		if s.left() == 0 {
-			e.drawAll(s, logits[:rows*e.vocab])
+			e.drawAll(ctx, s, logits[:rows*e.vocab])
 		}
 		logits = logits[rows*e.vocab:]
 	}
@@ -124,13 +128,13 @@ func (e *Engine) noteReplays() {
 	}
 }
 
-// draw draws the next token of a sequence, and reports whether the sequence goes on.
-func (e *Engine) draw(s *sequence, logits []float32) bool {
+// draw draws the next token of a sequence, after some of its draft, and reports whether the sequence goes on.
+func (e *Engine) draw(s *sequence, drafted int, logits []float32) bool {
 	r := &s.request
 	allowed := logits
-	if s.text != nil {
+	if s.guide != nil {
 		allowed = slices.Clone(logits)
-		if !s.text.Allow(allowed, r.Ends) {
+		if !s.guide.next[drafted].apply(allowed, r.Ends) {
 			e.finish(s, noReason, fmt.Errorf("%w: no token of the model can go on the text by its grammar", ErrRequest))
 			return false
 		}
@@ -151,15 +155,10 @@ func (e *Engine) draw(s *sequence, logits []float32) bool {
 	s.tokens = append(s.tokens, t.ID)
 	s.out.add(t)
 	e.stats.GeneratedTokens++
-	if s.text != nil && s.text.Add(t.ID) {
-		e.finish(s, Stopped, nil)
-		return false
-	}
-	if len(s.tokens)-len(r.Prompt) == r.MaxTokens {
+	if s.full() && s.guide == nil { // else the text may be complete by its grammar
 		e.finish(s, TooLong, nil)
-		return false
 	}
-	return true
+	return !s.full()
 }
 
 // mostFaults is the number of failed steps after which a sequence is given up: it may be the cause.

@@ -1,105 +1,131 @@
 package schema
 
 import (
-	"math"
+	"cmp"
+	"fmt"
+	"slices"
 	"sync"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/serve/engine"
 )
 
-// Grammar describes the texts that follow a schema. It is safe for concurrent use.
+// Grammar describes the texts of a request that follow a schema. It is safe for concurrent use.
 type Grammar struct {
-	v    *Vocabulary
-	root *node
+	v      *Vocabulary
+	root   *node
+	budget *budget.Budget // of all texts
 
 	mu    sync.Mutex
-	masks map[string]mask // by what is left to read
+	known map[uint64]*state // whose masks are known, by the hash of the stacks
 }
 
-// mostMasks is the number of masks that a grammar keeps: 20 kB each with 150,000 tokens.
-const mostMasks = 512
+// Limits of the work for the texts of a request, and for a token of one. See package budget.
+const textSteps, tokenSteps = 64_000_000, 1_000_000
+
+// mostKnown is the number of masks that a grammar keeps: 20 kB each with 150,000 tokens.
+const mostKnown = 512
 
 // mask has a bit for each token.
 type mask []uint64
 
-func (m mask) set(id int32)    { m[id/64] |= 1 << (id % 64) }
-func (m mask) has(id int) bool { return m[id/64]>>(id%64)&1 == 1 }
+func (m mask) set(id int32) { m[id/64] |= 1 << (id % 64) }
+
+// state is where a text is: stacks of which one must be read.
+type state struct {
+	left []*part // in the order of their hashes, each once
+	hash uint64
+	next engine.Next
+}
+
+func newState(left []*part) *state {
+	s := &state{left: slices.SortedFunc(slices.Values(left), func(p, q *part) int { return cmp.Compare(hashOf(p), hashOf(q)) })}
+	for _, p := range s.left {
+		s.hash = s.hash*0x9e3779b97f4a7c15 + hashOf(p)
+	}
+	return s
+}
 
 // Begin begins a text.
-func (g *Grammar) Begin() engine.Text { return &Text{g, []*part{{kind: value, node: g.root}}} }
+func (g *Grammar) Begin() engine.Text {
+	return &Text{g, newState([]*part{part{kind: value, node: g.root}.with(nil)})}
+}
 
-// allowed returns the tokens after which some stacks go on.
-func (g *Grammar) allowed(stacks []*part) mask {
-	k := key(stacks)
+// find returns a state whose mask is known, or nil.
+func (g *Grammar) find(s *state) *state {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m, ok := g.masks[k]; ok {
-		return m
+	known := g.known[s.hash]
+	if known == nil || !slices.EqualFunc(known.left, s.left, equal) {
+		return nil
 	}
-	m := make(mask, (g.v.size+63)/64)
+	return known
+}
+
+// keep notes the mask of a state.
+func (g *Grammar) keep(s *state) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.known) >= mostKnown {
+		clear(g.known)
+	}
+	g.known[s.hash] = s
+}
+
+// Text is a text of a grammar. It does not change.
+type Text struct {
+	g  *Grammar
+	at *state
+}
+
+// Next returns the tokens that may come next, and whether the text may end. The error matches budget.ErrLimit if a schema that leaves very
+// much open makes too much work, or is the cause of the request's context.
+func (t *Text) Next() (engine.Next, error) {
+	if known := t.g.find(t.at); known != nil {
+		return known.next, nil
+	}
+	s := &state{left: t.at.left, hash: t.at.hash}
+	r := reader{budget: t.g.budget.Part("finding the tokens that may come next by the schema", tokenSteps)}
 	var strings, others []*part
-	for _, p := range stacks {
-		if p != nil && p.kind == inside && p.n == between {
-			strings = append(strings, p)
-		} else {
+	for _, p := range s.left {
+		switch {
+		case p == nil:
+		case p.kind == inside && p.n == between:
+			strings = append(strings, p.next)
+		default:
 			others = append(others, p)
 		}
+		s.next.End = s.next.End || p.ends()
 	}
-	g.v.walk(g.v.all, 0, others, m)
+	v := t.g.v
+	if len(strings)+len(others) > 0 {
+		s.next.Tokens = make(mask, len(v.plain))
+	}
 	if strings != nil {
-		for _, id := range g.v.plain {
-			m.set(id)
-		}
-		g.v.walk(g.v.others, 0, strings, m)
+		copy(s.next.Tokens, v.plain)
+		// They are the same until they end.
+		one := part{kind: inside}.with(part{kind: fork, fork: strings}.with(nil))
+		v.walk(&r, v.others, 0, []*part{one}, s.next.Tokens)
 	}
-	if len(g.masks) == mostMasks {
-		clear(g.masks)
+	if others != nil {
+		v.walk(&r, v.all, 0, others, s.next.Tokens)
 	}
-	g.masks[k] = m
-	return m
+	if r.err != nil {
+		return engine.Next{}, fmt.Errorf("%w: %w", ErrSchema, r.err)
+	}
+	t.g.keep(s)
+	return s.next, nil
 }
 
-// Text is a text of a grammar.
-type Text struct {
-	g    *Grammar
-	left []*part // of which one must be read
-}
-
-// Allow sets the logits of tokens that may not come next to −∞; ends are tokens that end a text.
-func (t *Text) Allow(logits []float32, ends []int32) (some bool) {
-	m := t.g.allowed(t.left)
-	keep := map[int32]float32{}
-	for _, p := range t.left {
-		if p.ends() {
-			for _, id := range ends {
-				if id >= 0 && int(id) < len(logits) { // a folder may name others
-					keep[id] = logits[id]
-				}
-			}
-		}
-	}
-	for id := range logits {
-		if id < t.g.v.size && m.has(id) {
-			some = true
-		} else {
-			logits[id] = float32(math.Inf(-1))
-		}
-	}
-	for id, l := range keep {
-		logits[id], some = l, true
-	}
-	return some
-}
-
-// Add adds a token that Allow has left, and reports whether the text is complete: nothing can follow.
-func (t *Text) Add(id int32) (complete bool) {
+// Add returns the text with another token, of those that may come next. The errors are those of Next.
+func (t *Text) Add(id int32) (engine.Text, error) {
+	r := reader{budget: t.g.budget.Part("adding a token by the schema", tokenSteps)}
+	left := t.at.left
 	for _, b := range t.g.v.bytes[id] {
-		t.left = read(t.left, b, nil)
+		left = r.all(left, b, nil)
 	}
-	for _, p := range t.left {
-		if p != nil {
-			return false
-		}
+	if r.err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSchema, r.err)
 	}
-	return true
+	return &Text{t.g, newState(left)}, nil
 }

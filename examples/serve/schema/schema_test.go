@@ -3,7 +3,6 @@ package schema_test
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/schema"
 )
 
@@ -37,11 +37,15 @@ func write(t *testing.T, g *schema.Grammar, rng *rand.Rand, wild float64) string
 	var b bytes.Buffer
 	text := g.Begin()
 	for range 3000 {
-		logits := make([]float32, len(words))
-		require.True(t, text.Allow(logits, []int32{end}), "%s", b.Bytes())
+		next, err := text.Next()
+		require.NoError(t, err)
+		if next.Tokens == nil {
+			require.True(t, next.End)
+			return b.String()
+		}
 		var allowed, closing []int32
-		for id, l := range logits {
-			if math.IsInf(float64(l), -1) {
+		for id := range words {
+			if !next.Has(int32(id)) && (int32(id) != end || !next.End) {
 				continue
 			}
 			allowed = append(allowed, int32(id))
@@ -57,9 +61,8 @@ func write(t *testing.T, g *schema.Grammar, rng *rand.Rand, wild float64) string
 			return b.String()
 		}
 		b.Write(words[id])
-		if text.Add(id) {
-			return b.String()
-		}
+		text, err = text.Add(id)
+		require.NoError(t, err)
 	}
 	t.Skip("the text did not end")
 	return ""
@@ -93,7 +96,7 @@ func TestTexts(t *testing.T) {
 			require.NoError(t, c.AddResource("schema.json", parsed))
 			judge, err := c.Compile("schema.json")
 			require.NoError(t, err)
-			g, err := vocabulary().Compile([]byte(s))
+			g, err := vocabulary().Compile(t.Context(), []byte(s))
 			require.NoError(t, err)
 			different := map[string]bool{}
 			for seed := range uint64(60) {
@@ -112,7 +115,7 @@ func TestTexts(t *testing.T) {
 
 // TestObject: the format without a schema takes all objects, and nothing else.
 func TestObject(t *testing.T) {
-	g, err := vocabulary().Object()
+	g, err := vocabulary().Object(t.Context())
 	require.NoError(t, err)
 	for seed := range uint64(100) {
 		text := write(t, g, rand.New(rand.NewPCG(seed, 2)), .3)
@@ -120,97 +123,92 @@ func TestObject(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(text), &value), "%s", text)
 	}
 	for _, text := range []string{`{"a":[1,-2.5e10,{"b":null}],"ü":"\ud7ff\n"}`, `{}`, `{"a": {"a": {}}, "b": true}`} {
-		require.True(t, takes(g, text), "%s", text)
+		require.True(t, takes(t, g, text), "%s", text)
 	}
 	for _, text := range []string{`[`, `1`, `{a`, `{"a" `, `{"a":01`, `{"a":.`, `{"a":1.}`, `{"a":tru}`, `{,`, `{"a":1,}`, "{\"a\":\"\x01", "{\"a\":\"\xff", "{\"a\":\"\xc0\x80", "{\"a\":\"\xed\xa0\x80", `{"a":"\ud800"`, `{"a":"\x`, `{}{`, `{"a":1111111111111111`} {
-		require.False(t, takes(g, text), "%s", text)
+		require.False(t, takes(t, g, text), "%s", text)
 	}
 }
 
 // takes reports whether a text of bytes is allowed.
-func takes(g *schema.Grammar, s string) bool {
+func takes(t *testing.T, g *schema.Grammar, s string) bool {
 	text := g.Begin()
 	for i := range len(s) {
-		logits := make([]float32, len(words))
-		if !text.Allow(logits, nil) || math.IsInf(float64(logits[s[i]]), -1) {
+		next, err := text.Next()
+		require.NoError(t, err)
+		if !next.Has(int32(s[i])) {
 			return false
 		}
-		text.Add(int32(s[i]))
+		text = add(t, text, s[i:i+1])
 	}
 	return true
+}
+
+// add adds the bytes of a text.
+func add(t testing.TB, text engine.Text, s string) engine.Text {
+	for i := range len(s) {
+		var err error
+		text, err = text.Add(int32(s[i]))
+		require.NoError(t, err)
+	}
+	return text
 }
 
 // TestTokens: a token is allowed if and only if its bytes are, one after another.
 func TestTokens(t *testing.T) {
 	for name, s := range schemas {
 		t.Run(name, func(t *testing.T) {
-			g, err := vocabulary().Compile([]byte(s))
+			g, err := vocabulary().Compile(t.Context(), []byte(s))
 			require.NoError(t, err)
 			whole := write(t, g, rand.New(rand.NewPCG(5, 6)), .4)
 			for at := range min(len(whole), 60) {
-				text := g.Begin()
-				for i := range at {
-					text.Add(int32(whole[i]))
-				}
-				logits := make([]float32, len(words))
-				require.True(t, text.Allow(logits, nil))
+				next, err := add(t, g.Begin(), whole[:at]).Next()
+				require.NoError(t, err)
 				for id, w := range words[256:end] {
-					require.Equal(t, takes(g, whole[:at]+string(w)), !math.IsInf(float64(logits[256+id]), -1), "%q after %q", w, whole[:at])
+					require.Equal(t, takes(t, g, whole[:at]+string(w)), next.Has(int32(256+id)), "%q after %q", w, whole[:at])
 				}
 			}
 		})
 	}
 }
 
-// TestForeignEnds: a folder may name ends of a text that the model does not have.
-func TestForeignEnds(t *testing.T) {
-	g, err := vocabulary().Compile([]byte(`{"type":"integer"}`))
-	require.NoError(t, err)
-	text := g.Begin()
-	text.Add('7')
-	logits := make([]float32, len(words))
-	require.True(t, text.Allow(logits, []int32{-1, int32(len(words)), end}))
-	require.Zero(t, logits[end])
-}
-
 // TestRefusals: schemas that cannot be followed are refused, and the error says where and why.
 func TestRefusals(t *testing.T) {
 	deep := strings.Repeat(`{"type":"array","items":`, 100) + `{}` + strings.Repeat("}", 100)
 	for text, s := range map[string]string{
-		"it is not a JSON object":                 `[1`,
-		"#: minimum is not supported":             `{"type":"integer","minimum":3}`,
-		"#/properties/a: pattern is not":          `{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`,
-		"#: it has no type":                       `{"items":{}}`,
-		`#/type: there is no type "text"`:         `{"type":"text"}`,
-		"#/type: it is neither":                   `{"type":{}}`,
-		"#/items: it is not an object":            `{"type":"array","items":7}`,
-		"#/minItems: it is not a number":          `{"type":"array","minItems":-1}`,
-		"minItems is 3 and maxItems 2":            `{"type":"array","minItems":3,"maxItems":2}`,
-		"#/required: it is not a list":            `{"type":"object","required":"a"}`,
-		"#/properties: it is not an object":       `{"type":"object","properties":[]}`,
-		"#/enum: it is not a list":                `{"enum":[]}`,
-		"#/anyOf: it is not a list":               `{"anyOf":{}}`,
-		"items beside anyOf":                      `{"anyOf":[{}],"items":{}}`,
-		"#/$ref: there is no #/$defs/x":           `{"$ref":"#/$defs/x"}`,
-		"#/$ref: only references to parts":        `{"$ref":"https://example.com/x"}`,
-		"would never end":                         `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`,
-		"deeper than 64":                          deep,
-		"schema: a value of it would never end":   `{"$ref":"#"}`,
-		"allOf":                                   `{"allOf":[{}]}`,
-		"#: items is not for the types [string]":  `{"type":"string","items":{}}`,
-		"#/enum: there are more than 1000 values": `{"enum":[1` + strings.Repeat(",1", 1000) + `]}`,
+		"it is not a JSON object":                `[1`,
+		"#: minimum is not supported":            `{"type":"integer","minimum":3}`,
+		"#/properties/a: pattern is not":         `{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`,
+		"#: it has no type":                      `{"items":{}}`,
+		`#/type: there is no type "text"`:        `{"type":"text"}`,
+		"#/type: it is neither":                  `{"type":{}}`,
+		"#/items: it is not an object":           `{"type":"array","items":7}`,
+		"#/minItems: it is not a number":         `{"type":"array","minItems":-1}`,
+		"minItems is 3 and maxItems 2":           `{"type":"array","minItems":3,"maxItems":2}`,
+		"#/required: it is not a list":           `{"type":"object","required":"a"}`,
+		"#/properties: it is not an object":      `{"type":"object","properties":[]}`,
+		"#/enum: it is not a list":               `{"enum":[]}`,
+		"#/anyOf: it is not a list":              `{"anyOf":{}}`,
+		"items beside anyOf":                     `{"anyOf":[{}],"items":{}}`,
+		"#/$ref: there is no #/$defs/x":          `{"$ref":"#/$defs/x"}`,
+		"#/$ref: only references to parts":       `{"$ref":"https://example.com/x"}`,
+		"would never end":                        `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`,
+		"at most 64 are allowed":                 deep,
+		"schema: a value of it would never end":  `{"$ref":"#"}`,
+		"allOf":                                  `{"allOf":[{}]}`,
+		"#: items is not for the types [string]": `{"type":"string","items":{}}`,
+		"the list has 1001 values; at most 1000": `{"enum":[1` + strings.Repeat(",1", 1000) + `]}`,
 	} {
-		_, err := vocabulary().Compile([]byte(s))
+		_, err := vocabulary().Compile(t.Context(), []byte(s))
 		require.ErrorIs(t, err, schema.ErrSchema, "%s", s)
 		require.ErrorContains(t, err, text)
 	}
-	_, err := schema.NewVocabulary(9, func(id int32) []byte { return []byte{byte(id)} }).Object()
+	_, err := schema.NewVocabulary(9, func(id int32) []byte { return []byte{byte(id)} }).Object(t.Context())
 	require.ErrorContains(t, err, `no token for ' '`)
 }
 
-// BenchmarkAllow measures the mask of 150,000 tokens when no state was met before: within a string, and before the
-// members of an object.
-func BenchmarkAllow(b *testing.B) {
+// large is a vocabulary of 150,000 tokens, as models have.
+func large() *schema.Vocabulary {
 	const size, letters = 150000, " etaoinshrdlu,\"{}:[]0é\n"
 	rng := rand.New(rand.NewPCG(7, 8))
 	all := make([][]byte, size)
@@ -223,18 +221,20 @@ func BenchmarkAllow(b *testing.B) {
 			all[id] = append(all[id], letters[rng.IntN(len(letters))])
 		}
 	}
-	v := schema.NewVocabulary(size, func(id int32) []byte { return all[id] })
-	logits := make([]float32, size)
+	return schema.NewVocabulary(size, func(id int32) []byte { return all[id] })
+}
+
+// BenchmarkNext measures the mask of 150,000 tokens when no state was met before: within a string, and before the
+// members of an object.
+func BenchmarkNext(b *testing.B) {
+	v := large()
 	for name, start := range map[string]string{"string": `{"name":"x`, "object": `{`} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				g, err := v.Compile([]byte(schemas["object"]))
+				g, err := v.Compile(b.Context(), []byte(schemas["object"]))
 				require.NoError(b, err)
-				text := g.Begin()
-				for _, c := range []byte(start) {
-					text.Add(int32(c))
-				}
-				require.True(b, text.Allow(logits, nil))
+				_, err = add(b, g.Begin(), start).Next()
+				require.NoError(b, err)
 			}
 		})
 	}

@@ -1,0 +1,72 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/examples/budget"
+)
+
+func TestSteps(t *testing.T) {
+	b := budget.New(t.Context(), "the schema", 10)
+	require.NoError(t, b.Step(3))
+	require.NoError(t, b.Step(5))
+	err := b.Step(0)
+	require.ErrorIs(t, err, budget.ErrLimit)
+	require.EqualError(t, err, "over the limit: the schema takes more than 10 steps")
+	require.ErrorIs(t, b.Step(0), budget.ErrLimit, "it stays so")
+}
+
+// TestParts: the steps of all parts count in the whole, and those of a part in itself alone.
+func TestParts(t *testing.T) {
+	whole := budget.New(t.Context(), "the request", 10)
+	for range 2 {
+		part := whole.Part("a token", 4)
+		require.NoError(t, part.Step(3))
+		require.ErrorContains(t, part.Step(0), "a token takes more than 4 steps")
+	}
+	require.ErrorContains(t, whole.Part("a token", 4).Step(2), "the request takes more than 10 steps")
+}
+
+// TestContext: the end of a context is noticed within some thousand steps, however they are counted.
+func TestContext(t *testing.T) {
+	reason := errors.New("the client has left")
+	for _, n := range []int{0, 1, 4095, 5000} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		b := budget.New(ctx, "x", 1<<20)
+		require.NoError(t, b.Step(n))
+		cancel(reason)
+		var err error
+		for taken := 0; err == nil && taken <= 1<<13; taken += n + 1 {
+			err = b.Step(n)
+		}
+		require.ErrorIs(t, err, reason, "%d", n)
+	}
+}
+
+// TestConcurrently: many goroutines together get the steps that there are, and no more.
+func TestConcurrently(t *testing.T) {
+	b, made := budget.New(t.Context(), "x", 1000), atomic.Int64{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for b.Step(0) == nil {
+				made.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 1000, made.Load())
+}
+
+func TestSize(t *testing.T) {
+	require.NoError(t, budget.Size("the file", 5, 5, "bytes"))
+	err := budget.Size("the file", 6, 5, "bytes")
+	require.ErrorIs(t, err, budget.ErrLimit)
+	require.EqualError(t, err, "over the limit: the file has 6 bytes; at most 5 are allowed")
+}

@@ -1,0 +1,64 @@
+package budgettest
+
+import (
+	"os"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The bounds of a file of at most 10 MB, or of a request, as SECURITY.md promises them.
+const (
+	Time   = 2 * time.Second // of the processor
+	Memory = 256 << 20       // bytes that the process grows by
+)
+
+// Bounded calls f, and fails the test if that took more processor time or memory than the bounds. No other work may run in the process meanwhile.
+func Bounded(t testing.TB, f func()) {
+	t.Helper()
+	debug.FreeOSMemory()
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // the peak begins anew
+	memory := peak(t)
+	Timely(t, f)
+	grown := peak(t) - memory
+	t.Logf("%d MiB", grown>>20)
+	require.LessOrEqual(t, grown, Memory*slower, "bytes of memory")
+}
+
+// Timely is Bounded without the bound on memory, which costs too much for fuzzing.
+func Timely(t testing.TB, f func()) {
+	t.Helper()
+	began := used(t)
+	f()
+	took := used(t) - began
+	t.Logf("%v of the processor", took)
+	require.LessOrEqual(t, took, Time*slower, "time of the processor")
+}
+
+// used is how long this process has computed.
+func used(t testing.TB) time.Duration {
+	var u syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+var highest = regexp.MustCompile(`VmHWM:\s*(\d+) kB`)
+
+// peak is the most memory that this process has had; 0 on systems that do not report it.
+func peak(t testing.TB) int {
+	text, err := os.ReadFile("/proc/self/status")
+	if os.IsNotExist(err) {
+		return 0
+	}
+	require.NoError(t, err)
+	found := highest.FindSubmatch(text)
+	require.NotNil(t, found, "%s", text)
+	kilobytes, err := strconv.Atoi(string(found[1]))
+	require.NoError(t, err)
+	return kilobytes << 10
+}
