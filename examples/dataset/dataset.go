@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"github.com/goascend/cann/examples/chat"
 )
@@ -35,6 +37,8 @@ type Report struct {
 	FirstBad  error // names file and line, or row, of the first
 	Empty     int   // samples without a token to learn
 	Truncated int   // samples longer than a row, which were cut
+	// LeftOut counts the files of a folder that are not read, by the suffix of their names.
+	LeftOut map[string]int
 }
 
 // String is a line for people.
@@ -48,6 +52,9 @@ func (r Report) String() string {
 	}
 	if r.Truncated > 0 {
 		s += fmt.Sprintf(", %d truncated", r.Truncated)
+	}
+	for _, ext := range slices.Sorted(maps.Keys(r.LeftOut)) {
+		s += fmt.Sprintf(", %d files %q not read", r.LeftOut[ext], "*"+ext)
 	}
 	return s
 }
@@ -80,7 +87,7 @@ func Open(path string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{options: o, index: x}
+	d := &Dataset{options: o, index: x, report: Report{LeftOut: x.left}}
 	d.shuffle()
 	return d, nil
 }
@@ -190,7 +197,7 @@ func (d *Dataset) load() error {
 			}
 			continue
 		}
-		if r.text == "" && r.err == nil { // an empty line
+		if r.text == "" && r.ids == nil && r.err == nil { // an empty line
 			d.skip()
 			continue
 		}

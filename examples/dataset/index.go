@@ -2,6 +2,8 @@ package dataset
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,12 +25,13 @@ const (
 	textLimit = 1 << 20
 )
 
-// block is some lines of a file of JSON lines, some rows of a Parquet file, or a piece of a text file.
+// block is some lines of a file of JSON lines, some elements of an array, some rows of a Parquet file, or a piece of a file
+// of text or tokens.
 type block struct {
 	file        int
 	from, bytes int64 // of a Parquet file, from is a row of the group
-	line        int   // number of the first line or row, from 1
-	lines       int   // 0 for text
+	line        int   // number of the first line, element or row, from 1
+	lines       int   // 0 for text and tokens
 	group       int   // of rows, in a Parquet file
 	follows     bool  // it is read after the one before it: that costs less than going elsewhere
 }
@@ -36,6 +39,7 @@ type block struct {
 // raw is a sample as it stands in a file.
 type raw struct {
 	text  string
+	ids   []int32 // in place of the text
 	where place
 	plain bool  // not JSON
 	err   error // why it cannot be read
@@ -45,7 +49,7 @@ type raw struct {
 type place struct {
 	file string
 	line int
-	unit string // "row " of a Parquet file
+	unit string // "row " of a Parquet file, "element " of an array
 }
 
 func (p place) String() string { return fmt.Sprintf("%s:%s%d", p.file, p.unit, p.line) }
@@ -63,31 +67,41 @@ type Table interface {
 // index locates the samples of files.
 type index struct {
 	files  []string
+	forms  []Form
 	open   []*os.File
-	tables []Table // of files that are Parquet files, nil of others
+	tables []Table        // of files that are Parquet files, nil of others
+	left   map[string]int // files of a folder that are not read, by suffix
 	blocks []block
 	starts []int // blocks that follow no other
 }
 
-// textFiles are the extensions of files that are read in a folder, beside those of HasSamples.
+// textFiles are the suffixes of texts that are read in a folder.
 var textFiles = []string{".txt", ".md", ".go", ".c", ".h", ".py"}
 
 // newIndex looks through a file, or the files of a folder in the order of their names.
 func newIndex(path string, openTable func(*os.File) (Table, error)) (*index, error) {
-	x := &index{}
+	x := &index{left: map[string]int{}}
 	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && name != path && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir
-		case d.IsDir() || name != path && !HasSamples(name) && !slices.Contains(textFiles, filepath.Ext(name)):
+		case d.IsDir():
 			return nil
 		}
-		return x.add(name, openTable)
+		form, ok, err := inFolder(name, name == path)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			x.left[strings.ToLower(filepath.Ext(name))]++
+			return nil
+		}
+		return x.add(name, form, openTable)
 	})
 	if err == nil && len(x.blocks) == 0 {
-		err = fmt.Errorf("dataset: %s has no samples: no .jsonl file, no .parquet file and no text", path)
+		err = fmt.Errorf("dataset: %s has no samples: no JSON lines, no JSON array, no Parquet file and no text", path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.close())
@@ -100,36 +114,81 @@ func newIndex(path string, openTable func(*os.File) (Table, error)) (*index, err
 	return x, nil
 }
 
-// HasSamples reports whether a file consists of samples rather than of text, by its name.
-func HasSamples(name string) bool { return lines(name) || filepath.Ext(name) == ".parquet" }
+// inFolder returns the form of a file, and whether it is read: all are that are named by themselves. Of a folder those with
+// the suffix of a text or of samples are, and .json files of samples.
+func inFolder(name string, itself bool) (Form, bool, error) {
+	ext := suffix(name)
+	known := slices.Contains(textFiles, ext) || slices.Contains([]string{".jsonl", ".ndjson", ".parquet"}, ext)
+	if !itself && !known && ext != ".json" {
+		return 0, false, nil
+	}
+	form, err := FormOf(name)
+	if !itself && ext == ".json" && err != nil {
+		return 0, false, nil
+	}
+	return form, true, err
+}
 
-// lines reports whether a file has a JSON value on each line.
-func lines(name string) bool {
-	return slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(name))
+// HasSamples reports whether a file, or a file of a folder, consists of samples rather than of text or tokens.
+func HasSamples(path string) (found bool, err error) {
+	err = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != path && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		form, ok, err := inFolder(name, name == path)
+		if ok && err == nil && (form == Lines || form == Array || form == Rows) {
+			found, err = true, fs.SkipAll
+		}
+		return err
+	})
+	return found, err
 }
 
 // add finds the blocks of a file.
-func (x *index) add(name string, openTable func(*os.File) (Table, error)) error {
+func (x *index) add(name string, form Form, openTable func(*os.File) (Table, error)) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	x.files, x.open, x.tables = append(x.files, name), append(x.open, f), append(x.tables, nil)
-	if filepath.Ext(name) == ".parquet" {
-		return x.addTable(f, openTable)
+	if slices.Contains(packed, strings.ToLower(filepath.Ext(name))) {
+		plain, err := unpackTo(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("dataset: %s: %w", name, err)
+		}
+		f = plain
 	}
-	now := block{file: len(x.files) - 1, line: 1}
+	x.files, x.forms, x.open, x.tables = append(x.files, name), append(x.forms, form), append(x.open, f), append(x.tables, nil)
+	switch form {
+	case Rows:
+		return x.addTable(f, openTable)
+	case Array:
+		if err := x.addArray(f); err != nil {
+			return fmt.Errorf("dataset: %s: %w", name, err)
+		}
+		return nil
+	case Tokens, Words:
+		return x.addTokens(f, form)
+	}
+	start, err := afterMark(f)
+	if err != nil {
+		return err
+	}
+	now := block{file: len(x.files) - 1, from: start, line: 1}
 	r := bufio.NewReaderSize(f, 1<<20)
-	json := lines(name)
 	for line := 1; ; line++ {
 		n, err := skipLine(r)
 		if n > 0 {
 			now.bytes += n
-			if json {
+			if form == Lines {
 				now.lines++
 			}
 		}
-		full := json && now.lines == blockLines || !json && now.bytes >= textLimit
+		full := form == Lines && now.lines == blockLines || form == Text && now.bytes >= textLimit
 		if now.bytes > 0 && (full || err == io.EOF) {
 			x.blocks = append(x.blocks, now)
 			now = block{file: now.file, from: now.from + now.bytes, line: line + 1}
@@ -141,6 +200,76 @@ func (x *index) add(name string, openTable func(*os.File) (Table, error)) error 
 			return err
 		}
 	}
+}
+
+// afterMark goes to the first byte behind a byte-order mark, if there is one.
+func afterMark(f *os.File) (int64, error) {
+	head := make([]byte, len(byteOrderMark))
+	n, err := f.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return 0, err
+	}
+	if !bytes.Equal(head[:n], byteOrderMark) {
+		n = 0
+	}
+	return f.Seek(int64(n), io.SeekStart)
+}
+
+// addArray finds the blocks of a JSON array.
+func (x *index) addArray(f *os.File) error {
+	start, err := afterMark(f)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bufio.NewReaderSize(f, 1<<20))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	now := block{file: len(x.files) - 1, line: 1}
+	for d.More() {
+		var one json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			return fmt.Errorf("element %d of the array: %w", now.line+now.lines, err)
+		}
+		end := start + d.InputOffset()
+		if now.lines == 0 {
+			now.from = end - int64(len(one))
+		}
+		now.lines, now.bytes = now.lines+1, end-now.from
+		if now.lines == blockLines || now.bytes >= lineLimit {
+			x.blocks = append(x.blocks, now)
+			now = block{file: now.file, line: now.line + now.lines}
+		}
+	}
+	if now.lines > 0 {
+		x.blocks = append(x.blocks, now)
+	}
+	if _, err := d.Token(); err != nil {
+		return fmt.Errorf("behind element %d of the array: %w", now.line+now.lines-1, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("there is more behind the array")
+	}
+	return nil
+}
+
+// addTokens finds the blocks of a file of tokens.
+func (x *index) addTokens(f *os.File, form Form) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	from, size := int64(0), int64(2)
+	if form == Tokens {
+		from, size = tokensHeader, 4
+	}
+	if (info.Size()-from)%size != 0 {
+		return fmt.Errorf("dataset: %s: %d bytes are no sequence of %d-bit tokens", f.Name(), info.Size()-from, 8*size)
+	}
+	for ; from < info.Size(); from += textLimit {
+		x.blocks = append(x.blocks, block{file: len(x.files) - 1, from: from, bytes: min(textLimit, info.Size()-from), line: 1})
+	}
+	return nil
 }
 
 // addTable finds the blocks of a Parquet file.
@@ -200,10 +329,18 @@ func (x *index) read(b block, to []raw) ([]raw, error) {
 		}
 		return to, nil
 	}
-	if b.lines == 0 {
+	if form := x.forms[b.file]; form != Lines {
 		text := make([]byte, b.bytes)
 		if _, err := f.ReadAt(text, b.from); err != nil {
 			return nil, fmt.Errorf("dataset: %s: %w; has the file changed?", name, err)
+		}
+		switch form {
+		case Array:
+			return elements(text, name, b, to)
+		case Tokens:
+			return append(to, raw{ids: ids(text, 4), where: place{file: name, line: b.line}, plain: true}), nil
+		case Words:
+			return append(to, raw{ids: ids(text, 2), where: place{file: name, line: b.line}, plain: true}), nil
 		}
 		return append(to, raw{text: string(text), where: place{file: name, line: b.line}, plain: true}), nil
 	}
@@ -231,6 +368,22 @@ func (x *index) read(b block, to []raw) ([]raw, error) {
 	return to, nil
 }
 
+// elements appends those of a part of an array.
+func elements(text []byte, name string, b block, to []raw) ([]raw, error) {
+	d := json.NewDecoder(bytes.NewReader(slices.Concat([]byte("["), text, []byte("]"))))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	for i := range b.lines {
+		var one json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			return nil, fmt.Errorf("dataset: %s: element %d: %w; has the file changed?", name, b.line+i, err)
+		}
+		to = append(to, raw{text: string(one), where: place{name, b.line + i, "element "}})
+	}
+	return to, nil
+}
+
 func (x *index) close() error {
 	var errs []error
 	for _, t := range x.tables {
@@ -238,8 +391,12 @@ func (x *index) close() error {
 			errs = append(errs, t.Close())
 		}
 	}
-	for _, f := range x.open {
-		errs = append(errs, f.Close())
+	for i, f := range x.open {
+		if f.Name() == x.files[i] {
+			errs = append(errs, f.Close())
+		} else {
+			errs = append(errs, discard(f))
+		}
 	}
 	x.open, x.tables = nil, nil
 	return errors.Join(errs...)

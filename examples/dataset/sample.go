@@ -35,15 +35,126 @@ type sample struct {
 	ids            []int32 // all tokens
 }
 
-// record is a line of a file. It has a text; or messages, a conversation; or a prompt with a
-// response.
+// record is a line of a file. It has a text; or messages, a conversation; or a prompt with a response. Other programs
+// name these in other ways, which are read too: see doc.go.
 type record struct {
 	Text     *string           `json:"text"`
 	Messages []json.RawMessage `json:"messages"`
 	Tools    json.RawMessage   `json:"tools"`
-	Prompt   *string           `json:"prompt"`
-	Response *string           `json:"response"`
+	System   string            `json:"system"`
+
+	Prompt      *string `json:"prompt"`
+	Query       *string `json:"query"`
+	Instruction *string `json:"instruction"`
+	Input       string  `json:"input"` // of an instruction
+
+	Response   *string `json:"response"`
+	Completion *string `json:"completion"`
+	Output     *string `json:"output"`
+
+	History       [][2]string       `json:"history"` // earlier prompts with their responses
+	Conversations []json.RawMessage `json:"conversations"`
+
+	Chosen   json.RawMessage `json:"chosen"`
+	Rejected json.RawMessage `json:"rejected"`
 }
+
+// turn is one of a conversation in ShareGPT's form.
+type turn struct {
+	From  string  `json:"from"`
+	Value *string `json:"value"`
+	Role  string  `json:"role"`
+}
+
+// speakers are the names that turns have in ShareGPT's form.
+var speakers = map[string]string{"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system", "observation": "tool", "tool": "tool"}
+
+// normal turns the forms of other programs into messages, a prompt with a response, or a text.
+func (r *record) normal() error {
+	forms := []string{}
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"text", r.Text != nil}, {"messages", r.Messages != nil}, {"conversations", r.Conversations != nil},
+		{"prompt", r.Prompt != nil}, {"query", r.Query != nil}, {"instruction", r.Instruction != nil},
+	} {
+		if f.given {
+			forms = append(forms, f.name)
+		}
+	}
+	if given(r.Chosen) || given(r.Rejected) {
+		return errors.New("it has chosen and rejected answers, and no loss here compares two answers")
+	}
+	if len(forms) > 1 {
+		return fmt.Errorf("it has %s and %s; it is not clear which is the sample", forms[0], forms[1])
+	}
+	for _, other := range []*string{r.Query, r.Instruction} {
+		if other != nil {
+			r.Prompt = other
+		}
+	}
+	if r.Instruction != nil && r.Input != "" {
+		r.Prompt = new(*r.Instruction + "\n" + r.Input)
+	}
+	answers := 0
+	for _, other := range []*string{r.Response, r.Completion, r.Output} {
+		if other != nil {
+			r.Response = other
+			answers++
+		}
+	}
+	if answers > 1 {
+		return errors.New("it has several of response, completion and output; it is not clear which is the answer")
+	}
+	var turns []json.RawMessage
+	add := func(role, content string) error {
+		one, err := json.Marshal(chat.Message{Role: role, Content: content})
+		turns = append(turns, one)
+		return err
+	}
+	if r.System != "" {
+		if err := add("system", r.System); err != nil {
+			return err
+		}
+	}
+	for _, pair := range r.History {
+		if err := errors.Join(add("user", pair[0]), add("assistant", pair[1])); err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.Conversations != nil:
+		for i, text := range r.Conversations {
+			var one turn
+			if err := json.Unmarshal(text, &one); err != nil {
+				return fmt.Errorf("conversations: turn %d: %w", i, err)
+			}
+			if one.Role != "" && one.From == "" { // messages under another name
+				turns = append(turns, text)
+				continue
+			}
+			role, known := speakers[one.From]
+			if !known || one.Value == nil {
+				return fmt.Errorf("conversations: turn %d is from %q and needs a value; known are human, gpt, system and observation", i, one.From)
+			}
+			if err := add(role, *one.Value); err != nil {
+				return err
+			}
+		}
+		r.Messages = turns
+	case r.Messages != nil:
+		r.Messages = append(turns, r.Messages...)
+	case len(turns) > 0 && r.Prompt != nil && r.Response != nil:
+		if err := errors.Join(add("user", *r.Prompt), add("assistant", *r.Response)); err != nil {
+			return err
+		}
+		r.Messages = turns
+	}
+	return nil
+}
+
+func given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
 
 // builder makes samples. It is the state of one encoding: tokens and which of them are learnt.
 type builder struct {
@@ -93,6 +204,12 @@ func (o Options) encode(r raw) (s sample, err error) {
 	if r.err != nil {
 		return s, r.err
 	}
+	if r.ids != nil {
+		for _, id := range r.ids {
+			b.ids, b.learn = append(b.ids, id), append(b.learn, true)
+		}
+		return b.sample(true), nil
+	}
 	if r.plain {
 		err := b.add(r.text, true)
 		b.end()
@@ -100,6 +217,9 @@ func (o Options) encode(r raw) (s sample, err error) {
 	}
 	var line record
 	if err := json.Unmarshal([]byte(r.text), &line); err != nil {
+		return s, err
+	}
+	if err := line.normal(); err != nil {
 		return s, err
 	}
 	switch {
@@ -138,8 +258,16 @@ func (b *builder) conversation(messages []json.RawMessage, tools json.RawMessage
 		return errors.New("messages need a chat template, and the model's folder has none")
 	}
 	c := chat.Conversation{Messages: messages}
-	if len(tools) > 0 && string(tools) != "null" {
+	if given(tools) {
 		c.Tools = tools
+		var text string // some programs write the list as a text
+		if json.Unmarshal(tools, &text) == nil {
+			if c.Tools = json.RawMessage(text); text == "" {
+				c.Tools = nil
+			} else if !json.Valid([]byte(text)) {
+				return errors.New("tools is a text that is no JSON")
+			}
+		}
 	}
 	prompt, err := b.Template.RenderAnswers(c, messages)
 	if err != nil {

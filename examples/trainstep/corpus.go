@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/goascend/cann/examples/dataset"
 )
 
 // own is the text to train on if none is given: the sources of this program.
@@ -21,10 +23,11 @@ var own embed.FS
 
 // corpus is a long sequence of tokens from which batches are taken.
 type corpus struct {
-	tokens []int32
-	file   *tokenFile // in place of tokens
-	vocab  int        // all tokens are below this
-	source string     // description of the source of the tokens
+	tokens  []int32
+	file    *dataset.TokenFile // in place of tokens
+	vocab   int                // all tokens are below this
+	source  string             // description of the source of the tokens
+	samples bool               // the tokens are in samples, which are opened later
 }
 
 // loadCorpus reads tokens from a file of bytes, a .bin file of little-endian uint16 token ids, a file
@@ -47,18 +50,22 @@ func loadCorpus(path string) (*corpus, error) {
 		text, err := readTree(os.DirFS(path))
 		return byteCorpus(text, "the text files of "+path), err
 	}
-	if strings.HasSuffix(path, tokensSuffix) {
-		t, err := openTokens(path)
+	form, err := dataset.FormOf(path)
+	if err != nil {
+		return nil, err
+	}
+	if form == dataset.Tokens {
+		t, err := dataset.OpenTokens(path)
 		if err != nil {
 			return nil, err
 		}
-		return &corpus{file: t, vocab: t.vocab, source: path}, nil
+		return &corpus{file: t, vocab: t.Vocab, source: path}, nil
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasSuffix(path, ".bin") {
+	if form == dataset.Words {
 		return tokenCorpus(data, path)
 	}
 	return byteCorpus(data, path), nil
@@ -147,7 +154,7 @@ func (c *corpus) unigramLoss() float64 {
 // count is the number of tokens.
 func (c *corpus) count() int {
 	if c.file != nil {
-		return c.file.count
+		return c.file.Count
 	}
 	return len(c.tokens)
 }
@@ -155,7 +162,7 @@ func (c *corpus) count() int {
 // window returns n tokens.
 func (c *corpus) window(at, n int) ([]int32, error) {
 	if c.file != nil {
-		return c.file.window(at, n)
+		return c.file.Window(at, n)
 	}
 	return c.tokens[at : at+n], nil
 }
@@ -165,7 +172,7 @@ func (c *corpus) Close() error {
 	if c.file == nil {
 		return nil
 	}
-	return c.file.file.Close()
+	return c.file.Close()
 }
 
 // batch takes random windows of length+1 tokens: the inputs are a window without its last token,

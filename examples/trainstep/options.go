@@ -70,7 +70,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "trainstep [flags]", about, samples...)
 	f.Group("What to train")
-	f.StringVar(&o.data, "data", "", "`path` of the samples to train on: a text, a folder of texts, a .jsonl or .parquet file whose lines or rows have text, messages, or prompt and response, a .bin file of 16-bit token ids, or a .tokens file that -tokenize wrote (default: the module around the working folder)")
+	f.StringVar(&o.data, "data", "", "`path` of the samples to train on: a text, JSON lines or a JSON array of samples, which have text, messages, or prompt and response, a .parquet file with such columns, a .bin file of 16-bit token ids, a file that -tokenize wrote, or a folder of texts and samples; .gz and .zst files are unpacked, and the first bytes of a file say what it is (default: the module around the working folder)")
 	f.StringVar(&o.tokens, "tokenize", "", "train nothing: tokenize -data with the tokenizer of -model and write the tokens to this .tokens `file`; -data then reads only the parts of the file that a run needs")
 	f.BoolVar(&o.pack, "pack", true, "pack several samples into a row, so that attention does not cross their borders; with false each row has one sample, padded to the longest")
 	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+modelTypes()+", or a folder with a Hugging Face model to start from: config.json and safetensors")

@@ -26,23 +26,37 @@ func (o options) tokenizerFolder() string {
 	return o.model
 }
 
-// hasSamples reports whether the data are samples, rather than one long sequence of tokens: lines of
-// JSON, rows of a Parquet file, or text for a model with a tokenizer.
-func (o options) hasSamples() bool {
-	ext := filepath.Ext(o.data)
-	return dataset.HasSamples(o.data) || o.tokenizerFolder() != "" && ext != ".bin" && ext != tokensSuffix
+// hasSamples reports whether the data are samples, rather than one long sequence of tokens: JSON,
+// rows of a Parquet file, or text for a model with a tokenizer.
+func (o options) hasSamples() (bool, error) {
+	if o.data == "" {
+		return o.tokenizerFolder() != "", nil
+	}
+	samples, err := dataset.HasSamples(o.data)
+	if err != nil || samples || o.tokenizerFolder() == "" {
+		return samples, err
+	}
+	info, err := os.Stat(o.data)
+	if err != nil || info.IsDir() {
+		return true, err
+	}
+	form, err := dataset.FormOf(o.data)
+	return form == dataset.Text, err
 }
 
 // loadText reads the text, unless it consists of samples, which each rank reads as it needs them.
 func (o options) loadText() (*corpus, error) {
-	if !o.hasSamples() {
+	samples, err := o.hasSamples()
+	if err != nil {
+		return nil, err
+	}
+	if !samples {
 		return loadCorpus(o.data)
 	}
-	text := &corpus{source: o.data}
+	text := &corpus{source: o.data, samples: true}
 	if o.tokenizerFolder() == "" {
 		text.vocab = 256
 	}
-	var err error
 	if o.data == "" {
 		text.source, err = moduleRoot()
 	}

@@ -13,59 +13,8 @@ import (
 	"github.com/goascend/cann/examples/dataset"
 )
 
-// tokensSuffix ends the names of files of tokens: sixteen bytes, which are tokensMagic, the size of the
-// vocabulary and zero, and then 32-bit token ids, all little-endian.
-const (
-	tokensSuffix = ".tokens"
-	tokensMagic  = "TOKENS32"
-	tokensHeader = 16
-)
-
-// tokenFile is such a file, of which windows are read. It is not mapped into memory: a file that
-// somebody truncates then gives an error and does not end the process.
-type tokenFile struct {
-	file  *os.File
-	vocab int
-	count int
-}
-
-func openTokens(path string) (t *tokenFile, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
-		}
-	}()
-	var header [tokensHeader]byte
-	if _, err := io.ReadFull(f, header[:]); err != nil || string(header[:8]) != tokensMagic {
-		return nil, errors.Join(errors.New("it is not a file that -tokenize has written"), err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	t = &tokenFile{file: f, vocab: int(binary.LittleEndian.Uint32(header[8:])), count: int(info.Size()-tokensHeader) / 4}
-	if (info.Size()-tokensHeader)%4 != 0 || t.count == 0 || t.vocab == 0 {
-		return nil, fmt.Errorf("%d bytes of tokens of a vocabulary of %d are impossible", info.Size()-tokensHeader, t.vocab)
-	}
-	return t, nil
-}
-
-// window reads n tokens.
-func (t *tokenFile) window(at, n int) ([]int32, error) {
-	raw := make([]byte, 4*n)
-	if _, err := t.file.ReadAt(raw, tokensHeader+4*int64(at)); err != nil {
-		return nil, fmt.Errorf("%s: %w", t.file.Name(), err)
-	}
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = int32(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-	return ids, nil
-}
+// tokensSuffix ends the names of files of tokens, see dataset.OpenTokens.
+const tokensSuffix = ".tokens"
 
 // tokenize writes the tokens of the samples of -data, one sample after the other in the order of the
 // seed, to a file for -data. The file appears when it is complete.
@@ -103,8 +52,7 @@ func (o options) tokenize(ctx context.Context, out io.Writer) (err error) {
 
 func writeTokens(ctx context.Context, f *os.File, data *dataset.Dataset) (count, vocab int, err error) {
 	w := bufio.NewWriterSize(f, 1<<20)
-	header := make([]byte, tokensHeader)
-	_, err = w.Write(header)
+	_, err = w.Write(dataset.TokensHeader(0))
 	for err == nil {
 		var ids []int32
 		if ids, err = data.Tokens(); err != nil {
@@ -127,9 +75,7 @@ func writeTokens(ctx context.Context, f *os.File, data *dataset.Dataset) (count,
 	if err := w.Flush(); err != nil {
 		return count, vocab, err
 	}
-	copy(header, tokensMagic)
-	binary.LittleEndian.PutUint32(header[8:], uint32(vocab))
-	if _, err := f.WriteAt(header, 0); err != nil {
+	if _, err := f.WriteAt(dataset.TokensHeader(vocab), 0); err != nil {
 		return count, vocab, err
 	}
 	return count, vocab, errors.Join(f.Chmod(0o644), f.Sync())

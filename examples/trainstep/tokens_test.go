@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/examples/dataset"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/internal/testing/golden"
 )
@@ -31,18 +33,18 @@ func TestTokenize(t *testing.T) {
 	out := tokenized(t, smallFlags("-tokenize", path)...)
 	text, err := os.ReadFile("testdata/rhyme.txt")
 	require.NoError(t, err)
-	f, err := openTokens(path)
+	f, err := dataset.OpenTokens(path)
 	require.NoError(t, err)
 	require.Contains(t, out, "tokens below")
-	require.Equal(t, len(text), f.count)
-	ids, err := f.window(0, f.count)
+	require.Equal(t, len(text), f.Count)
+	ids, err := f.Window(0, f.Count)
 	require.NoError(t, err)
 	for i := range text {
 		require.EqualValues(t, text[i], ids[i])
 	}
-	_, err = f.window(f.count-1, 2)
+	_, err = f.Window(f.Count-1, 2)
 	require.Error(t, err)
-	require.NoError(t, f.file.Close())
+	require.NoError(t, f.Close())
 	// The vocabulary of a new model is that of its data, so both learn from tokens of 256.
 	model := filepath.Join(dir, "model")
 	trained(t, smallFlags("-steps", "1", "-export", model)...)
@@ -64,11 +66,11 @@ func TestTokenize(t *testing.T) {
 	require.NoError(t, err)
 	first, err := tok.Encode("the square of 7 is 49")
 	require.NoError(t, err)
-	f, err = openTokens(path)
+	f, err = dataset.OpenTokens(path)
 	require.NoError(t, err)
-	ids, err = f.window(0, f.count)
+	ids, err = f.Window(0, f.Count)
 	require.NoError(t, err)
-	require.NoError(t, f.file.Close())
+	require.NoError(t, f.Close())
 	require.True(t, bytes.Contains(raw(ids), raw(first)))
 	left, err := filepath.Glob(filepath.Join(dir, ".tokenize-*"))
 	require.NoError(t, err)
@@ -87,10 +89,10 @@ func raw(ids []int32) (b []byte) {
 func TestBadTokens(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.tokens")
-	good := append([]byte(tokensMagic), 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
+	good := append(dataset.TokensHeader(5), 1, 0, 0, 0)
 	for text, content := range map[string][]byte{
-		"not a file that -tokenize has written": good[:9], "that -tokenize has": append([]byte("T"), good...), "impossible": good[:len(good)-1],
-		"0 bytes of tokens": good[:tokensHeader],
+		"not a file that -tokenize has written": good[:9], "as a .tokens file does": append([]byte("T"), good...), "impossible": good[:len(good)-1],
+		"0 bytes of tokens": good[:16],
 	} {
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		_, err := loadCorpus(path)
@@ -114,4 +116,27 @@ func TestBadTokens(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
 	require.Equal(t, []string{path}, left)
+}
+
+// TestEvaluatesTokens: -eval reads files of tokens as -data does: the loss is that of the same text.
+func TestEvaluatesTokens(t *testing.T) {
+	dir := t.TempDir()
+	path, words := filepath.Join(dir, "rhyme.tokens"), filepath.Join(dir, "rhyme.bin")
+	tokenized(t, smallFlags("-tokenize", path)...)
+	text, err := os.ReadFile("testdata/rhyme.txt")
+	require.NoError(t, err)
+	var ids []byte
+	for _, b := range text {
+		ids = append(ids, b, 0)
+	}
+	require.NoError(t, os.WriteFile(words, ids, 0o600))
+	held := func(file string) string {
+		out, _ := trained(t, smallFlags("-steps", "2", "-eval", file)...)
+		loss := regexp.MustCompile(`held-out loss [0-9.]+`).FindString(out)
+		require.NotEmpty(t, loss)
+		return loss
+	}
+	want := held("testdata/rhyme.txt")
+	require.Equal(t, want, held(path))
+	require.Equal(t, want, held(words))
 }

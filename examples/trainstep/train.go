@@ -79,11 +79,14 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 		t.note += "this CANN is not known to read FRACTAL_NZ weights transposed: the gradients of experts read theirs in ND\n"
 	}
 	if o.folder() {
+		if o.tokenizerFolder() == "" && (text.samples || text.vocab == 256 && text.file == nil) {
+			t.note += fmt.Sprintf("%s has no tokenizer.json: tokens are the bytes of the text\n", o.model)
+		}
 		t.origin = o.model
 	} else if set != nil {
 		t.origin = set.About().Data["model"]
 	}
-	if o.hasSamples() {
+	if text.samples {
 		t.data, err = o.openSamples(text.source)
 	}
 	if err == nil && o.eval != "" {

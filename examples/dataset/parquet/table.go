@@ -29,7 +29,10 @@ type table struct {
 const batchRows = 16
 
 // sampleColumns are the columns that samples can have.
-var sampleColumns = []string{"text", "messages", "tools", "prompt", "response"}
+var sampleColumns = []string{
+	"text", "messages", "conversations", "tools", "system", "prompt", "query", "instruction", "input", "history", "response", "completion", "output",
+	"chosen", "rejected",
+}
 
 // Open reads the description of a file, which it does not close.
 func Open(f *os.File) (_ dataset.Table, err error) {

@@ -1,0 +1,199 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Form is what a file consists of.
+type Form int
+
+// Forms of files.
+const (
+	Text   Form = iota // UTF-8
+	Lines              // a JSON value on each line
+	Array              // one JSON array, whose elements are samples
+	Rows               // Parquet
+	Tokens             // 32-bit token ids, see OpenTokens
+	Words              // 16-bit token ids, little-endian, in a file whose name ends with .bin
+)
+
+// headBytes is how much of a file decides on its form.
+const headBytes = 64 << 10
+
+// FormOf looks at the beginning of a file and at its name, in upper or lower case and without .gz or .zst. What begins
+// as JSON or with the magic number of another format is never text: it is an error if it is none of the forms.
+func FormOf(path string) (form Form, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	r, closed, err := unpacked(f)
+	if err != nil {
+		return 0, fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	defer closed()
+	head := make([]byte, headBytes)
+	n, err := io.ReadFull(r, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return 0, fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	if form, err = formOf(suffix(path), head[:n]); err != nil {
+		return 0, fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	return form, nil
+}
+
+// packed lists the suffixes of compressed files.
+var packed = []string{".gz", ".zst"}
+
+// suffix is that of a file's name in lower case, without that of a compression.
+func suffix(name string) string {
+	name = strings.ToLower(name)
+	if ext := filepath.Ext(name); slices.Contains(packed, ext) {
+		name = strings.TrimSuffix(name, ext)
+	}
+	return filepath.Ext(name)
+}
+
+// unpacked reads a file through the decompressor that its first bytes ask for; closed frees it.
+func unpacked(f io.Reader) (r io.Reader, closed func(), err error) {
+	b := bufio.NewReaderSize(f, 64<<10)
+	head, err := b.Peek(4)
+	if err != nil && err != io.EOF {
+		return nil, nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(b)
+		return z, func() {}, err
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, z.Close, nil
+	}
+	return b, func() {}, nil
+}
+
+// byteOrderMark may stand before UTF-8.
+var byteOrderMark = []byte("\uFEFF")
+
+// foreign are beginnings of files that are neither text nor samples.
+var foreign = []struct{ begin, what string }{
+	{"version https://git-lfs", "a pointer of Git LFS, not the file itself"},
+	{"PK\x03\x04", "a zip archive"}, {"BZh", "compressed with bzip2"}, {"\xfd7zXZ", "compressed with xz"}, {"\x04\x22\x4d\x18", "compressed with lz4"}, {"7z\xbc\xaf", "a 7z archive"},
+	{"ARROW1", "an Arrow file"}, {"\x93NUMPY", "a NumPy array"}, {"\x89HDF", "an HDF5 file"}, {"SQLite format 3", "an SQLite database"}, {"GGUF", "a GGUF file"}, {"Obj\x01", "an Avro file"}, {"ORC", "an ORC file"},
+	{"%PDF-", "a PDF document"}, {"\x89PNG", "an image"}, {"\xff\xd8\xff", "an image"}, {"GIF8", "an image"}, {"\x7fELF", "a program"}, {"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"},
+	{"<!DOCTYPE html", "a page of HTML"}, {"<html", "a page of HTML"},
+}
+
+func formOf(ext string, head []byte) (Form, error) {
+	switch {
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		return Rows, nil
+	case bytes.HasPrefix(head, []byte(tokensMagic)):
+		return Tokens, nil
+	case ext == ".parquet" || ext == ".tokens":
+		return 0, fmt.Errorf("it does not begin as a %s file does", ext)
+	}
+	for _, f := range foreign {
+		if bytes.HasPrefix(head, []byte(f.begin)) {
+			return 0, fmt.Errorf("it is %s, which is not read; give text in UTF-8, JSON lines, a JSON array or a Parquet file", f.what)
+		}
+	}
+	if ext == ".bin" {
+		return Words, nil
+	}
+	head = bytes.TrimPrefix(head, byteOrderMark)
+	lines := ext == ".jsonl" || ext == ".ndjson"
+	switch begin := bytes.TrimSpace(head); {
+	case bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(head[:max(len(head)-utf8.UTFMax, 0)]) && !validCut(head):
+		return 0, errors.New("it has bytes that are not text in UTF-8")
+	case !lines && bytes.HasPrefix(begin, []byte("[")) && beginsAsJSON(begin):
+		return Array, nil
+	case !lines && bytes.HasPrefix(begin, []byte("{")) && beginsAsJSON(begin):
+		line, _, whole := bytes.Cut(begin, []byte("\n"))
+		if whole && !json.Valid(line) || !whole && len(head) < headBytes && !json.Valid(begin) {
+			return 0, errors.New("it begins as one JSON object over several lines; give an array of samples, or a sample on each line")
+		}
+		return Lines, nil
+	case lines || ext == ".json":
+		if !lines && len(begin) > 0 {
+			return 0, errors.New("it begins neither as an array of samples nor as a sample on a line")
+		}
+		return Lines, nil
+	}
+	return Text, nil
+}
+
+// validCut reports whether a text is UTF-8 but for a character that is cut at its end.
+func validCut(head []byte) bool {
+	for cut := range min(utf8.UTFMax, len(head)+1) {
+		if utf8.Valid(head[:len(head)-cut]) {
+			return true
+		}
+	}
+	return false
+}
+
+// beginsAsJSON reports whether a text begins with an object that has a key, or with an array of objects, arrays or
+// strings. "[1] a note" and "[a link]" are text.
+func beginsAsJSON(text []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(text))
+	first, err := d.Token()
+	if err != nil {
+		return false
+	}
+	second, err := d.Token()
+	if err != nil {
+		return false
+	}
+	switch second := second.(type) {
+	case json.Delim:
+		if second == '[' || second == '{' {
+			_, err = d.Token()
+		}
+		return err == nil && second != '}'
+	case string:
+		if first == json.Delim('[') {
+			return true
+		}
+		_, err := d.Token() // the value behind a key and a colon
+		return err == nil
+	}
+	return false
+}
+
+// unpackTo writes the contents of a compressed file to a temporary one, so that lines can be found again in the middle.
+func unpackTo(f *os.File) (_ *os.File, err error) {
+	r, closed, err := unpacked(f)
+	if err != nil {
+		return nil, err
+	}
+	defer closed()
+	to, err := os.CreateTemp("", "dataset-*")
+	if err != nil {
+		return nil, err
+	}
+	if _, err = io.Copy(to, r); err != nil {
+		return nil, errors.Join(err, discard(to))
+	}
+	return to, nil
+}
+
+func discard(f *os.File) error { return errors.Join(f.Close(), os.Remove(f.Name())) }
