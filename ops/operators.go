@@ -32,6 +32,7 @@ type operators struct {
 	swiGLUGrad        *Op[SwiGLUGradArgs, key.SwiGLU]
 	attention         *Op[AttentionArgs, key.Attention]
 	attentionGrad     *Op[AttentionGradArgs, key.Attention]
+	ringUpdate        *Op[RingAttentionUpdateArgs, key.RingAttentionUpdate]
 	crossEntropy      *Op[CrossEntropyArgs, key.CrossEntropy]
 	crossEntropyGrad  *Op[CrossEntropyGradArgs, key.CrossEntropyGrad]
 	gatedDelta        *Op[GatedDeltaArgs, key.GatedDelta]
@@ -157,6 +158,11 @@ func (r *Registry) Attention() *Op[AttentionArgs, key.Attention] { return r.all(
 // AttentionGrad is the gradient of Attention.
 func (r *Registry) AttentionGrad() *Op[AttentionGradArgs, key.Attention] {
 	return r.all().attentionGrad
+}
+
+// RingAttentionUpdate joins the attention to two parts of the keys.
+func (r *Registry) RingAttentionUpdate() *Op[RingAttentionUpdateArgs, key.RingAttentionUpdate] {
+	return r.all().ringUpdate
 }
 
 // CrossEntropy is the loss of class labels.

@@ -59,6 +59,7 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	o.rope, o.ropeGrad = newRoPE(r), newRoPEGrad(r)
 	o.swiGLU, o.swiGLUGrad = newSwiGLU(r), newSwiGLUGrad(r)
 	o.attention, o.attentionGrad = newAttention(r), newAttentionGrad(r)
+	o.ringUpdate = newRingAttentionUpdate(r)
 	o.gatedDelta, o.gatedDeltaGrad = newGatedDelta(r), newGatedDeltaGrad(r)
 	o.deltaGate, o.deltaGateGrad = newDeltaGate(r), newDeltaGateGrad(r)
 	o.causalConv, o.causalConvGrad = newCausalConv(r), newCausalConvGrad(r)

@@ -23,3 +23,11 @@ type Attention struct {
 	Stats           bool // whether SoftmaxMax and SoftmaxSum are given
 	Contiguous      bool // whether all tensors but a dense mask are contiguous
 }
+
+// RingAttentionUpdate holds the properties by which kernels of RingAttentionUpdate are chosen.
+type RingAttentionUpdate struct {
+	DType          aclnn.DType // of Part
+	Heads, Dim     int64
+	Batch, Queries Extent
+	TokenRows      bool // whether the tensors are [S,B,N·D] in memory, or each item of the batch is [S,1,N·D]
+}
