@@ -72,23 +72,27 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	}
 	m := &Model{
 		Config: cfg, st: st, reg: reg, dt: dt, par: par, scale: newLossScale(dt),
-		tp: parallel.NewTensorParallel(reg, par.Tensor, par.Sequence), cp: parallel.NewContextParallel(reg, nil, par.split()),
+		tp:    parallel.NewTensorParallel(reg, par.Tensor, par.Sequence),
 		heads: parallel.NewUlysses(par.Context, par.split()), ep: parallel.NewExpertParallel(par.Experts),
 	}
-	if !par.Ulysses {
-		m.cp = parallel.NewContextParallel(reg, par.Context, par.split())
+	ring := par.Context
+	if par.Ulysses {
+		ring = nil
+	}
+	var err error
+	if m.cp, err = parallel.NewContextParallel(st, reg, ring, par.split()); err != nil {
+		return nil, err
 	}
 	reg.SetParallel(par.signature())
 	m.params.tensor, m.params.expert = par.spreads()
 	m.build()
-	var err error
 	if par.Shard {
 		m.store, err = newSharded(st, reg, &m.params, cfg, dt, &m.par)
 	} else {
 		m.store, err = newReplicated(st, &m.params, dt, &m.par, cfg.Frozen)
 	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.cp.Close())
 	}
 	return m, nil
 }
@@ -162,7 +166,7 @@ func (m *Model) CopiedBytes() int64 { return m.copied }
 
 // Close frees the weights; activations are freed after each pass.
 func (m *Model) Close() error {
-	return errors.Join(m.store.Close(), m.quantized.Close(), m.rope.close())
+	return errors.Join(m.store.Close(), m.quantized.Close(), m.rope.close(), m.cp.Close())
 }
 
 // Parameters lists the weights of which this rank has a part, in the order of the checkpoint.

@@ -114,7 +114,9 @@ func TestRanks(t *testing.T) {
 			}, cut{}
 		},
 		"context parallelism": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
-			cp := parallel.NewContextParallel(s.b.Registry, group(c), mask.Contiguous)
+			cp, err := parallel.NewContextParallel(s.b.Stream, s.b.Registry, group(c), mask.Contiguous)
+			require.NoError(s.b.T, err)
+			s.b.T.Cleanup(func() { require.NoError(s.b.T, cp.Close()) })
 			tokens := cut{1, rank, ranks}
 			q, k, v := s.param(tokens, 1, rows, 4, width), s.param(tokens, 1, rows, 2, width), s.param(tokens, 1, rows, 2, width)
 			return func(t *autograd.Tape) *autograd.Var {

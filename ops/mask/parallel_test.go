@@ -2,6 +2,7 @@ package mask_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,23 +78,20 @@ func TestParts(t *testing.T) {
 					d, err := mask.Decide(m, whole)
 					require.NoError(t, err)
 					want := d.Pattern(0)
+					held := make([][]mask.Range, ranks)
 					for rank := range ranks {
-						chunks, err := split.Chunks(length, rank, ranks)
+						held[rank], err = split.Chunks(length, rank, ranks)
 						require.NoError(t, err)
-						parts, err := mask.Parts(m, whole, chunks)
-						require.NoError(t, err)
-						require.Len(t, parts, len(chunks))
-						for _, p := range parts {
-							s := whole
-							s.Queries, s.Keys = p.Queries.Len(), p.Keys.Len()
-							pd, err := mask.Decide(p.Mask, s)
+					}
+					for _, queries := range held {
+						for _, keys := range held {
+							parts, err := mask.Parts(m, whole, queries, keys)
 							require.NoError(t, err)
-							got := pd.Pattern(0)
+							seen := cells(t, whole, parts)
 							for b := range whole.Batch {
-								for i := p.Queries.From; i < p.Queries.To; i++ {
-									for j := range int64(length) {
-										sees := j < p.Keys.To && got.Visible(b, i-p.Queries.From, j)
-										require.Equal(t, want.Visible(b, i, j), sees, "item %d query %d key %d in %+v", b, i, j, p)
+								for i, q := range positions(queries) {
+									for j, k := range positions(keys) {
+										require.Equal(t, want.Visible(b, q, k), seen[[3]int64{b, int64(i), int64(j)}], "item %d query %d key %d in %+v", b, q, k, parts)
 									}
 								}
 							}
@@ -101,6 +99,122 @@ func TestParts(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// positions lists the positions of chunks in the order in which a rank holds them.
+func positions(chunks []mask.Range) (out []int64) {
+	for _, c := range chunks {
+		for i := c.From; i < c.To; i++ {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// cells returns the cells that parts show, by item, query and key; each may be in one part only.
+func cells(t *testing.T, whole mask.Shape, parts []mask.Part) map[[3]int64]bool {
+	seen := map[[3]int64]bool{}
+	for _, p := range parts {
+		s := whole
+		s.Queries, s.Keys = p.Queries.Len(), p.Keys.Len()
+		d, err := mask.Decide(p.Mask, s)
+		require.NoError(t, err)
+		some := false
+		for b := range whole.Batch {
+			for i := range s.Queries {
+				for j := range s.Keys {
+					cell := [3]int64{b, p.Queries.From + i, p.Keys.From + j}
+					_, twice := seen[cell]
+					require.False(t, twice, "%v is in two of %+v", cell, parts)
+					shown := d.Pattern(0).Visible(b, i, j)
+					seen[cell], some = shown, some || shown
+				}
+			}
+		}
+		require.True(t, some, "no query sees a key in %+v", p)
+	}
+	return seen
+}
+
+// TestPackedParts checks the same of packed sequences, which calls take apart themselves.
+func TestPackedParts(t *testing.T) {
+	const length = 24
+	whole := mask.Shape{Layout: mask.TND, Batch: 1, Heads: 1, Queries: length, Keys: length}
+	ends := []int64{5, 5, 6, 15, 24}
+	sequence := func(i int64) int {
+		return slices.IndexFunc(ends, func(end int64) bool { return i < end })
+	}
+	for _, within := range []mask.Mask{nil, mask.Causal{}} {
+		for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
+			for _, ranks := range []int{1, 2, 3, 12} {
+				t.Run(fmt.Sprint(within, split, ranks), func(t *testing.T) {
+					for mine := range ranks {
+						for theirs := range ranks {
+							queries, err := split.Chunks(length, mine, ranks)
+							require.NoError(t, err)
+							keys, err := split.Chunks(length, theirs, ranks)
+							require.NoError(t, err)
+							parts, err := mask.Parts(mask.Varlen{CuQueries: ends, Within: within}, whole, queries, keys)
+							require.NoError(t, err)
+							seen := map[[2]int64]bool{}
+							for _, p := range parts {
+								s := whole
+								s.Queries, s.Keys = p.Queries.Len(), p.Keys.Len()
+								_, err := mask.Decide(p.Mask, s)
+								require.NoError(t, err)
+								m := p.Mask.(mask.Varlen)
+								q, k := m.CuQueries, m.CuKeys
+								if k == nil {
+									k = q
+								}
+								if q[0] != 0 {
+									q, k = append([]int64{0}, q...), append([]int64{0}, k...)
+								}
+								for n := 1; n < len(q); n++ {
+									for i := q[n-1]; i < q[n]; i++ {
+										for j := k[n-1]; j < k[n]; j++ {
+											if m.Within == nil || m.Within == (mask.None{}) || j-k[n-1] <= i-q[n-1] {
+												seen[[2]int64{p.Queries.From + i, p.Keys.From + j}] = true
+											}
+										}
+									}
+								}
+							}
+							for i, q := range positions(queries) {
+								for j, k := range positions(keys) {
+									want := sequence(q) == sequence(k) && (within == nil || k <= q)
+									require.Equal(t, want, seen[[2]int64{int64(i), int64(j)}], "query %d key %d in %+v", q, k, parts)
+								}
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestPartsJoined: a causal rule in zig-zag order takes one call of each step of a ring.
+func TestPartsJoined(t *testing.T) {
+	whole := mask.Shape{Layout: mask.BSND, Batch: 1, Heads: 1, Queries: 64, Keys: 64}
+	packed := whole
+	packed.Layout = mask.TND
+	for mine := range 4 {
+		for theirs := range 4 {
+			queries, err := mask.ZigZag.Chunks(64, mine, 4)
+			require.NoError(t, err)
+			keys, err := mask.ZigZag.Chunks(64, theirs, 4)
+			require.NoError(t, err)
+			for m, s := range map[mask.Mask]mask.Shape{mask.Causal{}: whole, mask.None{}: whole} {
+				parts, err := mask.Parts(m, s, queries, keys)
+				require.NoError(t, err)
+				require.Len(t, parts, 1)
+			}
+			parts, err := mask.Parts(mask.Varlen{CuQueries: []int64{64}, Within: mask.Causal{}}, packed, queries, keys)
+			require.NoError(t, err)
+			require.Len(t, parts, 1)
 		}
 	}
 }
@@ -121,7 +235,7 @@ func TestPartsRefused(t *testing.T) {
 		{mask.Varlen{CuQueries: []int64{4, 9}, Within: mask.Band{Pre: 2}}, even, chunks, "use Causal or None"},
 		{mask.Varlen{CuQueries: []int64{4, 9}, CuKeys: []int64{5, 9}}, even, chunks, "as many queries as keys"},
 	} {
-		_, err := mask.Parts(c.mask, c.shape, c.chunks)
+		_, err := mask.Parts(c.mask, c.shape, c.chunks, c.chunks)
 		require.ErrorIs(t, err, mask.ErrRefused)
 		require.ErrorContains(t, err, c.text)
 	}

@@ -10,8 +10,7 @@ import (
 // implements it. Collectives are queued on the stream, in the same order on all ranks. Tensors must
 // be contiguous, and both tensors of a call must have one dtype.
 type Communicator interface {
-	Rank() int
-	Size() int
+	PeerCommunicator
 	// AllReduce combines send over the ranks into recv, which may be the same tensor.
 	AllReduce(st *acl.Stream, send, recv *aclnn.Tensor, op hccl.ReduceOp) error
 	// AllGather joins the sends of all ranks, by rank, into recv.
@@ -28,7 +27,7 @@ type Communicator interface {
 }
 
 // PeerCommunicator holds the methods of an HCCL communicator that a pipeline calls to exchange data
-// between its stages; *hccl.Comm implements it.
+// between its stages, and a ring between its ranks; *hccl.Comm implements it.
 type PeerCommunicator interface {
 	Rank() int
 	Size() int

@@ -30,6 +30,14 @@ func sequence(layout ops.Layout, b, length, heads, d int64) (shape []int64, axis
 	return []int64{b, heads, length, d}, 2
 }
 
+// contextParallel makes the context-parallel attention of a rank, which the test closes.
+func contextParallel(r *rank, split mask.Split) *parallel.ContextParallel {
+	p, err := parallel.NewContextParallel(r.Stream, r.Registry, r.comm, split)
+	require.NoError(r.T, err)
+	r.T.Cleanup(func() { assert.NoError(r.T, p.Close()) })
+	return p
+}
+
 // chunksOf selects the chunks of an axis from a whole tensor's values.
 func chunksOf(values []float32, shape []int64, axis int, chunks []mask.Range) []float32 {
 	outer, inner := opstest.Size(shape[:axis]), opstest.Size(shape[axis+1:])
@@ -123,14 +131,14 @@ func TestContextParallel(t *testing.T) {
 						padding(want[0], layout, qShape, axis, 1, 11) // rows of padding are unspecified
 					}
 					for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
-						for _, n := range []int{1, 2, 4} {
+						for _, n := range []int{1, 2, 4, 8} {
 							t.Run(fmt.Sprintf("%v/%d ranks", split, n), func(t *testing.T) {
 								onRanks(t, n, func(r *rank) {
 									chunks, err := split.Chunks(length, r.comm.Rank(), n)
 									require.NoError(r.T, err)
 									part := func(v []float32, shape []int64) []float32 { return chunksOf(v, shape, axis, chunks) }
 									g := arguments(r.Bench, part, length/int64(n))
-									p := parallel.NewContextParallel(r.Registry, r.comm, split)
+									p := contextParallel(r, split)
 									require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
 									require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
 									limit := 2 * opstest.Tolerance(dt)
@@ -180,6 +188,39 @@ func padding(values []float32, layout ops.Layout, shape []int64, axis int, item,
 	}
 }
 
+// A rank holds its own keys and values and those of two others, so twice the ranks need half of the memory each.
+func TestContextParallelMemory(t *testing.T) {
+	const length, heads, d = 256, 2, 32
+	peak := map[int]int{}
+	for _, n := range []int{4, 8} { // two ranks need one buffer only
+		onRanks(t, n, func(r *rank) {
+			p := contextParallel(r, mask.ZigZag)
+			f := func(width int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, 1, length/int64(n), heads, width) }
+			stats := func() *aclnn.Tensor { return r.Empty(aclnn.Float32, 1, heads, length/int64(n), ops.SoftmaxCopies) }
+			g := &ops.AttentionGradArgs{
+				AttentionArgs: ops.AttentionArgs{Query: f(d), Key: f(d), Value: f(d), Out: f(d), SoftmaxMax: stats(), SoftmaxSum: stats(), Layout: ops.BSND, Mask: mask.Causal{}, Scale: 1},
+				DOut:          f(d), DQuery: f(d), DKey: f(d), DValue: f(d),
+			}
+			run := func() {
+				require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
+				require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
+				require.NoError(r.T, r.Stream.Synchronize(r.T.Context()))
+			}
+			run() // makes the masks that the registry keeps
+			a := r.Stream.Device().Allocator()
+			before := a.Stats().InUse
+			a.ResetPeaks()
+			run()
+			require.Equal(r.T, before, a.Stats().InUse)
+			if r.comm.Rank() == 0 {
+				peak[n] = a.Stats().PeakInUse - before
+			}
+		})
+	}
+	t.Log("bytes above the arguments, by ranks:", peak)
+	require.Less(t, float64(peak[8]), 0.6*float64(peak[4]))
+}
+
 // Packed sequences may be cut anywhere: the ranks' parts give the results and gradients of the whole row.
 func TestContextParallelPacked(t *testing.T) {
 	const length, heads, kvHeads, d = 48, 4, 2, 8
@@ -215,7 +256,7 @@ func TestContextParallelPacked(t *testing.T) {
 							chunks, err := split.Chunks(length, r.comm.Rank(), n)
 							require.NoError(r.T, err)
 							g := arguments(r.Bench, chunks, length/int64(n))
-							p := parallel.NewContextParallel(r.Registry, r.comm, split)
+							p := contextParallel(r, split)
 							require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
 							require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
 							for i, got := range []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue} {
@@ -235,7 +276,7 @@ func TestContextParallelPacked(t *testing.T) {
 
 func TestContextParallelRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
-		p := parallel.NewContextParallel(r.Registry, r.comm, mask.ZigZag)
+		p := contextParallel(r, mask.ZigZag)
 		f := func(shape ...int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, shape...) }
 		args := func(length int64, change func(*ops.AttentionArgs)) *ops.AttentionArgs {
 			a := &ops.AttentionArgs{Query: f(1, length, 2, 8), Key: f(1, length, 2, 8), Value: f(1, length, 2, 8), Layout: ops.BSND, Scale: 1, Out: f(1, length, 2, 8)}

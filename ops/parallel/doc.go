@@ -1,5 +1,5 @@
 // Package parallel distributes the operators of package ops over the ranks of a job. TensorParallel splits
-// layers by width, ContextParallel and Ulysses by position, ExpertParallel by expert, and Pipeline splits models
+// layers by width, ContextParallel (ring attention) and Ulysses by position, ExpertParallel by expert, and Pipeline splits models
 // by depth. Gradients sums the gradients of data-parallel ranks in buckets; Sharded keeps
 // parameters, gradients and optimiser state in shards.
 //

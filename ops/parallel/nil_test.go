@@ -22,14 +22,16 @@ func TestNil(t *testing.T) {
 		(*parallel.TensorParallel)(nil), (*parallel.ContextParallel)(nil), (*parallel.Ulysses)(nil), (*parallel.ExpertParallel)(nil),
 		(*parallel.ExpertPlan)(nil), (*parallel.Pipeline)(nil), (*parallel.Sharded)(nil), new(parallel.Sharded),
 		(*parallel.Gradients)(nil), new(parallel.Gradients))
+	context, err := parallel.NewContextParallel(b.Stream, b.Registry, nil, mask.Contiguous)
+	require.NoError(t, err)
 	for _, layer := range []any{
-		parallel.NewTensorParallel(b.Registry, nil, false), parallel.NewContextParallel(b.Registry, nil, mask.Contiguous),
+		parallel.NewTensorParallel(b.Registry, nil, false), context,
 		parallel.NewUlysses(nil, mask.Contiguous), parallel.NewExpertParallel(nil), parallel.NewPipeline(nil, aclnn.Float32, 1),
 	} {
 		niltest.Parameters(t, refusals, layer)
 	}
 	x := b.Empty(aclnn.Float32, 2, 2)
 	none := parallel.NewTensorParallel(nil, nil, false)
-	err := none.ColumnLinear(t.Context(), b.Stream, &ops.LinearArgs{X: x, Weight: x, Out: x})
+	err = none.ColumnLinear(t.Context(), b.Stream, &ops.LinearArgs{X: x, Weight: x, Out: x})
 	require.ErrorContains(t, err, "take it from a registry")
 }
