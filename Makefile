@@ -36,7 +36,7 @@ bench: ## cost of a launch against C, and speed of the emulator's kernels, besid
 	$(GO) test -run '^$$' -bench 'GEMM|Attention|Rows|Map' -tags emu ./internal/tools/compare
 
 SDK = build/sdk
-# Whose declarations the headers have: 8.1.RC1 or 2026-08. The libraries have the functions of both.
+# The release whose declarations the headers have, such as 9.1.0. The libraries have the functions of all.
 CANN_VERSION ?= 8.1.RC1
 CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
 

@@ -22,8 +22,35 @@ type Library struct {
 	Err error
 }
 
-// KnownVersions lists the versions of CANN whose interfaces this module knows, whatever is installed.
-func KnownVersions() []string { return []string{abi.V81RC1, abi.V2608} }
+// KnownVersions lists the releases of CANN whose interfaces this module knows, oldest first, whatever is installed. It
+// also knows functions of newer sources that are in no release.
+func KnownVersions() []string {
+	all := abi.Releases()
+	return all[:len(all)-1]
+}
+
+// InstalledRelease returns the newest of KnownVersions whose runtime functions are all in the installed libascendcl, so
+// also the release before a newer one that this module does not know. Runtime.CANNVersion returns what CANN's own files
+// state. Without CANN it returns an ErrNotInstalled.
+func InstalledRelease() (string, error) {
+	if _, err := cshim.Opened(cshim.ACL); err != nil {
+		return "", wrap(err)
+	}
+	table, err := abi.Load()
+	if err != nil {
+		return "", fmt.Errorf("acl: the table of functions: %w", err)
+	}
+	release := ""
+	for _, r := range KnownVersions() {
+		for _, f := range table.Functions {
+			if f.Since() == r && groupOf(f.Library) == cshim.ACL && cshim.NewFunc(cshim.ACL, f.Name).Available() != nil && r != abi.V81RC1 {
+				return release, nil
+			}
+		}
+		release = r
+	}
+	return release, nil
+}
 
 // Libraries opens the libraries of CANN and looks in them for every C function that this module
 // knows. It needs no Open. It takes milliseconds: it is for programs that report on a machine.

@@ -36,5 +36,5 @@ func TestLibraries(t *testing.T) {
 		}
 	}
 	assert.Greater(t, total, 2500, "phases of operators, the runtime, HCCL")
-	assert.Equal(t, []string{"8.1.RC1", "2026-08"}, acl.KnownVersions())
+	assert.Equal(t, []string{"8.1.RC1", "8.5.0", "9.0.0", "9.1.0", "9.2.0-beta.1"}, acl.KnownVersions())
 }

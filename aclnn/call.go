@@ -16,7 +16,7 @@ import (
 type Operator struct {
 	Symbol  string // C name of phase two
 	Library string // where CANN has it
-	Since   string // first CANN version seen with it
+	Since   string // first release of CANN that has it, "unreleased" if only newer sources do, or "custom"
 	Params  string // C parameter names, separated by spaces; CANN's own operators leave them to the table of the interface
 	Slots   string // what each parameter is, for Executor.Bind; see cshim.Operator
 
@@ -43,6 +43,18 @@ func (o *Operator) Name() string {
 		return ""
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(o.Symbol, "acl"), "nn")
+}
+
+// From returns where the operator comes from, in words: "since CANN 9.0.0", "in no release of CANN yet" or "of a
+// custom operator package".
+func (o *Operator) From() string {
+	switch o.Since {
+	case abi.Unreleased:
+		return "in no release of CANN yet"
+	case abi.Custom:
+		return "of a custom operator package"
+	}
+	return "since CANN " + o.Since
 }
 
 // Available reports whether this CANN installation has the operator: nil,

@@ -36,11 +36,13 @@ func TestOperatorsOfOlderCANN(t *testing.T) {
 		for _, p := range newer {
 			var missing *cshim.SymbolError
 			require.ErrorAs(t, p.Operator().Available(), &missing, p.Operator().Name())
-			require.Equal(t, "2026-08", p.Operator().Since)
+			require.Equal(t, "since CANN 8.5.0", p.Operator().From(), p.Operator().Name())
 			c := aclnn.NewCall(st, p.Operator())
 			p.Encode(c)
 			require.ErrorIs(t, c.Launch(), acl.ErrNotSupported, p.Operator().Name())
 		}
+		require.Equal(t, "in no release of CANN yet", (&aclnn.MlaPrologV4WeightNzParams{}).Operator().From())
+		require.Equal(t, "of a custom operator package", (&aclnn.CausalConv1dParams{}).Operator().From())
 		for _, p := range older {
 			require.NoError(t, p.Operator().Available(), p.Operator().Name())
 		}

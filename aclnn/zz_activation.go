@@ -48,13 +48,13 @@ type ClippedSwigluParams struct {
 }
 
 var opClippedSwiglu = Operator{
-	Symbol: "aclnnClippedSwiglu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnClippedSwiglu", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii-----o",
 }
 
 // ClippedSwiglu splits Dim into gate A and value B and computes A · sigmoid(Alpha · A) · (B + Bias)
 // of values limited by Limit, for as many rows as the groups have. C: aclnnClippedSwiglu, CANN
-// since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16; GroupIndex int64.
 func ClippedSwiglu(st *acl.Stream, p ClippedSwigluParams) error {
 	c := NewCall(st, p.Operator())
@@ -89,13 +89,13 @@ type ClippedSwigluGradParams struct {
 }
 
 var opClippedSwigluGrad = Operator{
-	Symbol: "aclnnClippedSwigluGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnClippedSwigluGrad", Library: "libopapi", Since: "unreleased",
 	Slots: "iii-----o",
 }
 
-// ClippedSwigluGrad computes the gradient of ClippedSwiglu. C: aclnnClippedSwigluGrad, CANN since
-// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: GradY, X, GradXOut float32 float16
-// bfloat16; GroupIndex int64.
+// ClippedSwigluGrad computes the gradient of ClippedSwiglu. C: aclnnClippedSwigluGrad, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator computes: GradY, X, GradXOut float32
+// float16 bfloat16; GroupIndex int64.
 func ClippedSwigluGrad(st *acl.Stream, p ClippedSwigluGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -130,13 +130,13 @@ type ClippedSwigluV2Params struct {
 }
 
 var opClippedSwigluV2 = Operator{
-	Symbol: "aclnnClippedSwigluV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnClippedSwigluV2", Library: "libopapi", Since: "unreleased",
 	Slots: "ii------o",
 }
 
 // ClippedSwigluV2 is ClippedSwiglu that can also limit the gate after its activation. C:
-// aclnnClippedSwigluV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X,
-// Out float32 float16 bfloat16; GroupIndex int64.
+// aclnnClippedSwigluV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16; GroupIndex int64.
 func ClippedSwigluV2(st *acl.Stream, p ClippedSwigluV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -237,12 +237,12 @@ type EluV2Params struct {
 }
 
 var opEluV2 = Operator{
-	Symbol: "aclnnEluV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnEluV2", Library: "libopapi", Since: "unreleased",
 	Slots: "ihhho",
 }
 
 // EluV2 computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for
-// the others. C: aclnnEluV2, CANN since 2026-08. The emulator computes: Self float32 float16
+// the others. C: aclnnEluV2, CANN after 9.2.0-beta.1. The emulator computes: Self float32 float16
 // bfloat16 float64 integers bool; Out float32 float16 bfloat16 float64.
 func EluV2(st *acl.Stream, p EluV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -267,11 +267,11 @@ type FastGeluParams struct {
 }
 
 var opFastGelu = Operator{
-	Symbol: "aclnnFastGelu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastGelu", Library: "libopapi", Since: "8.5.0",
 	Slots: "io",
 }
 
-// FastGelu computes x / (1 + e^(−1.702 · x)) of each element. C: aclnnFastGelu, CANN since 2026-08.
+// FastGelu computes x / (1 + e^(−1.702 · x)) of each element. C: aclnnFastGelu, CANN since 8.5.0.
 // The emulator computes: Self, Out float32 float16 bfloat16.
 func FastGelu(st *acl.Stream, p FastGeluParams) error {
 	c := NewCall(st, p.Operator())
@@ -294,11 +294,11 @@ type FastGeluBackwardParams struct {
 }
 
 var opFastGeluBackward = Operator{
-	Symbol: "aclnnFastGeluBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastGeluBackward", Library: "libopapi", Since: "8.5.0",
 	Slots: "iio",
 }
 
-// FastGeluBackward computes the gradient of FastGelu. C: aclnnFastGeluBackward, CANN since 2026-08.
+// FastGeluBackward computes the gradient of FastGelu. C: aclnnFastGeluBackward, CANN since 8.5.0.
 // The emulator computes: GradOutput, Self, GradInput float32 float16 bfloat16.
 func FastGeluBackward(st *acl.Stream, p FastGeluBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -321,13 +321,13 @@ type FastGeluV2Params struct {
 }
 
 var opFastGeluV2 = Operator{
-	Symbol: "aclnnFastGeluV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastGeluV2", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
 // FastGeluV2 approximates Gelu of each element by a clipped second-degree polynomial. C:
-// aclnnFastGeluV2, CANN since 2026-08. The emulator computes: X float32 float16 bfloat16 float64
-// integers bool; Out float32 float16 bfloat16 float64.
+// aclnnFastGeluV2, CANN after 9.2.0-beta.1. The emulator computes: X float32 float16 bfloat16
+// float64 integers bool; Out float32 float16 bfloat16 float64.
 func FastGeluV2(st *acl.Stream, p FastGeluV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -354,7 +354,7 @@ var opFatreluMul = Operator{
 }
 
 // FatreluMul multiplies the halves of the last dimension, after elements of the first half below
-// Threshold became zero. C: aclnnFatreluMul, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P,
+// Threshold became zero. C: aclnnFatreluMul, CANN since 8.1.RC1. Not on Ascend910, Ascend310P,
 // Ascend950. The emulator computes: Input, Threshold, Out float32 float16 bfloat16.
 func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
 	c := NewCall(st, p.Operator())
@@ -380,13 +380,13 @@ type FusedBiasLeakyReluParams struct {
 }
 
 var opFusedBiasLeakyRelu = Operator{
-	Symbol: "aclnnFusedBiasLeakyRelu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedBiasLeakyRelu", Library: "libopapi", Since: "unreleased",
 	Slots: "ii--o",
 }
 
 // FusedBiasLeakyRelu adds a bias, multiplies negative sums by NegativeSlope, and all by Scale. C:
-// aclnnFusedBiasLeakyRelu, CANN since 2026-08. The emulator does not implement it: experimental, in
-// no release of CANN.
+// aclnnFusedBiasLeakyRelu, CANN after 9.2.0-beta.1. The emulator does not implement it:
+// experimental, in no release of CANN.
 func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -640,7 +640,7 @@ var opGeluMul = Operator{
 }
 
 // GeluMul multiplies Gelu of the first half of the last dimension by the second half. C:
-// aclnnGeluMul, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: Input, Out
+// aclnnGeluMul, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Input, Out
 // float32 float16 bfloat16.
 func GeluMul(st *acl.Stream, p GeluMulParams) error {
 	c := NewCall(st, p.Operator())
@@ -863,12 +863,12 @@ type HardsigmoidV2Params struct {
 }
 
 var opHardsigmoidV2 = Operator{
-	Symbol: "aclnnHardsigmoidV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHardsigmoidV2", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
 // HardsigmoidV2 computes x / 6 + 1/2 of each element, limited to 0 and 1. C: aclnnHardsigmoidV2,
-// CANN since 2026-08. The emulator computes: Self, Out float32 float16 bfloat16 int32.
+// CANN after 9.2.0-beta.1. The emulator computes: Self, Out float32 float16 bfloat16 int32.
 func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -944,13 +944,13 @@ type HardswishBackwardV2Params struct {
 }
 
 var opHardswishBackwardV2 = Operator{
-	Symbol: "aclnnHardswishBackwardV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHardswishBackwardV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iio",
 }
 
 // HardswishBackwardV2 computes the gradient of Hardswish, which is 0 at −3 and 1 at 3. C:
-// aclnnHardswishBackwardV2, CANN since 2026-08. The emulator computes: GradOutput, Self, Out
-// float32 float16 bfloat16.
+// aclnnHardswishBackwardV2, CANN since 8.5.0. The emulator computes: GradOutput, Self, Out float32
+// float16 bfloat16.
 func HardswishBackwardV2(st *acl.Stream, p HardswishBackwardV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1115,12 +1115,12 @@ type InplaceHardsigmoidV2Params struct {
 }
 
 var opInplaceHardsigmoidV2 = Operator{
-	Symbol: "aclnnInplaceHardsigmoidV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceHardsigmoidV2", Library: "libopapi", Since: "unreleased",
 	Slots: "i",
 }
 
 // InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument. C:
-// aclnnInplaceHardsigmoidV2, CANN since 2026-08. The emulator computes: Self float32 float16
+// aclnnInplaceHardsigmoidV2, CANN after 9.2.0-beta.1. The emulator computes: Self float32 float16
 // bfloat16 int32.
 func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -1597,7 +1597,7 @@ var opMaskedSoftmaxWithRelPosBias = Operator{
 }
 
 // MaskedSoftmaxWithRelPosBias computes the softmax of ScaleValue · X + mask + bias over the last
-// dimension, as windowed attention does. C: aclnnMaskedSoftmaxWithRelPosBias, CANN 8.1.RC1 only.
+// dimension, as windowed attention does. C: aclnnMaskedSoftmaxWithRelPosBias, CANN since 8.1.RC1.
 // Not on Ascend910. The emulator computes: X, AttenMask, RelativePosBias, Out float32 float16
 // bfloat16.
 func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasParams) error {
@@ -1682,12 +1682,12 @@ type ModulateParams struct {
 }
 
 var opModulate = Operator{
-	Symbol: "aclnnModulate", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnModulate", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiio",
 }
 
 // Modulate computes Self · (1 + scale) + shift, with a scale and a shift for each batch and
-// channel. C: aclnnModulate, CANN since 2026-08. The emulator computes: Self, Scale, Shift, Out
+// channel. C: aclnnModulate, CANN since 8.5.0. The emulator computes: Self, Scale, Shift, Out
 // float32 float16 bfloat16.
 func Modulate(st *acl.Stream, p ModulateParams) error {
 	c := NewCall(st, p.Operator())
@@ -1716,13 +1716,13 @@ type ModulateBackwardParams struct {
 }
 
 var opModulateBackward = Operator{
-	Symbol: "aclnnModulateBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnModulateBackward", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiooo",
 }
 
-// ModulateBackward computes the gradients of Modulate. C: aclnnModulateBackward, CANN since
-// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: GradOutput, Input, Scale,
-// GradInput, GradScale, GradShift float32 float16 bfloat16.
+// ModulateBackward computes the gradients of Modulate. C: aclnnModulateBackward, CANN since 8.5.0.
+// Not on Ascend910, Ascend310P. The emulator computes: GradOutput, Input, Scale, GradInput,
+// GradScale, GradShift float32 float16 bfloat16.
 func ModulateBackward(st *acl.Stream, p ModulateBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1877,13 +1877,13 @@ type ReluGradV4Params struct {
 }
 
 var opReluGradV4 = Operator{
-	Symbol: "aclnnReluGradV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnReluGradV4", Library: "libopapi", Since: "unreleased",
 	Slots: "iiho",
 }
 
 // ReluGradV4 passes GradOutput on where Self is greater than Threshold, zero elsewhere. C:
-// aclnnReluGradV4, CANN since 2026-08. The emulator computes: Self, Out float32 float16 bfloat16
-// float64 integers bool.
+// aclnnReluGradV4, CANN after 9.2.0-beta.1. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 integers bool.
 func ReluGradV4(st *acl.Stream, p ReluGradV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1945,12 +1945,12 @@ type ScaledMaskedSoftmaxParams struct {
 }
 
 var opScaledMaskedSoftmax = Operator{
-	Symbol: "aclnnScaledMaskedSoftmax", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScaledMaskedSoftmax", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii--o",
 }
 
 // ScaledMaskedSoftmax computes the softmax over the last dimension of Scale · X, where the mask
-// hides elements. C: aclnnScaledMaskedSoftmax, CANN since 2026-08. The emulator computes: X, Y
+// hides elements. C: aclnnScaledMaskedSoftmax, CANN since 8.5.0. The emulator computes: X, Y
 // float32 float16 bfloat16; Mask bool.
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
 	c := NewCall(st, p.Operator())
@@ -1979,12 +1979,12 @@ type ScaledMaskedSoftmaxBackwardParams struct {
 }
 
 var opScaledMaskedSoftmaxBackward = Operator{
-	Symbol: "aclnnScaledMaskedSoftmaxBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScaledMaskedSoftmaxBackward", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii--o",
 }
 
 // ScaledMaskedSoftmaxBackward computes the gradient of ScaledMaskedSoftmax from its output. C:
-// aclnnScaledMaskedSoftmaxBackward, CANN since 2026-08. The emulator computes: GradOutput, Y, Out
+// aclnnScaledMaskedSoftmaxBackward, CANN since 8.5.0. The emulator computes: GradOutput, Y, Out
 // float32 float16 bfloat16; Mask bool.
 func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -2242,13 +2242,14 @@ type SituGluParams struct {
 }
 
 var opSituGlu = Operator{
-	Symbol: "aclnnSituGlu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSituGlu", Library: "libopapi", Since: "unreleased",
 	Slots: "i----o",
 }
 
 // SituGlu splits Dim into a gate and a value and multiplies the value by Beta · tanh(gate / Beta) ·
-// sigmoid(gate); a positive LinearBeta bends the value likewise. C: aclnnSituGlu, CANN since
-// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16 bfloat16.
+// sigmoid(gate); a positive LinearBeta bends the value likewise. C: aclnnSituGlu, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// bfloat16.
 func SituGlu(st *acl.Stream, p SituGluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2278,12 +2279,12 @@ type SituGluGradParams struct {
 }
 
 var opSituGluGrad = Operator{
-	Symbol: "aclnnSituGluGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSituGluGrad", Library: "libopapi", Since: "unreleased",
 	Slots: "ii----o",
 }
 
-// SituGluGrad computes the gradient of SituGlu. C: aclnnSituGluGrad, CANN since 2026-08. Not on
-// Ascend910, Ascend310P. The emulator computes: GradY, X, Out float32 float16 bfloat16.
+// SituGluGrad computes the gradient of SituGlu. C: aclnnSituGluGrad, CANN after 9.2.0-beta.1. Not
+// on Ascend910, Ascend310P. The emulator computes: GradY, X, Out float32 float16 bfloat16.
 func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2490,12 +2491,12 @@ type SoftsignParams struct {
 }
 
 var opSoftsign = Operator{
-	Symbol: "aclnnSoftsign", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSoftsign", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
-// Softsign computes x / (1 + |x|) of each element. C: aclnnSoftsign, CANN since 2026-08. Not on
-// Ascend910, Ascend310P. The emulator computes: Self float32 float16 bfloat16 float64 integers
+// Softsign computes x / (1 + |x|) of each element. C: aclnnSoftsign, CANN after 9.2.0-beta.1. Not
+// on Ascend910, Ascend310P. The emulator computes: Self float32 float16 bfloat16 float64 integers
 // bool; Out float32 float16 bfloat16 float64.
 func Softsign(st *acl.Stream, p SoftsignParams) error {
 	c := NewCall(st, p.Operator())
@@ -2518,13 +2519,13 @@ type SoftsignBackwardParams struct {
 }
 
 var opSoftsignBackward = Operator{
-	Symbol: "aclnnSoftsignBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSoftsignBackward", Library: "libopapi", Since: "unreleased",
 	Slots: "iio",
 }
 
-// SoftsignBackward computes the gradient of Softsign. C: aclnnSoftsignBackward, CANN since 2026-08.
-// Not on Ascend910, Ascend910_93, Ascend310P. The emulator computes: Gradients, Features float32
-// float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16 float64.
+// SoftsignBackward computes the gradient of Softsign. C: aclnnSoftsignBackward, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910_93, Ascend310P. The emulator computes: Gradients,
+// Features float32 float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16 float64.
 func SoftsignBackward(st *acl.Stream, p SoftsignBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2546,12 +2547,12 @@ type SquaredReluParams struct {
 }
 
 var opSquaredRelu = Operator{
-	Symbol: "aclnnSquaredRelu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSquaredRelu", Library: "libopapi", Since: "8.5.0",
 	Slots: "io",
 }
 
 // SquaredRelu replaces negative elements by zero and squares the others. C: aclnnSquaredRelu, CANN
-// since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Input, Out float32 float16
+// since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: Input, Out float32 float16
 // bfloat16.
 func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
 	c := NewCall(st, p.Operator())
@@ -2579,7 +2580,7 @@ var opSwiGlu = Operator{
 }
 
 // SwiGlu splits Dim into two halves and multiplies Silu of the first by the second. C: aclnnSwiGlu,
-// CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: X, Out float32 float16 bfloat16.
+// CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X, Out float32 float16 bfloat16.
 func SwiGlu(st *acl.Stream, p SwiGluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2607,7 +2608,7 @@ var opSwiGluGrad = Operator{
 	Slots: "ii-o",
 }
 
-// SwiGluGrad computes the gradient of SwiGlu. C: aclnnSwiGluGrad, CANN 8.1.RC1 only. Not on
+// SwiGluGrad computes the gradient of SwiGlu. C: aclnnSwiGluGrad, CANN since 8.1.RC1. Not on
 // Ascend910. The emulator computes: YGrad, X, Out float32 float16 bfloat16.
 func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -2632,13 +2633,13 @@ type SwigluClampParams struct {
 }
 
 var opSwigluClamp = Operator{
-	Symbol: "aclnnSwigluClamp", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwigluClamp", Library: "libopapi", Since: "unreleased",
 	Slots: "i-o",
 }
 
 // SwigluClamp is SwiGlu over the last dimension, with the gate after Silu limited from above and
-// the value from both sides by Limit. C: aclnnSwigluClamp, CANN since 2026-08. The emulator does
-// not implement it: experimental, in no release of CANN.
+// the value from both sides by Limit. C: aclnnSwigluClamp, CANN after 9.2.0-beta.1. The emulator
+// does not implement it: experimental, in no release of CANN.
 func SwigluClamp(st *acl.Stream, p SwigluClampParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2663,12 +2664,12 @@ type SwigluGroupParams struct {
 }
 
 var opSwigluGroup = Operator{
-	Symbol: "aclnnSwigluGroup", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwigluGroup", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iii-o",
 }
 
 // SwigluGroup is SwiGlu over the last dimension with limited inputs, a weight for each token, and
-// only as many tokens as the groups have. C: aclnnSwigluGroup, CANN since 2026-08. Not on
+// only as many tokens as the groups have. C: aclnnSwigluGroup, CANN since 9.2.0-beta.1. Not on
 // Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16; Weight float32; GroupIndex int64.
 func SwigluGroup(st *acl.Stream, p SwigluGroupParams) error {
@@ -2700,13 +2701,13 @@ type SwigluGroupGradParams struct {
 }
 
 var opSwigluGroupGrad = Operator{
-	Symbol: "aclnnSwigluGroupGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwigluGroupGrad", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiii-oo",
 }
 
 // SwigluGroupGrad computes the gradients of SwigluGroup's input and weights. C:
-// aclnnSwigluGroupGrad, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P.
-// The emulator computes: GradY, X, YOrigin, GradXOut float32 float16 bfloat16; Weight,
+// aclnnSwigluGroupGrad, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes: GradY, X, YOrigin, GradXOut float32 float16 bfloat16; Weight,
 // GradWeightOut float32; GroupIndex int64.
 func SwigluGroupGrad(st *acl.Stream, p SwigluGroupGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -2884,13 +2885,13 @@ type ThresholdV2Params struct {
 }
 
 var opThresholdV2 = Operator{
-	Symbol: "aclnnThresholdV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnThresholdV2", Library: "libopapi", Since: "unreleased",
 	Slots: "ihho",
 }
 
 // ThresholdV2 keeps elements greater than Threshold and replaces the others by Value. C:
-// aclnnThresholdV2, CANN since 2026-08. The emulator computes: Self, Out float32 float16 bfloat16
-// float64 integers bool.
+// aclnnThresholdV2, CANN after 9.2.0-beta.1. The emulator computes: Self, Out float32 float16
+// bfloat16 float64 integers bool.
 func ThresholdV2(st *acl.Stream, p ThresholdV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -25,7 +25,7 @@ var opAdvanceStep = Operator{
 }
 
 // AdvanceStep moves the inputs of a paged decoder on by one token: tokens, positions, lengths and
-// slots. C: aclnnAdvanceStep, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// slots. C: aclnnAdvanceStep, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping, BlockTables int64.
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
 	c := NewCall(st, p.Operator())
@@ -63,12 +63,12 @@ type AdvanceStepV2Params struct {
 }
 
 var opAdvanceStepV2 = Operator{
-	Symbol: "aclnnAdvanceStepV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdvanceStepV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "oiiooiii---",
 }
 
 // AdvanceStepV2 moves the inputs of a paged decoder on by one step of speculative decoding:
-// accepted tokens, positions, lengths and slots. C: aclnnAdvanceStepV2, CANN since 2026-08. Not on
+// accepted tokens, positions, lengths and slots. C: aclnnAdvanceStepV2, CANN since 8.5.0. Not on
 // Ascend910, Ascend310P. The emulator computes: InputTokens, SampledTokenIds, InputPositions,
 // SeqLens, SlotMapping, BlockTables, SpecToken, AcceptedNum int64.
 func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
@@ -137,12 +137,12 @@ type ApplyRotaryPosEmbV2Params struct {
 }
 
 var opApplyRotaryPosEmbV2 = Operator{
-	Symbol: "aclnnApplyRotaryPosEmbV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyRotaryPosEmbV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii--",
 }
 
 // ApplyRotaryPosEmbV2 rotates queries and keys in place by their positions, pairing elements as
-// RotaryMode says. C: aclnnApplyRotaryPosEmbV2, CANN since 2026-08. Not on Ascend910. The emulator
+// RotaryMode says. C: aclnnApplyRotaryPosEmbV2, CANN since 8.5.0. Not on Ascend910. The emulator
 // computes: Query, Key, Cos, Sin float32 float16 bfloat16.
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -193,7 +193,7 @@ var opDequantRopeQuantKvcache = Operator{
 
 // DequantRopeQuantKvcache dequantises a joined projection, splits it into query, key and value,
 // rotates query and key, and writes quantised keys and values to a cache. C:
-// aclnnDequantRopeQuantKvcache, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnDequantRopeQuantKvcache, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: X float16 bfloat16 int32; Cos, Sin, QOut, KOut, VOut float16 bfloat16; KCache,
 // VCache int8; Indices int32 int64; ScaleK, ScaleV, OffsetV, WeightScale, ActivationScale float32;
 // Bias float32 float16 bfloat16.
@@ -722,12 +722,12 @@ type FlashAttentionUnpaddingScoreGradV3Params struct {
 }
 
 var opFlashAttentionUnpaddingScoreGradV3 = Operator{
-	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiiiihhhhh---------oooooo",
 }
 
 // FlashAttentionUnpaddingScoreGradV3 computes the gradients of FlashAttentionVarLenScoreV3. C:
-// aclnnFlashAttentionUnpaddingScoreGradV3, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// aclnnFlashAttentionUnpaddingScoreGradV3, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: Query, KeyIn, Value, Dy, SoftmaxMax, SoftmaxSum, AttentionIn, DqOut, DkOut,
 // DvOut float32; AttenMask uint8 bool.
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
@@ -810,12 +810,12 @@ type FlashAttentionUnpaddingScoreGradV4Params struct {
 }
 
 var opFlashAttentionUnpaddingScoreGradV4 = Operator{
-	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV4", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiihhh--------oooo-",
 }
 
 // FlashAttentionUnpaddingScoreGradV4 computes the gradients of FlashAttentionVarLenScoreV4. C:
-// aclnnFlashAttentionUnpaddingScoreGradV4, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// aclnnFlashAttentionUnpaddingScoreGradV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: Query, KeyIn, Value, Dy, SoftmaxMax, SoftmaxSum, AttentionIn, DqOut, DkOut,
 // DvOut float32.
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
@@ -1035,12 +1035,12 @@ type FlashAttentionVarLenScoreV3Params struct {
 }
 
 var opFlashAttentionVarLenScoreV3 = Operator{
-	Symbol: "aclnnFlashAttentionVarLenScoreV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlashAttentionVarLenScoreV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiihhhhh---------oooo",
 }
 
 // FlashAttentionVarLenScoreV3 is FlashAttentionVarLenScoreV2 with the rotated parts of queries and
-// keys as tensors of their own. C: aclnnFlashAttentionVarLenScoreV3, CANN since 2026-08. Not on
+// keys as tensors of their own. C: aclnnFlashAttentionVarLenScoreV3, CANN since 8.5.0. Not on
 // Ascend910, Ascend310P. The emulator computes: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut,
 // AttentionOut float32; AttenMask uint8 bool.
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
@@ -1111,14 +1111,13 @@ type FlashAttentionVarLenScoreV4Params struct {
 }
 
 var opFlashAttentionVarLenScoreV4 = Operator{
-	Symbol: "aclnnFlashAttentionVarLenScoreV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlashAttentionVarLenScoreV4", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiihhh---------oooo",
 }
 
 // FlashAttentionVarLenScoreV4 is FlashAttentionVarLenScore that can lay out maxima and sums like
-// the queries. C: aclnnFlashAttentionVarLenScoreV4, CANN since 2026-08. Not on Ascend910,
-// Ascend310P. The emulator computes: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOut
-// float32.
+// the queries. C: aclnnFlashAttentionVarLenScoreV4, CANN since 8.5.0. Not on Ascend910, Ascend310P.
+// The emulator computes: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOut float32.
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1195,11 +1194,11 @@ var opFusedInferAttentionScore = Operator{
 }
 
 // FusedInferAttentionScore computes attention for inference, of prompts or of single new tokens
-// with a cache of keys and values. C: aclnnFusedInferAttentionScore, CANN since 8.1.RC1. Not on
-// Ascend910, Ascend310P. The emulator computes: Query, Key, Value, AttentionOut float16 bfloat16
-// int8; PseShift float16 bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse
-// float32; QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset float32
-// float16 bfloat16; BlockTable int32.
+// with a cache of keys and values. C: aclnnFusedInferAttentionScore, CANN since 8.1.RC1. CANN
+// announces its end: use FusedInferAttentionScoreV4. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16 bfloat16;
+// DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2, QuantOffset2
+// float32 bfloat16; AntiquantScale, AntiquantOffset float32 float16 bfloat16; BlockTable int32.
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1290,12 +1289,13 @@ var opFusedInferAttentionScoreV2 = Operator{
 }
 
 // FusedInferAttentionScoreV2 is FusedInferAttentionScore with scales of their own for quantised
-// keys and values, and a shared prefix. C: aclnnFusedInferAttentionScoreV2, CANN since 8.1.RC1. Not
-// on Ascend910, Ascend310P. The emulator computes: Query, AttentionOut float16 bfloat16 int8; Key,
-// Value float16 bfloat16 int8 int32 int4; PseShift float16 bfloat16; AttenMask int8 uint8 bool;
-// DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2, QuantOffset2
-// float32 bfloat16; AntiquantScale, AntiquantOffset, KeyAntiquantScale, KeyAntiquantOffset,
-// ValueAntiquantScale, ValueAntiquantOffset float32 float16 bfloat16; BlockTable int32.
+// keys and values, and a shared prefix. C: aclnnFusedInferAttentionScoreV2, CANN since 8.1.RC1.
+// CANN announces its end: use FusedInferAttentionScoreV4. Not on Ascend910, Ascend310P. The
+// emulator computes: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16 int8
+// int32 int4; PseShift float16 bfloat16; AttenMask int8 uint8 bool; DeqScale1, DeqScale2 float32
+// uint64; QuantScale1, SoftmaxLse float32; QuantScale2, QuantOffset2 float32 bfloat16;
+// AntiquantScale, AntiquantOffset, KeyAntiquantScale, KeyAntiquantOffset, ValueAntiquantScale,
+// ValueAntiquantOffset float32 float16 bfloat16; BlockTable int32.
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1398,13 +1398,13 @@ var opFusedInferAttentionScoreV3 = Operator{
 }
 
 // FusedInferAttentionScoreV3 is FusedInferAttentionScoreV2 with the rotated parts of queries and
-// keys as tensors of their own. C: aclnnFusedInferAttentionScoreV3, CANN since 8.1.RC1. Not on
-// Ascend910, Ascend310P. The emulator computes: Query, AttentionOut float16 bfloat16 int8; Key,
-// Value float16 bfloat16 int8 int32 int4; PseShift, QueryRope, KeyRope float16 bfloat16; AttenMask
-// int8 uint8 bool; DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32;
-// QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset, KeyAntiquantScale,
-// KeyAntiquantOffset, ValueAntiquantScale, ValueAntiquantOffset float32 float16 bfloat16;
-// BlockTable int32.
+// keys as tensors of their own. C: aclnnFusedInferAttentionScoreV3, CANN since 8.1.RC1. CANN
+// announces its end: use FusedInferAttentionScoreV4. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16 int8 int32 int4;
+// PseShift, QueryRope, KeyRope float16 bfloat16; AttenMask int8 uint8 bool; DeqScale1, DeqScale2
+// float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2, QuantOffset2 float32 bfloat16;
+// AntiquantScale, AntiquantOffset, KeyAntiquantScale, KeyAntiquantOffset, ValueAntiquantScale,
+// ValueAntiquantOffset float32 float16 bfloat16; BlockTable int32.
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1508,12 +1508,12 @@ type FusedInferAttentionScoreV4Params struct {
 }
 
 var opFusedInferAttentionScoreV4 = Operator{
-	Symbol: "aclnnFusedInferAttentionScoreV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedInferAttentionScoreV4", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiihhiiiiiiiiiiiiiiiihiiiii--------------oo",
 }
 
 // FusedInferAttentionScoreV4 is FusedInferAttentionScoreV3 with quantised queries and a learnable
-// sink. C: aclnnFusedInferAttentionScoreV4, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// sink. C: aclnnFusedInferAttentionScoreV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16 int8
 // int32 int4; PseShift float16 bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1,
 // SoftmaxLse float32; QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset,
@@ -1596,8 +1596,9 @@ var opIncreFlashAttention = Operator{
 }
 
 // IncreFlashAttention computes attention of one new token for each sequence with a cache of keys
-// and values. C: aclnnIncreFlashAttention, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The
-// emulator computes: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask int8 uint8 bool.
+// and values. C: aclnnIncreFlashAttention, CANN since 8.1.RC1. CANN announces its end: use
+// IncreFlashAttentionV4. Not on Ascend910, Ascend950. The emulator computes: Query, Key, Value,
+// AttentionOut float16 bfloat16; AttenMask int8 uint8 bool.
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1646,9 +1647,9 @@ var opIncreFlashAttentionV2 = Operator{
 }
 
 // IncreFlashAttentionV2 is IncreFlashAttention that can quantise its steps. C:
-// aclnnIncreFlashAttentionV2, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
-// computes: Query, Key, Value float16 bfloat16; QuantScale2, QuantOffset2 float32 bfloat16;
-// AttentionOut float16 bfloat16 int8.
+// aclnnIncreFlashAttentionV2, CANN since 8.1.RC1. CANN announces its end: use
+// IncreFlashAttentionV4. Not on Ascend910, Ascend950. The emulator computes: Query, Key, Value
+// float16 bfloat16; QuantScale2, QuantOffset2 float32 bfloat16; AttentionOut float16 bfloat16 int8.
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1707,9 +1708,10 @@ var opIncreFlashAttentionV3 = Operator{
 }
 
 // IncreFlashAttentionV3 is IncreFlashAttentionV2 with a paged cache, which may be quantised. C:
-// aclnnIncreFlashAttentionV3, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
-// computes: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value, AttentionOut
-// float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16.
+// aclnnIncreFlashAttentionV3, CANN since 8.1.RC1. CANN announces its end: use
+// IncreFlashAttentionV4. Not on Ascend910, Ascend950. The emulator computes: Query, AntiquantScale,
+// AntiquantOffset float16 bfloat16; Key, Value, AttentionOut float16 bfloat16 int8; QuantScale2,
+// QuantOffset2 float32 bfloat16.
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1864,13 +1866,13 @@ type InnerFusedInferAttentionScoreParams struct {
 }
 
 var opInnerFusedInferAttentionScore = Operator{
-	Symbol: "aclnnInnerFusedInferAttentionScore", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInnerFusedInferAttentionScore", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiihhiiiiiiiiiiiiiiiihiiiiihh----------------oo",
 }
 
 // InnerFusedInferAttentionScore is FusedInferAttentionScoreV4 with starts for a bias of slopes and
 // the output's dtype; CANN calls it within others. C: aclnnInnerFusedInferAttentionScore, CANN
-// since 2026-08. The emulator does not implement it: CANN calls it within other operators, which
+// 8.5.0 to 9.0.0. The emulator does not implement it: CANN calls it within other operators, which
 // are implemented.
 func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionScoreParams) error {
 	c := NewCall(st, p.Operator())
@@ -1943,13 +1945,13 @@ type InterleaveRopeParams struct {
 }
 
 var opInterleaveRope = Operator{
-	Symbol: "aclnnInterleaveRope", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInterleaveRope", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiio",
 }
 
 // InterleaveRope rotates elements by their positions, those of even and odd places being paired and
-// put into two halves. C: aclnnInterleaveRope, CANN since 2026-08. Not on Ascend910, Ascend310P.
-// The emulator computes: X, Cos, Sin, Out float32 float16 bfloat16.
+// put into two halves. C: aclnnInterleaveRope, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
+// emulator computes: X, Cos, Sin, Out float32 float16 bfloat16.
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1999,10 +2001,11 @@ var opMlaProlog = Operator{
 }
 
 // MlaProlog computes what comes before latent attention: queries from their compressed form,
-// rotated, and compressed keys, which go to caches. C: aclnnMlaProlog, CANN 8.1.RC1 only. The
-// emulator computes: TokenX, WeightDq, WeightUk, WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv,
-// RopeSin, RopeCos, QueryOut, QueryRopeOut bfloat16; WeightUqQr, KvCache, KrCache bfloat16 int8;
-// CacheIndex int64; DequantScaleWUqQr, QuantScaleCkv, QuantScaleCkr, SmoothScalesCq float32.
+// rotated, and compressed keys, which go to caches. C: aclnnMlaProlog, CANN since 8.1.RC1. CANN
+// announces its end: use MlaPrologV3WeightNz. The emulator computes: TokenX, WeightDq, WeightUk,
+// WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryOut, QueryRopeOut bfloat16;
+// WeightUqQr, KvCache, KrCache bfloat16 int8; CacheIndex int64; DequantScaleWUqQr, QuantScaleCkv,
+// QuantScaleCkr, SmoothScalesCq float32.
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2068,14 +2071,14 @@ type MlaPrologV2Params struct {
 }
 
 var opMlaPrologV2 = Operator{
-	Symbol: "aclnnMlaPrologV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiiiiiiiii---ooo",
 }
 
-// MlaPrologV2 is MlaProlog that gives the queries' scales as well. C: aclnnMlaPrologV2, CANN since
-// 2026-08. The emulator computes: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr,
-// RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, KvCache, KrCache, QueryOut, QueryRopeOut
-// bfloat16; CacheIndex int64.
+// MlaPrologV2 is MlaProlog that gives the queries' scales as well. C: aclnnMlaPrologV2, CANN 8.5.0
+// only. The emulator computes: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr, RmsnormGammaCq,
+// RmsnormGammaCkv, RopeSin, RopeCos, KvCache, KrCache, QueryOut, QueryRopeOut bfloat16; CacheIndex
+// int64.
 func MlaPrologV2(st *acl.Stream, p MlaPrologV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2142,16 +2145,16 @@ type MlaPrologV2WeightNzParams struct {
 }
 
 var opMlaPrologV2WeightNz = Operator{
-	Symbol: "aclnnMlaPrologV2WeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV2WeightNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiiiiiiiii---ooo",
 }
 
 // MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well. C:
-// aclnnMlaPrologV2WeightNz, CANN since 2026-08. The emulator computes: TokenX, WeightDq,
-// WeightDkvKr, KvCache, KrCache, QueryOut bfloat16 int8; WeightUqQr int8; WeightUk, RmsnormGammaCq,
-// RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut bfloat16; CacheIndex int64; DequantScaleX,
-// DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkv, QuantScaleCkr,
-// SmoothScalesCq, DequantScaleQNopeOut float32.
+// aclnnMlaPrologV2WeightNz, CANN since 8.5.0. CANN announces its end: use MlaPrologV3WeightNz. The
+// emulator computes: TokenX, WeightDq, WeightDkvKr, KvCache, KrCache, QueryOut bfloat16 int8;
+// WeightUqQr int8; WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut
+// bfloat16; CacheIndex int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr,
+// DequantScaleWDkvKr, QuantScaleCkv, QuantScaleCkr, SmoothScalesCq, DequantScaleQNopeOut float32.
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2231,14 +2234,14 @@ type MlaPrologV3Params struct {
 }
 
 var opMlaPrologV3 = Operator{
-	Symbol: "aclnnMlaPrologV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiiiiiiiiiii------------ooooo",
 }
 
 // MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries. C:
-// aclnnMlaPrologV3, CANN since 2026-08. The emulator computes: TokenX, WeightDq, WeightUqQr,
-// WeightUk, WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, KvCache, KrCache,
-// QueryOut, QueryRopeOut bfloat16; CacheIndex int64.
+// aclnnMlaPrologV3, CANN 8.5.0 only. The emulator computes: TokenX, WeightDq, WeightUqQr, WeightUk,
+// WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, KvCache, KrCache, QueryOut,
+// QueryRopeOut bfloat16; CacheIndex int64.
 func MlaPrologV3(st *acl.Stream, p MlaPrologV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2330,15 +2333,15 @@ type MlaPrologV3WeightNzParams struct {
 }
 
 var opMlaPrologV3WeightNz = Operator{
-	Symbol: "aclnnMlaPrologV3WeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV3WeightNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiiiiiiiiiii-----------ooooo",
 }
 
 // MlaPrologV3WeightNz is MlaPrologV2WeightNz with modes of quantisation for weights, caches and
-// queries. C: aclnnMlaPrologV3WeightNz, CANN since 2026-08. The emulator computes: TokenX,
-// WeightDq, WeightUqQr, WeightDkvKr, KvCache, KrCache, QueryOut, QueryNormOut bfloat16 int8;
-// WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut bfloat16; CacheIndex
-// int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkr,
+// queries. C: aclnnMlaPrologV3WeightNz, CANN since 8.5.0. The emulator computes: TokenX, WeightDq,
+// WeightUqQr, WeightDkvKr, KvCache, KrCache, QueryOut, QueryNormOut bfloat16 int8; WeightUk,
+// RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut bfloat16; CacheIndex int64;
+// DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkr,
 // SmoothScalesCq, KNopeClipAlpha, DequantScaleQNopeOut, DequantScaleQNormOut float32; QuantScaleCkv
 // float32 float16 bfloat16 float64 integers bool; ActualSeqLen int32.
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
@@ -2432,12 +2435,12 @@ type MlaPrologV4WeightNzParams struct {
 }
 
 var opMlaPrologV4WeightNz = Operator{
-	Symbol: "aclnnMlaPrologV4WeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV4WeightNz", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiiiiiiiiiiiiiiiiiii------------ooooo",
 }
 
 // MlaPrologV4WeightNz is MlaPrologV3WeightNz, and can leave out the rotation. C:
-// aclnnMlaPrologV4WeightNz, CANN since 2026-08. The emulator computes: TokenX, WeightDq,
+// aclnnMlaPrologV4WeightNz, CANN after 9.2.0-beta.1. The emulator computes: TokenX, WeightDq,
 // WeightUqQr, WeightDkvKr, KvCache, KrCache bfloat16 int8; WeightUk, RmsnormGammaCq,
 // RmsnormGammaCkv, RopeSin, RopeCos, QueryOut, QueryRopeOut, QueryNormOut bfloat16; CacheIndex
 // int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkv,
@@ -2586,12 +2589,12 @@ type NsaCompressParams struct {
 }
 
 var opNsaCompress = Operator{
-	Symbol: "aclnnNsaCompress", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompress", Library: "libopapi", Since: "8.5.0",
 	Slots: "iih----o",
 }
 
 // NsaCompress compresses each window of a sequence to one token, by a weighted sum. C:
-// aclnnNsaCompress, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// aclnnNsaCompress, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The emulator
 // computes: Input, Weight, Output float16 bfloat16.
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
 	c := NewCall(st, p.Operator())
@@ -2637,14 +2640,14 @@ type NsaCompressAttentionParams struct {
 }
 
 var opNsaCompressAttention = Operator{
-	Symbol: "aclnnNsaCompressAttention", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompressAttention", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiihhh--------oooo",
 }
 
 // NsaCompressAttention computes attention to compressed tokens and selects the most important
-// blocks. C: aclnnNsaCompressAttention, CANN since 2026-08. Not on Ascend910, Ascend310P,
-// Ascend950. The emulator computes: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask,
-// TopkMask uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32.
+// blocks. C: aclnnNsaCompressAttention, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950.
+// The emulator computes: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask, TopkMask
+// uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32.
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2702,12 +2705,12 @@ type NsaCompressAttentionInferParams struct {
 }
 
 var opNsaCompressAttentionInfer = Operator{
-	Symbol: "aclnnNsaCompressAttentionInfer", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompressAttentionInfer", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiihhhi----------oo",
 }
 
 // NsaCompressAttentionInfer computes attention to compressed tokens in a cache, for inference, and
-// selects the most important blocks. C: aclnnNsaCompressAttentionInfer, CANN since 2026-08. Not on
+// selects the most important blocks. C: aclnnNsaCompressAttentionInfer, CANN since 8.5.0. Not on
 // Ascend910, Ascend310P, Ascend950. The emulator computes: Query, Key, Value, Output float16
 // bfloat16; BlockTable, TopKOutput int32.
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
@@ -2757,13 +2760,13 @@ type NsaCompressGradParams struct {
 }
 
 var opNsaCompressGrad = Operator{
-	Symbol: "aclnnNsaCompressGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompressGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiih----oo",
 }
 
-// NsaCompressGrad computes the gradients of NsaCompress. C: aclnnNsaCompressGrad, CANN since
-// 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: OutputGrad, Input,
-// Weight, InputGradOut, WeightGradOut float16 bfloat16.
+// NsaCompressGrad computes the gradients of NsaCompress. C: aclnnNsaCompressGrad, CANN since 8.5.0.
+// Not on Ascend910, Ascend310P, Ascend950. The emulator computes: OutputGrad, Input, Weight,
+// InputGradOut, WeightGradOut float16 bfloat16.
 func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2801,14 +2804,14 @@ type NsaCompressWithCacheParams struct {
 }
 
 var opNsaCompressWithCache = Operator{
-	Symbol: "aclnnNsaCompressWithCache", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompressWithCache", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiihi-----i",
 }
 
 // NsaCompressWithCache compresses the last window of each sequence that has just become full, into
-// a cache. C: aclnnNsaCompressWithCache, CANN since 2026-08. Not on Ascend910, Ascend310P,
-// Ascend950. The emulator computes: Input, Weight, OutputCache float16 bfloat16; SlotMapping,
-// BlockTable int32.
+// a cache. C: aclnnNsaCompressWithCache, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950.
+// The emulator computes: Input, Weight, OutputCache float16 bfloat16; SlotMapping, BlockTable
+// int32.
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2852,12 +2855,12 @@ type NsaSelectedAttentionParams struct {
 }
 
 var opNsaSelectedAttention = Operator{
-	Symbol: "aclnnNsaSelectedAttention", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaSelectedAttention", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiihh------ooo",
 }
 
 // NsaSelectedAttention computes attention to selected blocks of keys and values. C:
-// aclnnNsaSelectedAttention, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnNsaSelectedAttention, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: Query, Key, Value, AttentionOut float16 bfloat16; TopkIndices int32; AttenMask
 // uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32.
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
@@ -2912,12 +2915,12 @@ type NsaSelectedAttentionGradParams struct {
 }
 
 var opNsaSelectedAttentionGrad = Operator{
-	Symbol: "aclnnNsaSelectedAttentionGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaSelectedAttentionGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiihhi------ooo",
 }
 
 // NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention. C:
-// aclnnNsaSelectedAttentionGrad, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnNsaSelectedAttentionGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: Query, Key, Value, AttentionOut, AttentionOutGrad, DqOut, DkOut, DvOut float16
 // bfloat16; SoftmaxMax, SoftmaxSum float32; TopkIndices int32.
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
@@ -2973,12 +2976,12 @@ type NsaSelectedAttentionInferParams struct {
 }
 
 var opNsaSelectedAttentionInfer = Operator{
-	Symbol: "aclnnNsaSelectedAttentionInfer", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaSelectedAttentionInfer", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiihh--------o",
 }
 
 // NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference. C:
-// aclnnNsaSelectedAttentionInfer, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnNsaSelectedAttentionInfer, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: Query, Key, Value, Output float16 bfloat16; TopkIndices, BlockTable int32.
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
 	c := NewCall(st, p.Operator())
@@ -3031,8 +3034,9 @@ var opPromptFlashAttention = Operator{
 }
 
 // PromptFlashAttention computes attention of whole prompts, for inference. C:
-// aclnnPromptFlashAttention, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
-// computes: Query, Key, Value, AttentionOut float16 bfloat16.
+// aclnnPromptFlashAttention, CANN since 8.1.RC1. CANN announces its end: use
+// PromptFlashAttentionV3. Not on Ascend910, Ascend950. The emulator computes: Query, Key, Value,
+// AttentionOut float16 bfloat16.
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3087,10 +3091,11 @@ var opPromptFlashAttentionV2 = Operator{
 }
 
 // PromptFlashAttentionV2 is PromptFlashAttention with modes of sparse masks and int8 steps. C:
-// aclnnPromptFlashAttentionV2, CANN since 8.1.RC1. Not on Ascend910, Ascend950. The emulator
-// computes: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16 bfloat16;
-// AttenMask int8 uint8 bool; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32; QuantScale2,
-// QuantOffset2 float32 bfloat16.
+// aclnnPromptFlashAttentionV2, CANN since 8.1.RC1. CANN announces its end: use
+// PromptFlashAttentionV3. Not on Ascend910, Ascend950. The emulator computes: Query, Key, Value,
+// AttentionOut float16 bfloat16 int8; PseShift float16 bfloat16; AttenMask int8 uint8 bool;
+// DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32; QuantScale2, QuantOffset2 float32
+// bfloat16.
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3210,9 +3215,9 @@ var opRingAttentionUpdate = Operator{
 }
 
 // RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums. C:
-// aclnnRingAttentionUpdate, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
-// PrevAttnOut, CurAttnOut, AttnOut float32 float16 bfloat16; PrevSoftmaxMax, PrevSoftmaxSum,
-// CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut float32.
+// aclnnRingAttentionUpdate, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: PrevAttnOut, CurAttnOut, AttnOut float32 float16 bfloat16; PrevSoftmaxMax,
+// PrevSoftmaxSum, CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut float32.
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3249,14 +3254,14 @@ type RopeWithSinCosCacheParams struct {
 }
 
 var opRopeWithSinCosCache = Operator{
-	Symbol: "aclnnRopeWithSinCosCache", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRopeWithSinCosCache", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiih--oo",
 }
 
 // RopeWithSinCosCache rotates queries and keys by positions that look up a cache of cosines and
-// sines. C: aclnnRopeWithSinCosCache, CANN since 2026-08. Not on Ascend910, Ascend310P. The
-// emulator computes: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut float32
-// float16 bfloat16.
+// sines. C: aclnnRopeWithSinCosCache, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut float32 float16
+// bfloat16.
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3287,13 +3292,13 @@ type RotaryPositionEmbeddingParams struct {
 }
 
 var opRotaryPositionEmbedding = Operator{
-	Symbol: "aclnnRotaryPositionEmbedding", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRotaryPositionEmbedding", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii-o",
 }
 
 // RotaryPositionEmbedding rotates pairs of elements by cosines and sines, pairing them as Mode
-// says. C: aclnnRotaryPositionEmbedding, CANN since 2026-08. Not on Ascend910. The emulator
-// computes: X, Cos, Sin, Out float32 float16 bfloat16.
+// says. C: aclnnRotaryPositionEmbedding, CANN since 8.5.0. Not on Ascend910. The emulator computes:
+// X, Cos, Sin, Out float32 float16 bfloat16.
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3323,12 +3328,12 @@ type RotaryPositionEmbeddingGradParams struct {
 }
 
 var opRotaryPositionEmbeddingGrad = Operator{
-	Symbol: "aclnnRotaryPositionEmbeddingGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRotaryPositionEmbeddingGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii-ooo",
 }
 
 // RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding. C:
-// aclnnRotaryPositionEmbeddingGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// aclnnRotaryPositionEmbeddingGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: Dy, Cos, Sin, X, DxOut, DcosOut, DsinOut float32 float16 bfloat16.
 func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -3368,14 +3373,14 @@ type ScatterPaKvCacheParams struct {
 }
 
 var opScatterPaKvCache = Operator{
-	Symbol: "aclnnScatterPaKvCache", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScatterPaKvCache", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiii--hh",
 }
 
 // ScatterPaKvCache writes Key and Value of new tokens into caches of blocks, each to the place that
 // SlotMapping gives: the number of the block, times the places of a block, plus that in the block.
-// C: aclnnScatterPaKvCache, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
-// computes: Key, KeyCache, Value, ValueCache float16 bfloat16 int8; SlotMapping int32 int64.
+// C: aclnnScatterPaKvCache, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
+// Key, KeyCache, Value, ValueCache float16 bfloat16 int8; SlotMapping int32 int64.
 func ScatterPaKvCache(st *acl.Stream, p ScatterPaKvCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3425,7 +3430,7 @@ var opSwinAttentionScoreQuant = Operator{
 }
 
 // SwinAttentionScoreQuant computes the attention of windows with int8 products. C:
-// aclnnSwinAttentionScoreQuant, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnSwinAttentionScoreQuant, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend950. The emulator does not implement it: no public source, only a document, and not written
 // yet.
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
@@ -3466,13 +3471,13 @@ type TransformBiasRescaleQkvParams struct {
 }
 
 var opTransformBiasRescaleQkv = Operator{
-	Symbol: "aclnnTransformBiasRescaleQkv", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransformBiasRescaleQkv", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii-ooo",
 }
 
 // TransformBiasRescaleQkv adds a bias to a joined projection, splits it into query, key and value
 // by head, and divides the query by the root of the head dimension. C:
-// aclnnTransformBiasRescaleQkv, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// aclnnTransformBiasRescaleQkv, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: Qkv, QkvBias, QOut, KOut, VOut float32 float16 bfloat16.
 func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
 	c := NewCall(st, p.Operator())

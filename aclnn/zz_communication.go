@@ -25,8 +25,8 @@ var opAllGatherMatmul = Operator{
 }
 
 // AllGatherMatmul gathers the shards of X1 from all ranks and multiplies them by X2. C:
-// aclnnAllGatherMatmul, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X1,
-// X2, Output, GatherOut float16 bfloat16.
+// aclnnAllGatherMatmul, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
+// X1, X2, Output, GatherOut float16 bfloat16.
 func AllGatherMatmul(st *acl.Stream, p AllGatherMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -119,12 +119,12 @@ type AlltoAllvGroupedMatMulParams struct {
 }
 
 var opAlltoAllvGroupedMatMul = Operator{
-	Symbol: "aclnnAlltoAllvGroupedMatMul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAlltoAllvGroupedMatMul", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiii--hh---ooo",
 }
 
 // AlltoAllvGroupedMatMul exchanges tokens among expert-parallel ranks and multiplies those of each
-// expert by its weight. C: aclnnAlltoAllvGroupedMatMul, CANN since 2026-08. Not on Ascend910,
+// expert by its weight. C: aclnnAlltoAllvGroupedMatMul, CANN since 8.5.0. Not on Ascend910,
 // Ascend910B, Ascend310P. The emulator computes: GmmX, GmmWeight, MmX, MmWeight, GmmY, MmY,
 // PermuteOut float16 bfloat16.
 func AlltoAllvGroupedMatMul(st *acl.Stream, p AlltoAllvGroupedMatMulParams) error {
@@ -219,9 +219,9 @@ var opGroupedMatMulAllReduce = Operator{
 }
 
 // GroupedMatMulAllReduce multiplies the matrices of each group and sums the products over all
-// ranks. C: aclnnGroupedMatMulAllReduce, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P,
-// Ascend950. The emulator does not implement it: no public source, only a document, and not written
-// yet.
+// ranks. C: aclnnGroupedMatMulAllReduce, CANN since 8.1.RC1. CANN announces its end. Not on
+// Ascend910, Ascend310P, Ascend950. The emulator does not implement it: no public source, only a
+// document, and not written yet.
 func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -262,12 +262,12 @@ type GroupedMatMulAlltoAllvParams struct {
 }
 
 var opGroupedMatMulAlltoAllv = Operator{
-	Symbol: "aclnnGroupedMatMulAlltoAllv", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatMulAlltoAllv", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiii--hh--oo",
 }
 
 // GroupedMatMulAlltoAllv multiplies the tokens of each expert by its weight and returns them to the
-// ranks they came from. C: aclnnGroupedMatMulAlltoAllv, CANN since 2026-08. Not on Ascend910,
+// ranks they came from. C: aclnnGroupedMatMulAlltoAllv, CANN since 8.5.0. Not on Ascend910,
 // Ascend910B, Ascend310P. The emulator computes: GmmX, GmmWeight, MmX, MmWeight, Y, MmY float16
 // bfloat16.
 func GroupedMatMulAlltoAllv(st *acl.Stream, p GroupedMatMulAlltoAllvParams) error {
@@ -316,9 +316,10 @@ var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 }
 
 // InplaceMatmulAllReduceAddRmsNorm multiplies X1 by X2, sums over all ranks, adds Residual in place
-// and normalises by the root mean square. C: aclnnInplaceMatmulAllReduceAddRmsNorm, CANN 8.1.RC1
-// only. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1, X2, Bias,
-// Residual, NormOut float16 bfloat16; Gamma float32 float16 bfloat16.
+// and normalises by the root mean square. C: aclnnInplaceMatmulAllReduceAddRmsNorm, CANN since
+// 8.1.RC1. CANN announces its end: use MatmulAllReduce and AddRmsNorm. Not on Ascend910,
+// Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1, X2, Bias, Residual, NormOut
+// float16 bfloat16; Gamma float32 float16 bfloat16.
 func InplaceMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -366,9 +367,10 @@ var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 
 // InplaceQuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks,
 // adds Residual in place and normalises by the root mean square. C:
-// aclnnInplaceQuantMatmulAllReduceAddRmsNorm, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93,
-// Ascend310P, Ascend950. The emulator computes: X1, X2 int8 int4; Bias float16 bfloat16 int32;
-// DequantScale, Gamma float32 bfloat16; Residual, NormOut bfloat16.
+// aclnnInplaceQuantMatmulAllReduceAddRmsNorm, CANN since 8.1.RC1. CANN announces its end: use
+// QuantMatmulAllReduceV2 and AddRmsNorm. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The
+// emulator computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
+// bfloat16; Residual, NormOut bfloat16.
 func InplaceQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -419,9 +421,10 @@ var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 
 // InplaceWeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all
 // ranks, adds Residual in place and normalises by the root mean square. C:
-// aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, CANN 8.1.RC1 only. Not on Ascend910,
-// Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1, AntiquantScale, AntiquantOffset,
-// Residual, NormOut float16 bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16.
+// aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, CANN since 8.1.RC1. CANN announces its end: use
+// WeightQuantMatmulAllReduce and AddRmsNorm. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950.
+// The emulator computes: X1, AntiquantScale, AntiquantOffset, Residual, NormOut float16 bfloat16;
+// X2 int8 int4; Gamma float32 float16 bfloat16.
 func InplaceWeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceWeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -467,7 +470,7 @@ var opMatmulAllReduce = Operator{
 }
 
 // MatmulAllReduce multiplies matrices and sums the products over all ranks. C:
-// aclnnMatmulAllReduce, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator computes:
+// aclnnMatmulAllReduce, CANN since 8.1.RC1. Not on Ascend910, Ascend910_93. The emulator computes:
 // X1, X2, Bias, Output float16 bfloat16.
 func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
 	c := NewCall(st, p.Operator())
@@ -510,9 +513,10 @@ var opMatmulAllReduceAddRmsNorm = Operator{
 }
 
 // MatmulAllReduceAddRmsNorm multiplies matrices, sums over all ranks, adds Residual and normalises
-// by the root mean square. C: aclnnMatmulAllReduceAddRmsNorm, CANN 8.1.RC1 only. Not on Ascend910,
-// Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1, X2, Bias, Residual, Y, NormOut
-// float16 bfloat16; Gamma float32 float16 bfloat16.
+// by the root mean square. C: aclnnMatmulAllReduceAddRmsNorm, CANN since 8.1.RC1. CANN announces
+// its end: use MatmulAllReduce and AddRmsNorm. Not on Ascend910, Ascend910_93, Ascend310P,
+// Ascend950. The emulator computes: X1, X2, Bias, Residual, Y, NormOut float16 bfloat16; Gamma
+// float32 float16 bfloat16.
 func MatmulAllReduceAddRmsNorm(st *acl.Stream, p MatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -555,8 +559,8 @@ var opMatmulAllReduceV2 = Operator{
 }
 
 // MatmulAllReduceV2 multiplies matrices, adds X3, and sums over all ranks. C:
-// aclnnMatmulAllReduceV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator computes:
-// X1, X2, X3, Output float16 bfloat16.
+// aclnnMatmulAllReduceV2, CANN since 8.1.RC1. Not on Ascend910, Ascend910_93. The emulator
+// computes: X1, X2, X3, Output float16 bfloat16.
 func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -595,7 +599,7 @@ var opMatmulReduceScatter = Operator{
 }
 
 // MatmulReduceScatter multiplies matrices, sums over all ranks and gives each its part of the rows.
-// C: aclnnMatmulReduceScatter, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// C: aclnnMatmulReduceScatter, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X1, X2, Output float16 bfloat16.
 func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
 	c := NewCall(st, p.Operator())
@@ -636,7 +640,7 @@ var opQuantMatmulAllReduce = Operator{
 }
 
 // QuantMatmulAllReduce multiplies int8 matrices, dequantises, adds X3, and sums over all ranks. C:
-// aclnnQuantMatmulAllReduce, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator
+// aclnnQuantMatmulAllReduce, CANN since 8.1.RC1. Not on Ascend910, Ascend910_93. The emulator
 // computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32 bfloat16; Output
 // float16 bfloat16.
 func QuantMatmulAllReduce(st *acl.Stream, p QuantMatmulAllReduceParams) error {
@@ -684,9 +688,9 @@ var opQuantMatmulAllReduceAddRmsNorm = Operator{
 
 // QuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks, adds
 // Residual and normalises by the root mean square. C: aclnnQuantMatmulAllReduceAddRmsNorm, CANN
-// 8.1.RC1 only. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1,
-// X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32 bfloat16; Residual, Y,
-// NormOut bfloat16.
+// since 8.1.RC1. CANN announces its end: use QuantMatmulAllReduceV2 and AddRmsNorm. Not on
+// Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1, X2 int8 int4; Bias
+// float16 bfloat16 int32; DequantScale, Gamma float32 bfloat16; Residual, Y, NormOut bfloat16.
 func QuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p QuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -734,7 +738,7 @@ var opQuantMatmulAllReduceV2 = Operator{
 }
 
 // QuantMatmulAllReduceV2 is QuantMatmulAllReduce with a scale for each token. C:
-// aclnnQuantMatmulAllReduceV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator
+// aclnnQuantMatmulAllReduceV2, CANN since 8.1.RC1. Not on Ascend910, Ascend910_93. The emulator
 // computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32 bfloat16;
 // PertokenScale float32; Output float16 bfloat16.
 func QuantMatmulAllReduceV2(st *acl.Stream, p QuantMatmulAllReduceV2Params) error {
@@ -782,7 +786,7 @@ var opQuantMatmulAllReduceV3 = Operator{
 }
 
 // QuantMatmulAllReduceV3 is QuantMatmulAllReduceV2 that can send int8 among ranks. C:
-// aclnnQuantMatmulAllReduceV3, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The emulator
+// aclnnQuantMatmulAllReduceV3, CANN since 8.1.RC1. Not on Ascend910, Ascend910_93. The emulator
 // computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32 bfloat16;
 // CommQuantScale1, CommQuantScale2 bfloat16; Output float16 bfloat16.
 func QuantMatmulAllReduceV3(st *acl.Stream, p QuantMatmulAllReduceV3Params) error {
@@ -831,7 +835,7 @@ var opWeightQuantMatmulAllReduce = Operator{
 }
 
 // WeightQuantMatmulAllReduce multiplies X1 by a quantised weight, adds X3, and sums over all ranks.
-// C: aclnnWeightQuantMatmulAllReduce, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93. The
+// C: aclnnWeightQuantMatmulAllReduce, CANN since 8.1.RC1. Not on Ascend910, Ascend910_93. The
 // emulator computes: X1, AntiquantScale, AntiquantOffset, Output float16 bfloat16; X2 int8 int4.
 func WeightQuantMatmulAllReduce(st *acl.Stream, p WeightQuantMatmulAllReduceParams) error {
 	c := NewCall(st, p.Operator())
@@ -882,9 +886,10 @@ var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 
 // WeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all ranks,
 // adds Residual and normalises by the root mean square. C:
-// aclnnWeightQuantMatmulAllReduceAddRmsNorm, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93,
-// Ascend310P, Ascend950. The emulator computes: X1, AntiquantScale, AntiquantOffset, Residual, Y,
-// NormOut float16 bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16.
+// aclnnWeightQuantMatmulAllReduceAddRmsNorm, CANN since 8.1.RC1. CANN announces its end: use
+// WeightQuantMatmulAllReduce and AddRmsNorm. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950.
+// The emulator computes: X1, AntiquantScale, AntiquantOffset, Residual, Y, NormOut float16
+// bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16.
 func WeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p WeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -15,13 +15,13 @@ type ApproximateEqualParams struct {
 }
 
 var opApproximateEqual = Operator{
-	Symbol: "aclnnApproximateEqual", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApproximateEqual", Library: "libopapi", Since: "unreleased",
 	Slots: "ii-o",
 }
 
 // ApproximateEqual tells for each pair of elements whether they differ by less than Tolerance. C:
-// aclnnApproximateEqual, CANN since 2026-08. The emulator does not implement it: experimental, in
-// no release of CANN.
+// aclnnApproximateEqual, CANN after 9.2.0-beta.1. The emulator does not implement it: experimental,
+// in no release of CANN.
 func ApproximateEqual(st *acl.Stream, p ApproximateEqualParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -247,12 +247,12 @@ type HeavisideParams struct {
 }
 
 var opHeaviside = Operator{
-	Symbol: "aclnnHeaviside", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHeaviside", Library: "libopapi", Since: "8.5.0",
 	Slots: "iio",
 }
 
 // Heaviside computes 0 for negative elements, 1 for positive ones and the element of Values for
-// zero. C: aclnnHeaviside, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// zero. C: aclnnHeaviside, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
 // Input, Out float32 float16 bfloat16.
 func Heaviside(st *acl.Stream, p HeavisideParams) error {
 	c := NewCall(st, p.Operator())
@@ -810,7 +810,7 @@ var opIsInf = Operator{
 	Slots: "io",
 }
 
-// IsInf tells which elements are infinite. C: aclnnIsInf, CANN 8.1.RC1 only. Not on Ascend910. The
+// IsInf tells which elements are infinite. C: aclnnIsInf, CANN since 8.1.RC1. Not on Ascend910. The
 // emulator computes: Out float32 float16 bfloat16 float64 integers bool.
 func IsInf(st *acl.Stream, p IsInfParams) error {
 	c := NewCall(st, p.Operator())

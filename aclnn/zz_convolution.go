@@ -338,13 +338,13 @@ type DeformableConv2dParams struct {
 }
 
 var opDeformableConv2d = Operator{
-	Symbol: "aclnnDeformableConv2d", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDeformableConv2d", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiihhhh---oo",
 }
 
 // DeformableConv2d convolves images at places moved by offsets, with bilinear interpolation. C:
-// aclnnDeformableConv2d, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
-// X, Weight, Offset, Bias, Out, DeformOut float32 float16 bfloat16.
+// aclnnDeformableConv2d, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Weight, Offset, Bias, Out, DeformOut float32 float16 bfloat16.
 func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -390,12 +390,12 @@ type DeformableConv2dBackwardParams struct {
 }
 
 var opDeformableConv2dBackward = Operator{
-	Symbol: "aclnnDeformableConv2dBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDeformableConv2dBackward", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiiiihhhh---oooo",
 }
 
 // DeformableConv2dBackward computes the gradients of DeformableConv2d. C:
-// aclnnDeformableConv2dBackward, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnDeformableConv2dBackward, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator computes: Input, GradOutput, OffsetOut, Weight, Offset, GradInput,
 // GradWeight, GradOffset, GradBias float32 float16 bfloat16.
 func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) error {
@@ -477,7 +477,7 @@ var opIm2colBackward = Operator{
 }
 
 // Im2colBackward adds columns up into images, each at its window: the gradient of Im2col. C:
-// aclnnIm2colBackward, CANN 8.1.RC1 only. The emulator computes: GradOutput, Out float32 float16
+// aclnnIm2colBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, Out float32 float16
 // bfloat16.
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -516,12 +516,12 @@ type QuantConvolutionParams struct {
 }
 
 var opQuantConvolution = Operator{
-	Symbol: "aclnnQuantConvolution", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantConvolution", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiihhh-h---o",
 }
 
 // QuantConvolution convolves int8 images or volumes and dequantises by channel. C:
-// aclnnQuantConvolution, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnQuantConvolution, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
 // Input, Weight int8; Bias float32 float16; Scale float32; Output float16 bfloat16.
 func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
 	c := NewCall(st, p.Operator())
@@ -567,12 +567,12 @@ type QuantConvolutionWeightNzParams struct {
 }
 
 var opQuantConvolutionWeightNz = Operator{
-	Symbol: "aclnnQuantConvolutionWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantConvolutionWeightNz", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiiihhh-h---o",
 }
 
 // QuantConvolutionWeightNz is QuantConvolution of volumes with the weight in the device's format.
-// C: aclnnQuantConvolutionWeightNz, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// C: aclnnQuantConvolutionWeightNz, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
 // does not implement it: the storage of weights of volumes is not public.
 func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
 	c := NewCall(st, p.Operator())

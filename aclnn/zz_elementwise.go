@@ -68,12 +68,12 @@ type AcosGradParams struct {
 }
 
 var opAcosGrad = Operator{
-	Symbol: "aclnnAcosGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAcosGrad", Library: "libopapi", Since: "unreleased",
 	Slots: "iio",
 }
 
 // AcosGrad computes the gradient of Acos: −Y_grad / √(1 − X²), X being the input of Acos. C:
-// aclnnAcosGrad, CANN since 2026-08. The emulator computes: YGrad, X float32 float16 bfloat16
+// aclnnAcosGrad, CANN after 9.2.0-beta.1. The emulator computes: YGrad, X float32 float16 bfloat16
 // float64 integers bool; XGrad float32 float16 bfloat16 float64.
 func AcosGrad(st *acl.Stream, p AcosGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -97,12 +97,12 @@ type AcosGradV2Params struct {
 }
 
 var opAcosGradV2 = Operator{
-	Symbol: "aclnnAcosGradV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAcosGradV2", Library: "libopapi", Since: "unreleased",
 	Slots: "iio",
 }
 
 // AcosGradV2 computes the gradient of Acos: −Dy / √(1 − Y²), Y being the input of Acos. C:
-// aclnnAcosGradV2, CANN since 2026-08. The emulator computes: Y, Dy float32 float16 bfloat16
+// aclnnAcosGradV2, CANN after 9.2.0-beta.1. The emulator computes: Y, Dy float32 float16 bfloat16
 // float64 integers bool; Z float32 float16 bfloat16 float64.
 func AcosGradV2(st *acl.Stream, p AcosGradV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -184,12 +184,12 @@ type AddNParams struct {
 }
 
 var opAddN = Operator{
-	Symbol: "aclnnAddN", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddN", Library: "libopapi", Since: "9.1.0",
 	Slots: "io",
 }
 
-// AddN adds the tensors of a list, element by element. C: aclnnAddN, CANN since 2026-08. The
-// emulator computes: Tensors, Out float32 float16 bfloat16 int32 int64.
+// AddN adds the tensors of a list, element by element. C: aclnnAddN, CANN since 9.1.0. The emulator
+// computes: Tensors, Out float32 float16 bfloat16 int32 int64.
 func AddN(st *acl.Stream, p AddNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -243,12 +243,12 @@ type AddV3Params struct {
 }
 
 var opAddV3 = Operator{
-	Symbol: "aclnnAddV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "hiho",
 }
 
-// AddV3 computes Self + Alpha · Other, Self being a scalar. C: aclnnAddV3, CANN since 2026-08. Not
-// on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Other float32 float16
+// AddV3 computes Self + Alpha · Other, Self being a scalar. C: aclnnAddV3, CANN since 8.5.0. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Other float32 float16
 // bfloat16 int8 int32; Out float32 float16 bfloat16 float64 int8 int32.
 func AddV3(st *acl.Stream, p AddV3Params) error {
 	c := NewCall(st, p.Operator())
@@ -369,13 +369,13 @@ type AngleV2Params struct {
 }
 
 var opAngleV2 = Operator{
-	Symbol: "aclnnAngleV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAngleV2", Library: "libopapi", Since: "9.0.0",
 	Slots: "io",
 }
 
 // AngleV2 computes the angle of each element in the complex plane, in radians. C: aclnnAngleV2,
-// CANN since 2026-08. Not on Ascend310P. The emulator computes: X float32 float16 bfloat16 int8
-// int16 int32 int64 uint8 bool complex64; Out float32 float16 bfloat16.
+// CANN since 9.0.0. Not on Ascend310P. The emulator computes: X float32 float16 bfloat16 int8 int16
+// int32 int64 uint8 bool complex64; Out float32 float16 bfloat16.
 func AngleV2(st *acl.Stream, p AngleV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -423,12 +423,12 @@ type AsinWithAgentParams struct {
 }
 
 var opAsinWithAgent = Operator{
-	Symbol: "aclnnAsinWithAgent", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAsinWithAgent", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
 // AsinWithAgent computes the arc sine of each element, in radians. C: aclnnAsinWithAgent, CANN
-// since 2026-08. The emulator does not implement it: experimental, in no release of CANN.
+// after 9.2.0-beta.1. The emulator does not implement it: experimental, in no release of CANN.
 func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -477,13 +477,13 @@ type AsinhGradParams struct {
 }
 
 var opAsinhGrad = Operator{
-	Symbol: "aclnnAsinhGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAsinhGrad", Library: "libopapi", Since: "unreleased",
 	Slots: "iio",
 }
 
 // AsinhGrad computes the gradient of Asinh from its output: Dy / cosh(Y). C: aclnnAsinhGrad, CANN
-// since 2026-08. The emulator computes: Y, Dy float32 float16 bfloat16 float64 integers bool; Z
-// float32 float16 bfloat16 float64.
+// after 9.2.0-beta.1. The emulator computes: Y, Dy float32 float16 bfloat16 float64 integers bool;
+// Z float32 float16 bfloat16 float64.
 func AsinhGrad(st *acl.Stream, p AsinhGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -505,12 +505,12 @@ type AsinhV2Params struct {
 }
 
 var opAsinhV2 = Operator{
-	Symbol: "aclnnAsinhV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAsinhV2", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
-// AsinhV2 computes the inverse hyperbolic sine of each element. C: aclnnAsinhV2, CANN since
-// 2026-08. The emulator computes: X float32 float16 bfloat16 float64 integers bool complex64
+// AsinhV2 computes the inverse hyperbolic sine of each element. C: aclnnAsinhV2, CANN after
+// 9.2.0-beta.1. The emulator computes: X float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -532,12 +532,12 @@ type AsinhWithAgentParams struct {
 }
 
 var opAsinhWithAgent = Operator{
-	Symbol: "aclnnAsinhWithAgent", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAsinhWithAgent", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
 // AsinhWithAgent computes the inverse hyperbolic sine of each element. C: aclnnAsinhWithAgent, CANN
-// since 2026-08. The emulator does not implement it: experimental, in no release of CANN.
+// after 9.2.0-beta.1. The emulator does not implement it: experimental, in no release of CANN.
 func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -615,12 +615,12 @@ type AtanGradParams struct {
 }
 
 var opAtanGrad = Operator{
-	Symbol: "aclnnAtanGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAtanGrad", Library: "libopapi", Since: "unreleased",
 	Slots: "iio",
 }
 
-// AtanGrad computes the gradient of Atan: Dy / (1 + X²). C: aclnnAtanGrad, CANN since 2026-08. Not
-// on Ascend910, Ascend910_93, Ascend310P. The emulator computes: X, Dy float32 float16 bfloat16
+// AtanGrad computes the gradient of Atan: Dy / (1 + X²). C: aclnnAtanGrad, CANN after 9.2.0-beta.1.
+// Not on Ascend910, Ascend910_93, Ascend310P. The emulator computes: X, Dy float32 float16 bfloat16
 // float64 integers bool; Dx float32 float16 bfloat16 float64.
 func AtanGrad(st *acl.Stream, p AtanGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -729,12 +729,12 @@ type BitwiseAndTensorOutParams struct {
 }
 
 var opBitwiseAndTensorOut = Operator{
-	Symbol: "aclnnBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnBitwiseAndTensorOut", Library: "libopapi", Since: "8.5.0",
 	Slots: "iio",
 }
 
 // BitwiseAndTensorOut computes the bitwise and of two tensors with broadcasting; of bools the
-// logical one. C: aclnnBitwiseAndTensorOut, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// logical one. C: aclnnBitwiseAndTensorOut, CANN since 8.5.0. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator computes: Self, Other int8 int16 int32 int64 uint8 uint16
 // bool; Out float32 float16 bfloat16 float64 integers bool.
 func BitwiseAndTensorOut(st *acl.Stream, p BitwiseAndTensorOutParams) error {
@@ -1307,12 +1307,12 @@ type DivV3Params struct {
 }
 
 var opDivV3 = Operator{
-	Symbol: "aclnnDivV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDivV3", Library: "libopapi", Since: "unreleased",
 	Slots: "ii-o",
 }
 
-// DivV3 computes Self / Other with broadcasting and rounds as Mode says. C: aclnnDivV3, CANN since
-// 2026-08. The emulator does not implement it: experimental, in no release of CANN.
+// DivV3 computes Self / Other with broadcasting and rounds as Mode says. C: aclnnDivV3, CANN after
+// 9.2.0-beta.1. The emulator does not implement it: experimental, in no release of CANN.
 func DivV3(st *acl.Stream, p DivV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1695,13 +1695,13 @@ type FresnelCosParams struct {
 }
 
 var opFresnelCos = Operator{
-	Symbol: "aclnnFresnelCos", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFresnelCos", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
 // FresnelCos computes the Fresnel integral of each element x: the integral of cos(π/2 · t²) from 0
-// to x. C: aclnnFresnelCos, CANN since 2026-08. The emulator does not implement it: experimental,
-// in no release of CANN.
+// to x. C: aclnnFresnelCos, CANN after 9.2.0-beta.1. The emulator does not implement it:
+// experimental, in no release of CANN.
 func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1722,13 +1722,13 @@ type FresnelSinParams struct {
 }
 
 var opFresnelSin = Operator{
-	Symbol: "aclnnFresnelSin", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFresnelSin", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
 // FresnelSin computes the Fresnel integral of each element x: the integral of sin(π/2 · t²) from 0
-// to x. C: aclnnFresnelSin, CANN since 2026-08. The emulator does not implement it: experimental,
-// in no release of CANN.
+// to x. C: aclnnFresnelSin, CANN after 9.2.0-beta.1. The emulator does not implement it:
+// experimental, in no release of CANN.
 func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1751,13 +1751,13 @@ type FusedMulAddNParams struct {
 }
 
 var opFusedMulAddN = Operator{
-	Symbol: "aclnnFusedMulAddN", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedMulAddN", Library: "libopapi", Since: "unreleased",
 	Slots: "iiio",
 }
 
-// FusedMulAddN computes X1 · X3 + X2, X3 having one element. C: aclnnFusedMulAddN, CANN since
-// 2026-08. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator does not implement
-// it: experimental, in no release of CANN.
+// FusedMulAddN computes X1 · X3 + X2, X3 having one element. C: aclnnFusedMulAddN, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator does not
+// implement it: experimental, in no release of CANN.
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1837,7 +1837,7 @@ var opInplaceAcosh = Operator{
 }
 
 // InplaceAcosh is Acosh with the result in place of the first argument. C: aclnnInplaceAcosh, CANN
-// 8.1.RC1 only. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
+// since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16 float64 complex64 complex128.
 func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1916,12 +1916,12 @@ type InplaceAddV3Params struct {
 }
 
 var opInplaceAddV3 = Operator{
-	Symbol: "aclnnInplaceAddV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceAddV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "hih",
 }
 
 // InplaceAddV3 is AddV3 with the result in place of the first argument. C: aclnnInplaceAddV3, CANN
-// since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
 // implement it: it would return a tensor in place of a scalar.
 func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
 	c := NewCall(st, p.Operator())
@@ -2214,14 +2214,13 @@ type InplaceBitwiseAndTensorOutParams struct {
 }
 
 var opInplaceBitwiseAndTensorOut = Operator{
-	Symbol: "aclnnInplaceBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceBitwiseAndTensorOut", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii",
 }
 
 // InplaceBitwiseAndTensorOut is BitwiseAndTensorOut with the result in place of the first argument.
-// C: aclnnInplaceBitwiseAndTensorOut, CANN since 2026-08. Not on Ascend910, Ascend910B,
-// Ascend910_93, Ascend310P. The emulator computes: Self, Other int8 int16 int32 int64 uint8 uint16
-// bool.
+// C: aclnnInplaceBitwiseAndTensorOut, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes: Self, Other int8 int16 int32 int64 uint8 uint16 bool.
 func InplaceBitwiseAndTensorOut(st *acl.Stream, p InplaceBitwiseAndTensorOutParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3676,12 +3675,12 @@ type LeftShiftParams struct {
 }
 
 var opLeftShift = Operator{
-	Symbol: "aclnnLeftShift", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLeftShift", Library: "libopapi", Since: "9.0.0",
 	Slots: "iio",
 }
 
 // LeftShift shifts the bits of each element left by the element of ShiftBits. C: aclnnLeftShift,
-// CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Self, ShiftBits, Out
+// CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator computes: Self, ShiftBits, Out
 // integers.
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
 	c := NewCall(st, p.Operator())
@@ -3705,12 +3704,12 @@ type LeftShiftsParams struct {
 }
 
 var opLeftShifts = Operator{
-	Symbol: "aclnnLeftShifts", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLeftShifts", Library: "libopapi", Since: "9.0.0",
 	Slots: "iho",
 }
 
 // LeftShifts shifts the bits of each element left by a scalar. C: aclnnLeftShifts, CANN since
-// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Self, Out integers.
+// 9.0.0. Not on Ascend910, Ascend310P. The emulator computes: Self, Out integers.
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3992,7 +3991,7 @@ var opLogit = Operator{
 }
 
 // Logit computes ln(x / (1 − x)) of each element x, first limited to Eps and 1 − Eps when Eps is
-// not negative. C: aclnnLogit, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// not negative. C: aclnnLogit, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: Input float32 float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16
 // float64.
 func Logit(st *acl.Stream, p LogitParams) error {
@@ -4023,7 +4022,7 @@ var opLogitGrad = Operator{
 }
 
 // LogitGrad computes the gradient of Logit: Dy / (X · (1 − X)) where X was not limited. C:
-// aclnnLogitGrad, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Dy
+// aclnnLogitGrad, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Dy
 // float32 float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16 float64.
 func LogitGrad(st *acl.Stream, p LogitGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -4049,11 +4048,11 @@ type MaskedScaleParams struct {
 }
 
 var opMaskedScale = Operator{
-	Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii-o",
 }
 
-// MaskedScale computes Self · Mask · Scale. C: aclnnMaskedScale, CANN since 2026-08. Not on
+// MaskedScale computes Self · Mask · Scale. C: aclnnMaskedScale, CANN since 8.5.0. Not on
 // Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Self, Out float32
 // float16; Mask float32 float16 int8 uint8.
 func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
@@ -4218,13 +4217,13 @@ type MulNoNanParams struct {
 }
 
 var opMulNoNan = Operator{
-	Symbol: "aclnnMulNoNan", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMulNoNan", Library: "libopapi", Since: "unreleased",
 	Slots: "iio",
 }
 
 // MulNoNan computes X · Y with broadcasting, which is zero where Y is zero, even for an infinite or
-// NaN X. C: aclnnMulNoNan, CANN since 2026-08. The emulator does not implement it: experimental, in
-// no release of CANN.
+// NaN X. C: aclnnMulNoNan, CANN after 9.2.0-beta.1. The emulator does not implement it:
+// experimental, in no release of CANN.
 func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4308,12 +4307,12 @@ type NdtriParams struct {
 }
 
 var opNdtri = Operator{
-	Symbol: "aclnnNdtri", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNdtri", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
 // Ndtri computes the quantile of the standard normal distribution of each element, a probability.
-// C: aclnnNdtri, CANN since 2026-08. The emulator does not implement it: experimental, in no
+// C: aclnnNdtri, CANN after 9.2.0-beta.1. The emulator does not implement it: experimental, in no
 // release of CANN.
 func Ndtri(st *acl.Stream, p NdtriParams) error {
 	c := NewCall(st, p.Operator())
@@ -4621,12 +4620,12 @@ type RightShiftParams struct {
 }
 
 var opRightShift = Operator{
-	Symbol: "aclnnRightShift", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRightShift", Library: "libopapi", Since: "8.5.0",
 	Slots: "iio",
 }
 
 // RightShift shifts the bits of each element right by the element of ShiftBits. C: aclnnRightShift,
-// CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Input, ShiftBits, Out
+// CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: Input, ShiftBits, Out
 // integers.
 func RightShift(st *acl.Stream, p RightShiftParams) error {
 	c := NewCall(st, p.Operator())
@@ -4929,13 +4928,13 @@ type SqrtBackwardParams struct {
 }
 
 var opSqrtBackward = Operator{
-	Symbol: "aclnnSqrtBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSqrtBackward", Library: "libopapi", Since: "unreleased",
 	Slots: "iio",
 }
 
 // SqrtBackward computes the gradient of Sqrt from its output: Dy / (2 · Y). C: aclnnSqrtBackward,
-// CANN since 2026-08. The emulator computes: Y, Dy float32 float16 bfloat16 float64 integers bool;
-// Z float32 float16 bfloat16 float64.
+// CANN after 9.2.0-beta.1. The emulator computes: Y, Dy float32 float16 bfloat16 float64 integers
+// bool; Z float32 float16 bfloat16 float64.
 func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4957,11 +4956,11 @@ type SquareParams struct {
 }
 
 var opSquare = Operator{
-	Symbol: "aclnnSquare", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSquare", Library: "libopapi", Since: "8.5.0",
 	Slots: "io",
 }
 
-// Square computes the square of each element. C: aclnnSquare, CANN since 2026-08. Not on Ascend910,
+// Square computes the square of each element. C: aclnnSquare, CANN since 8.5.0. Not on Ascend910,
 // Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16
 // int32 int64.
 func Square(st *acl.Stream, p SquareParams) error {
@@ -5072,12 +5071,12 @@ type SumV2Params struct {
 }
 
 var opSumV2 = Operator{
-	Symbol: "aclnnSumV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSumV2", Library: "libopapi", Since: "unreleased",
 	Slots: "io",
 }
 
-// SumV2 adds up the tensors of a list, with broadcasting. C: aclnnSumV2, CANN since 2026-08. The
-// emulator computes: Tensors, Out float32 float16 bfloat16 float64 integers bool.
+// SumV2 adds up the tensors of a list, with broadcasting. C: aclnnSumV2, CANN after 9.2.0-beta.1.
+// The emulator computes: Tensors, Out float32 float16 bfloat16 float64 integers bool.
 func SumV2(st *acl.Stream, p SumV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5266,13 +5265,13 @@ type Xlog1pyParams struct {
 }
 
 var opXlog1py = Operator{
-	Symbol: "aclnnXlog1py", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnXlog1py", Library: "libopapi", Since: "9.1.0",
 	Slots: "iio",
 }
 
 // Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero. C: aclnnXlog1py, CANN
-// since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X,
-// Y, Z float32 float16 bfloat16.
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X, Y,
+// Z float32 float16 bfloat16.
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -18,7 +18,7 @@ var opForeachAbs = Operator{
 }
 
 // ForeachAbs computes the absolute value of each element of each tensor of a list. C:
-// aclnnForeachAbs, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachAbs, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64 integers bool.
 func ForeachAbs(st *acl.Stream, p ForeachAbsParams) error {
 	c := NewCall(st, p.Operator())
@@ -45,7 +45,7 @@ var opForeachAcos = Operator{
 }
 
 // ForeachAcos computes the arc cosine of each element of each tensor of a list. C:
-// aclnnForeachAcos, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachAcos, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
 	c := NewCall(st, p.Operator())
@@ -135,8 +135,8 @@ var opForeachAddScalar = Operator{
 }
 
 // ForeachAddScalar adds a scalar in a one-element tensor to the tensors of a list. C:
-// aclnnForeachAddScalar, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
-// Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// aclnnForeachAddScalar, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachAddScalar(st *acl.Stream, p ForeachAddScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -164,7 +164,7 @@ var opForeachAddScalarList = Operator{
 }
 
 // ForeachAddScalarList adds a scalar for each tensor to the tensors of a list. C:
-// aclnnForeachAddScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnForeachAddScalarList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachAddScalarList(st *acl.Stream, p ForeachAddScalarListParams) error {
 	c := NewCall(st, p.Operator())
@@ -223,8 +223,9 @@ var opForeachAddcdivList = Operator{
 }
 
 // ForeachAddcdivList computes X1 + s · X2 / X3 for the tensors of three lists, s being one element
-// of Scalars for each. C: aclnnForeachAddcdivList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P.
-// The emulator computes: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
+// of Scalars for each. C: aclnnForeachAddcdivList, CANN since 8.1.RC1. Not on Ascend910,
+// Ascend310P. The emulator computes: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64
+// integers bool.
 func ForeachAddcdivList(st *acl.Stream, p ForeachAddcdivListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -356,8 +357,9 @@ var opForeachAddcmulList = Operator{
 }
 
 // ForeachAddcmulList computes X1 + s · X2 · X3 for the tensors of three lists, s being one element
-// of Scalars for each. C: aclnnForeachAddcmulList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P.
-// The emulator computes: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
+// of Scalars for each. C: aclnnForeachAddcmulList, CANN since 8.1.RC1. Not on Ascend910,
+// Ascend310P. The emulator computes: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64
+// integers bool.
 func ForeachAddcmulList(st *acl.Stream, p ForeachAddcmulListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -389,7 +391,7 @@ var opForeachAddcmulScalar = Operator{
 }
 
 // ForeachAddcmulScalar computes X1 + Scalar · X2 · X3 for the tensors of three lists, Scalar being
-// a one-element tensor. C: aclnnForeachAddcmulScalar, CANN 8.1.RC1 only. Not on Ascend910,
+// a one-element tensor. C: aclnnForeachAddcmulScalar, CANN since 8.1.RC1. Not on Ascend910,
 // Ascend310P. The emulator computes: X1, X2, X3, Scalar, Out float32 float16 bfloat16 float64
 // integers bool.
 func ForeachAddcmulScalar(st *acl.Stream, p ForeachAddcmulScalarParams) error {
@@ -423,7 +425,7 @@ var opForeachAddcmulScalarList = Operator{
 }
 
 // ForeachAddcmulScalarList computes X1 + s · X2 · X3 for the tensors of three lists, s being one
-// element of Scalars for each. C: aclnnForeachAddcmulScalarList, CANN 8.1.RC1 only. Not on
+// element of Scalars for each. C: aclnnForeachAddcmulScalarList, CANN since 8.1.RC1. Not on
 // Ascend910, Ascend310P. The emulator computes: X1, X2, X3, Scalars, Out float32 float16 bfloat16
 // float64 integers bool.
 func ForeachAddcmulScalarList(st *acl.Stream, p ForeachAddcmulScalarListParams) error {
@@ -487,7 +489,7 @@ var opForeachAsin = Operator{
 }
 
 // ForeachAsin computes the arc sine of each element of each tensor of a list. C: aclnnForeachAsin,
-// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16 float64.
 func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
 	c := NewCall(st, p.Operator())
@@ -514,7 +516,7 @@ var opForeachAtan = Operator{
 }
 
 // ForeachAtan computes the arc tangent of each element of each tensor of a list. C:
-// aclnnForeachAtan, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachAtan, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
 	c := NewCall(st, p.Operator())
@@ -568,7 +570,7 @@ var opForeachCos = Operator{
 }
 
 // ForeachCos computes the cosine of each element of each tensor of a list. C: aclnnForeachCos, CANN
-// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16 float64.
 func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
 	c := NewCall(st, p.Operator())
@@ -595,7 +597,7 @@ var opForeachCosh = Operator{
 }
 
 // ForeachCosh computes the hyperbolic cosine of each element of each tensor of a list. C:
-// aclnnForeachCosh, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachCosh, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
 	c := NewCall(st, p.Operator())
@@ -680,7 +682,7 @@ var opForeachDivScalarList = Operator{
 }
 
 // ForeachDivScalarList divides the tensors of a list by a scalar for each tensor. C:
-// aclnnForeachDivScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnForeachDivScalarList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachDivScalarList(st *acl.Stream, p ForeachDivScalarListParams) error {
 	c := NewCall(st, p.Operator())
@@ -736,7 +738,7 @@ var opForeachErf = Operator{
 }
 
 // ForeachErf computes the error function of each element of each tensor of a list. C:
-// aclnnForeachErf, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachErf, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
 	c := NewCall(st, p.Operator())
@@ -763,7 +765,7 @@ var opForeachErfc = Operator{
 }
 
 // ForeachErfc computes one minus the error function of each element of each tensor of a list. C:
-// aclnnForeachErfc, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachErfc, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
 	c := NewCall(st, p.Operator())
@@ -790,7 +792,7 @@ var opForeachExp = Operator{
 }
 
 // ForeachExp computes e to the power of each element of each tensor of a list. C: aclnnForeachExp,
-// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16 float64 int8 int16 uint8.
 func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
 	c := NewCall(st, p.Operator())
@@ -817,8 +819,8 @@ var opForeachExpm1 = Operator{
 }
 
 // ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list. C:
-// aclnnForeachExpm1, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
-// float32 float16 bfloat16 float64 int8 int16 uint8.
+// aclnnForeachExpm1, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Out float32 float16 bfloat16 float64 int8 int16 uint8.
 func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -906,7 +908,7 @@ var opForeachLog = Operator{
 }
 
 // ForeachLog computes the natural logarithm of each element of each tensor of a list. C:
-// aclnnForeachLog, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachLog, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
 	c := NewCall(st, p.Operator())
@@ -933,8 +935,8 @@ var opForeachLog10 = Operator{
 }
 
 // ForeachLog10 computes the decimal logarithm of each element of each tensor of a list. C:
-// aclnnForeachLog10, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
-// float32 float16 bfloat16 float64.
+// aclnnForeachLog10, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Out float32 float16 bfloat16 float64.
 func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -960,7 +962,7 @@ var opForeachLog1p = Operator{
 }
 
 // ForeachLog1p computes the natural logarithm of one plus the value of each element of each tensor
-// of a list. C: aclnnForeachLog1p, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// of a list. C: aclnnForeachLog1p, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Out float32 float16 bfloat16 float64.
 func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
 	c := NewCall(st, p.Operator())
@@ -987,7 +989,7 @@ var opForeachLog2 = Operator{
 }
 
 // ForeachLog2 computes the binary logarithm of each element of each tensor of a list. C:
-// aclnnForeachLog2, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachLog2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
 	c := NewCall(st, p.Operator())
@@ -1015,7 +1017,7 @@ var opForeachMaximumList = Operator{
 }
 
 // ForeachMaximumList computes the greater of each two elements of the tensors of two lists. C:
-// aclnnForeachMaximumList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnForeachMaximumList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
 // X1, X2, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMaximumList(st *acl.Stream, p ForeachMaximumListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1044,7 +1046,7 @@ var opForeachMaximumScalar = Operator{
 }
 
 // ForeachMaximumScalar computes the greater of each element of the tensors of a list and a scalar
-// in a one-element tensor. C: aclnnForeachMaximumScalar, CANN 8.1.RC1 only. Not on Ascend910,
+// in a one-element tensor. C: aclnnForeachMaximumScalar, CANN since 8.1.RC1. Not on Ascend910,
 // Ascend310P. The emulator computes: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMaximumScalar(st *acl.Stream, p ForeachMaximumScalarParams) error {
 	c := NewCall(st, p.Operator())
@@ -1073,7 +1075,7 @@ var opForeachMaximumScalarList = Operator{
 }
 
 // ForeachMaximumScalarList computes the greater of each element of the tensors of a list and a
-// scalar for each tensor. C: aclnnForeachMaximumScalarList, CANN 8.1.RC1 only. Not on Ascend910,
+// scalar for each tensor. C: aclnnForeachMaximumScalarList, CANN since 8.1.RC1. Not on Ascend910,
 // Ascend310P. The emulator computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMaximumScalarList(st *acl.Stream, p ForeachMaximumScalarListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1131,7 +1133,7 @@ var opForeachMinimumList = Operator{
 }
 
 // ForeachMinimumList computes the lesser of each two elements of the tensors of two lists. C:
-// aclnnForeachMinimumList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnForeachMinimumList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
 // X1, X2, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMinimumList(st *acl.Stream, p ForeachMinimumListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1160,7 +1162,7 @@ var opForeachMinimumScalar = Operator{
 }
 
 // ForeachMinimumScalar computes the lesser of each element of the tensors of a list and a scalar in
-// a one-element tensor. C: aclnnForeachMinimumScalar, CANN 8.1.RC1 only. Not on Ascend910,
+// a one-element tensor. C: aclnnForeachMinimumScalar, CANN since 8.1.RC1. Not on Ascend910,
 // Ascend310P. The emulator computes: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMinimumScalar(st *acl.Stream, p ForeachMinimumScalarParams) error {
 	c := NewCall(st, p.Operator())
@@ -1189,7 +1191,7 @@ var opForeachMinimumScalarList = Operator{
 }
 
 // ForeachMinimumScalarList computes the lesser of each element of the tensors of a list and a
-// scalar for each tensor. C: aclnnForeachMinimumScalarList, CANN 8.1.RC1 only. Not on Ascend910,
+// scalar for each tensor. C: aclnnForeachMinimumScalarList, CANN since 8.1.RC1. Not on Ascend910,
 // Ascend310P. The emulator computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMinimumScalarList(st *acl.Stream, p ForeachMinimumScalarListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1275,8 +1277,8 @@ var opForeachMulScalar = Operator{
 }
 
 // ForeachMulScalar multiplies the tensors of a list by a scalar in a one-element tensor. C:
-// aclnnForeachMulScalar, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
-// Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// aclnnForeachMulScalar, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMulScalar(st *acl.Stream, p ForeachMulScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1304,7 +1306,7 @@ var opForeachMulScalarList = Operator{
 }
 
 // ForeachMulScalarList multiplies the tensors of a list by a scalar for each tensor. C:
-// aclnnForeachMulScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnForeachMulScalarList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachMulScalarList(st *acl.Stream, p ForeachMulScalarListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1360,7 +1362,7 @@ var opForeachNeg = Operator{
 }
 
 // ForeachNeg computes the negative of each element of each tensor of a list. C: aclnnForeachNeg,
-// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16 float64 integers bool.
 func ForeachNeg(st *acl.Stream, p ForeachNegParams) error {
 	c := NewCall(st, p.Operator())
@@ -1388,7 +1390,7 @@ var opForeachNorm = Operator{
 }
 
 // ForeachNorm computes the norm of each tensor of a list, whose order is a scalar. C:
-// aclnnForeachNorm, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachNorm, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
 	c := NewCall(st, p.Operator())
@@ -1417,7 +1419,7 @@ var opForeachPowList = Operator{
 }
 
 // ForeachPowList raises each element of the tensors of X1 to the power of that of X2. C:
-// aclnnForeachPowList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X1,
+// aclnnForeachPowList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X1,
 // X2, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachPowList(st *acl.Stream, p ForeachPowListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1446,7 +1448,7 @@ var opForeachPowScalar = Operator{
 }
 
 // ForeachPowScalar raises each element of the tensors of a list to the power of a scalar in a
-// one-element tensor. C: aclnnForeachPowScalar, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P.
+// one-element tensor. C: aclnnForeachPowScalar, CANN since 8.1.RC1. Not on Ascend910, Ascend310P.
 // The emulator computes: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachPowScalar(st *acl.Stream, p ForeachPowScalarParams) error {
 	c := NewCall(st, p.Operator())
@@ -1475,7 +1477,7 @@ var opForeachPowScalarAndTensor = Operator{
 }
 
 // ForeachPowScalarAndTensor raises a scalar to the power of each element of the tensors of a list.
-// C: aclnnForeachPowScalarAndTensor, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// C: aclnnForeachPowScalarAndTensor, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachPowScalarAndTensor(st *acl.Stream, p ForeachPowScalarAndTensorParams) error {
 	c := NewCall(st, p.Operator())
@@ -1504,7 +1506,7 @@ var opForeachPowScalarList = Operator{
 }
 
 // ForeachPowScalarList raises each element of the tensors of a list to the power of a scalar for
-// each tensor. C: aclnnForeachPowScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// each tensor. C: aclnnForeachPowScalarList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
 // emulator computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachPowScalarList(st *acl.Stream, p ForeachPowScalarListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1561,7 +1563,7 @@ var opForeachReciprocal = Operator{
 }
 
 // ForeachReciprocal computes the reciprocal of each element of each tensor of a list. C:
-// aclnnForeachReciprocal, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnForeachReciprocal, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
 // X, Out float32 float16 bfloat16 float64.
 func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
 	c := NewCall(st, p.Operator())
@@ -1589,7 +1591,7 @@ var opForeachRoundOffNumber = Operator{
 }
 
 // ForeachRoundOffNumber rounds the tensors of a list as RoundMode says, a one-element tensor. C:
-// aclnnForeachRoundOffNumber, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnForeachRoundOffNumber, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Out float32 float16 bfloat16 int16; RoundMode float32 float16 bfloat16 float64
 // integers bool.
 func ForeachRoundOffNumber(st *acl.Stream, p ForeachRoundOffNumberParams) error {
@@ -1647,7 +1649,7 @@ var opForeachSigmoid = Operator{
 }
 
 // ForeachSigmoid computes the sigmoid of each element of each tensor of a list. C:
-// aclnnForeachSigmoid, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// aclnnForeachSigmoid, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X,
 // Out float32 float16 bfloat16 float64.
 func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
 	c := NewCall(st, p.Operator())
@@ -1674,7 +1676,7 @@ var opForeachSign = Operator{
 }
 
 // ForeachSign computes the sign of each element of each tensor of a list. C: aclnnForeachSign, CANN
-// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16 float64 integers bool.
 func ForeachSign(st *acl.Stream, p ForeachSignParams) error {
 	c := NewCall(st, p.Operator())
@@ -1701,7 +1703,7 @@ var opForeachSin = Operator{
 }
 
 // ForeachSin computes the sine of each element of each tensor of a list. C: aclnnForeachSin, CANN
-// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16 float64.
 func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
 	c := NewCall(st, p.Operator())
@@ -1728,7 +1730,7 @@ var opForeachSinh = Operator{
 }
 
 // ForeachSinh computes the hyperbolic sine of each element of each tensor of a list. C:
-// aclnnForeachSinh, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachSinh, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
 	c := NewCall(st, p.Operator())
@@ -1783,7 +1785,7 @@ var opForeachSubList = Operator{
 }
 
 // ForeachSubList computes X1 − Alpha · X2 for the tensors of two lists, Alpha being a one-element
-// tensor. C: aclnnForeachSubList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// tensor. C: aclnnForeachSubList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X1, X2, Alpha, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachSubList(st *acl.Stream, p ForeachSubListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1844,8 +1846,8 @@ var opForeachSubScalar = Operator{
 }
 
 // ForeachSubScalar subtracts a scalar in a one-element tensor from the tensors of a list. C:
-// aclnnForeachSubScalar, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
-// Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// aclnnForeachSubScalar, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachSubScalar(st *acl.Stream, p ForeachSubScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1873,7 +1875,7 @@ var opForeachSubScalarList = Operator{
 }
 
 // ForeachSubScalarList subtracts a scalar for each tensor from the tensors of a list. C:
-// aclnnForeachSubScalarList, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnForeachSubScalarList, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Out float32 float16 bfloat16 float64 integers bool.
 func ForeachSubScalarList(st *acl.Stream, p ForeachSubScalarListParams) error {
 	c := NewCall(st, p.Operator())
@@ -1929,7 +1931,7 @@ var opForeachTan = Operator{
 }
 
 // ForeachTan computes the tangent of each element of each tensor of a list. C: aclnnForeachTan,
-// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out float32 float16
 // bfloat16 float64.
 func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
 	c := NewCall(st, p.Operator())
@@ -1956,7 +1958,7 @@ var opForeachTanh = Operator{
 }
 
 // ForeachTanh computes the hyperbolic tangent of each element of each tensor of a list. C:
-// aclnnForeachTanh, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X, Out
+// aclnnForeachTanh, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X, Out
 // float32 float16 bfloat16 float64.
 func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
 	c := NewCall(st, p.Operator())
@@ -1981,8 +1983,8 @@ var opForeachZeroInplace = Operator{
 	Slots: "i",
 }
 
-// ForeachZeroInplace sets the tensors of a list to zero. C: aclnnForeachZeroInplace, CANN 8.1.RC1
-// only. Not on Ascend910, Ascend310P. The emulator computes: X float32 float16 bfloat16 float64
+// ForeachZeroInplace sets the tensors of a list to zero. C: aclnnForeachZeroInplace, CANN since
+// 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X float32 float16 bfloat16 float64
 // integers bool complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 func ForeachZeroInplace(st *acl.Stream, p ForeachZeroInplaceParams) error {
 	c := NewCall(st, p.Operator())

@@ -16,12 +16,12 @@ type BucketizeParams struct {
 }
 
 var opBucketize = Operator{
-	Symbol: "aclnnBucketize", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnBucketize", Library: "libopapi", Since: "9.1.0",
 	Slots: "ii--o",
 }
 
 // Bucketize finds for each element the interval between sorted boundaries that it falls in. C:
-// aclnnBucketize, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// aclnnBucketize, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
 // emulator computes: Self, Boundaries float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out
 // int32.
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
@@ -51,12 +51,12 @@ type CoalesceSparseParams struct {
 }
 
 var opCoalesceSparse = Operator{
-	Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiioo",
 }
 
 // CoalesceSparse adds up the values of a sparse tensor that have the same indices. C:
-// aclnnCoalesceSparse, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnCoalesceSparse, CANN 9.0.0 only. Not on Ascend910, Ascend310P. The emulator computes:
 // UniqueIndices, Indices, NewIndicesOut int32 int64; Values, NewValuesOut float32 float16 int32.
 func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
 	c := NewCall(st, p.Operator())
@@ -229,12 +229,12 @@ type ExpandIntoJaggedPermuteParams struct {
 }
 
 var opExpandIntoJaggedPermute = Operator{
-	Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii-o",
 }
 
 // ExpandIntoJaggedPermute turns a permutation of segments into one of their elements. C:
-// aclnnExpandIntoJaggedPermute, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnExpandIntoJaggedPermute, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: Permute, InputOffset, OutputOffset, OutputPermuteOut int32.
 func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
 	c := NewCall(st, p.Operator())
@@ -356,12 +356,12 @@ type GatherV3Params struct {
 }
 
 var opGatherV3 = Operator{
-	Symbol: "aclnnGatherV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGatherV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "i-i--o",
 }
 
 // GatherV3 takes slices along Dim in the order of Index, for each batch of the first BatchDims
-// dimensions by itself. C: aclnnGatherV3, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// dimensions by itself. C: aclnnGatherV3, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Index int32 int64.
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
@@ -457,13 +457,13 @@ type IndexAddV2Params struct {
 }
 
 var opIndexAddV2 = Operator{
-	Symbol: "aclnnIndexAddV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnIndexAddV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "i-iih-o",
 }
 
 // IndexAddV2 adds Alpha · Source to the slices along Dim that Index names; Mode 0 is the fast way.
-// C: aclnnIndexAddV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
-// Self, Source, Out float32 float16 bfloat16 float64 integers bool; Index int32 int64.
+// C: aclnnIndexAddV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: Self,
+// Source, Out float32 float16 bfloat16 float64 integers bool; Index int32 int64.
 func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -525,12 +525,12 @@ type IndexFillParams struct {
 }
 
 var opIndexFill = Operator{
-	Symbol: "aclnnIndexFill", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnIndexFill", Library: "libopapi", Since: "8.5.0",
 	Slots: "i-iho",
 }
 
 // IndexFill sets the slices along Dim that the tensor Index names to a value. C: aclnnIndexFill,
-// CANN since 2026-08. The emulator computes: Self, Out float32 float16 bfloat16 int32 int64 bool;
+// CANN since 8.5.0. The emulator computes: Self, Out float32 float16 bfloat16 int32 int64 bool;
 // Index int32 int64.
 func IndexFill(st *acl.Stream, p IndexFillParams) error {
 	c := NewCall(st, p.Operator())
@@ -685,12 +685,12 @@ type InplaceIndexFillParams struct {
 }
 
 var opInplaceIndexFill = Operator{
-	Symbol: "aclnnInplaceIndexFill", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceIndexFill", Library: "libopapi", Since: "8.5.0",
 	Slots: "i-ih",
 }
 
 // InplaceIndexFill is IndexFill with the result in place of the first argument. C:
-// aclnnInplaceIndexFill, CANN since 2026-08. The emulator computes: Self float32 float16 bfloat16
+// aclnnInplaceIndexFill, CANN since 8.5.0. The emulator computes: Self float32 float16 bfloat16
 // int32 int64 bool; Index int32 int64.
 func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
 	c := NewCall(st, p.Operator())
@@ -910,12 +910,12 @@ type InplaceQuantScatterV2Params struct {
 }
 
 var opInplaceQuantScatterV2 = Operator{
-	Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiii----",
 }
 
 // InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding. C:
-// aclnnInplaceQuantScatterV2, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnInplaceQuantScatterV2, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator computes: Self int8 hifloat8 float8_e5m2 float8_e4m3fn; Indices int32
 // int64; Updates float16 bfloat16; QuantScales float32 bfloat16; QuantZeroPoints bfloat16 int32.
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
@@ -983,13 +983,13 @@ type InplaceScatterReduceParams struct {
 }
 
 var opInplaceScatterReduce = Operator{
-	Symbol: "aclnnInplaceScatterReduce", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceScatterReduce", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "i-ii--",
 }
 
 // InplaceScatterReduce is ScatterReduce with the result in place of the first argument. C:
-// aclnnInplaceScatterReduce, CANN since 2026-08. The emulator computes: Self, Src float32; Index
-// int32 int64.
+// aclnnInplaceScatterReduce, CANN since 9.2.0-beta.1. The emulator computes: Self, Src float32;
+// Index int32 int64.
 func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1229,12 +1229,12 @@ type RepeatInterleaveGradParams struct {
 }
 
 var opRepeatInterleaveGrad = Operator{
-	Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii-o",
 }
 
 // RepeatInterleaveGrad computes the gradient of RepeatInterleaveWithDim: the sums over the copies.
-// C: aclnnRepeatInterleaveGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// C: aclnnRepeatInterleaveGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: YGrad, Out float32 float16 bfloat16; Repeats int32 int64.
 func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -1488,14 +1488,14 @@ type ScatterListParams struct {
 }
 
 var opScatterList = Operator{
-	Symbol: "aclnnScatterList", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScatterList", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiii--",
 }
 
 // ScatterList replaces slices of the tensors of a list by Updates, at a place that Indice gives for
-// each tensor. C: aclnnScatterList, CANN since 2026-08. Not on Ascend910. The emulator computes:
-// Var, Updates float32 float16 bfloat16 float64 integers bool complex32 complex64 complex128
-// hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64; Mask uint8.
+// each tensor. C: aclnnScatterList, CANN since 9.0.0. Not on Ascend910. The emulator computes: Var,
+// Updates float32 float16 bfloat16 float64 integers bool complex32 complex64 complex128 hifloat8
+// float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64; Mask uint8.
 func ScatterList(st *acl.Stream, p ScatterListParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1585,13 +1585,13 @@ type ScatterReduceParams struct {
 }
 
 var opScatterReduce = Operator{
-	Symbol: "aclnnScatterReduce", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScatterReduce", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "i-ii--o",
 }
 
 // ScatterReduce combines the elements of Src with the places along Dim that Index gives, as Reduce
-// says. C: aclnnScatterReduce, CANN since 2026-08. The emulator computes: Self, Src, Out float32;
-// Index int32 int64.
+// says. C: aclnnScatterReduce, CANN since 9.2.0-beta.1. The emulator computes: Self, Src, Out
+// float32; Index int32 int64.
 func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1752,13 +1752,13 @@ type TfScatterAddParams struct {
 }
 
 var opTfScatterAdd = Operator{
-	Symbol: "aclnnTfScatterAdd", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTfScatterAdd", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii",
 }
 
 // TfScatterAdd adds Updates to the slices that Indices name. C: aclnnTfScatterAdd, CANN since
-// 2026-08. Not on Ascend910. The emulator computes: Var, Updates float32 float16 bfloat16 int8
-// int32 uint8; Indices int32 int64.
+// 8.5.0. Not on Ascend910. The emulator computes: Var, Updates float32 float16 bfloat16 int8 int32
+// uint8; Indices int32 int64.
 func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

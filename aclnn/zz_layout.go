@@ -132,12 +132,12 @@ type ChunkCatParams struct {
 }
 
 var opChunkCat = Operator{
-	Symbol: "aclnnChunkCat", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnChunkCat", Library: "libopapi", Since: "9.0.0",
 	Slots: "i--o",
 }
 
 // ChunkCat cuts each tensor into NumChunks pieces along Dim, pads and flattens them, joins those of
-// all tensors and converts the result. C: aclnnChunkCat, CANN since 2026-08. The emulator computes:
+// all tensors and converts the result. C: aclnnChunkCat, CANN since 9.0.0. The emulator computes:
 // Tensors, Out float32 float16 bfloat16.
 func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
 	c := NewCall(st, p.Operator())
@@ -284,14 +284,13 @@ type ConfusionTransposeParams struct {
 }
 
 var opConfusionTranspose = Operator{
-	Symbol: "aclnnConfusionTranspose", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnConfusionTranspose", Library: "libopapi", Since: "9.0.0",
 	Slots: "ihh-o",
 }
 
 // ConfusionTranspose reshapes and permutes the dimensions in one step, in the order that
-// Transpose_first says. C: aclnnConfusionTranspose, CANN since 2026-08. Not on Ascend910,
-// Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X, Out float32 float16 bfloat16
-// integers.
+// Transpose_first says. C: aclnnConfusionTranspose, CANN since 9.0.0. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator computes: X, Out float32 float16 bfloat16 integers.
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -348,13 +347,13 @@ type DataFormatDimMapParams struct {
 }
 
 var opDataFormatDimMap = Operator{
-	Symbol: "aclnnDataFormatDimMap", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDataFormatDimMap", Library: "libopapi", Since: "unreleased",
 	Slots: "i--o",
 }
 
 // DataFormatDimMap translates indices of dimensions of one image format to those of another. C:
-// aclnnDataFormatDimMap, CANN since 2026-08. The emulator does not implement it: experimental, in
-// no release of CANN.
+// aclnnDataFormatDimMap, CANN after 9.2.0-beta.1. The emulator does not implement it: experimental,
+// in no release of CANN.
 func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -554,12 +553,12 @@ type HansDecodeParams struct {
 }
 
 var opHansDecode = Operator{
-	Symbol: "aclnnHansDecode", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHansDecode", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiii-o",
 }
 
 // HansDecode restores floats from their mantissas and the losslessly compressed bytes of their
-// exponents. C: aclnnHansDecode, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// exponents. C: aclnnHansDecode, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
 // computes it; its element types were not tested: its arguments are codes of bits and no numbers;
 // tests encode and decode float32, float16 and bfloat16.
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
@@ -591,12 +590,12 @@ type HansEncodeParams struct {
 }
 
 var opHansEncode = Operator{
-	Symbol: "aclnnHansEncode", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHansEncode", Library: "libopapi", Since: "9.0.0",
 	Slots: "ii--ooo",
 }
 
 // HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents. C:
-// aclnnHansEncode, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes it; its
+// aclnnHansEncode, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator computes it; its
 // element types were not tested: its results are codes of bits and no numbers; tests encode and
 // decode float32, float16 and bfloat16.
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {
@@ -869,12 +868,12 @@ type LogSpaceParams struct {
 }
 
 var opLogSpace = Operator{
-	Symbol: "aclnnLogSpace", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLogSpace", Library: "libopapi", Since: "9.0.0",
 	Slots: "hh--o",
 }
 
 // LogSpace writes Base to the power of Steps numbers from Start to End at equal distances. C:
-// aclnnLogSpace, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Result
+// aclnnLogSpace, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator computes: Result
 // float32 float16 bfloat16.
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
 	c := NewCall(st, p.Operator())
@@ -899,13 +898,13 @@ type NpuFormatCastParams struct {
 }
 
 var opNpuFormatCast = Operator{
-	Symbol: "aclnnNpuFormatCast", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNpuFormatCast", Library: "libopapi", Since: "8.5.0",
 	Slots: "io",
 }
 
 // NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ. C:
-// aclnnNpuFormatCast, CANN since 2026-08. The emulator computes: SrcTensor, DstTensor float32
-// float16 bfloat16 int8 int32 uint8 uint32.
+// aclnnNpuFormatCast, CANN since 8.5.0. The emulator computes: SrcTensor, DstTensor float32 float16
+// bfloat16 int8 int32 uint8 uint32.
 func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1664,12 +1663,12 @@ type StridedSliceParams struct {
 }
 
 var opStridedSlice = Operator{
-	Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "9.0.0",
 	Slots: "ihhh-----o",
 }
 
 // StridedSlice takes slices with begin, end and stride for each dimension; bits of masks mean open
-// ends, new dimensions or dropped ones. C: aclnnStridedSlice, CANN since 2026-08. Not on Ascend910,
+// ends, new dimensions or dropped ones. C: aclnnStridedSlice, CANN since 9.0.0. Not on Ascend910,
 // Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16
 // integers bool complex32 complex64 hifloat8 float8_e5m2 float8_e4m3fn.
 func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
@@ -1709,7 +1708,7 @@ var opStridedSliceAssignV2 = Operator{
 }
 
 // StridedSliceAssignV2 replaces the elements of strided slices by InputValue. C:
-// aclnnStridedSliceAssignV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnStridedSliceAssignV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: Var, InputValue float32 float16 bfloat16 float64 integers bool complex32 complex64
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
@@ -1821,13 +1820,13 @@ type UnfoldGradParams struct {
 }
 
 var opUnfoldGrad = Operator{
-	Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "ih---o",
 }
 
 // UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient. C:
-// aclnnUnfoldGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
-// GradOut, GradIn float32 float16 bfloat16.
+// aclnnUnfoldGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: GradOut,
+// GradIn float32 float16 bfloat16.
 func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1859,13 +1858,13 @@ type ViewCopyParams struct {
 }
 
 var opViewCopy = Operator{
-	Symbol: "aclnnViewCopy", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnViewCopy", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiiiiiio",
 }
 
 // ViewCopy copies a view of one tensor to a view of another, each given by sizes, strides and an
-// offset. C: aclnnViewCopy, CANN since 2026-08. The emulator computes: Dst, Src, DstOut float32
-// float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 bool; DstSize, DstStride,
+// offset. C: aclnnViewCopy, CANN after 9.2.0-beta.1. The emulator computes: Dst, Src, DstOut
+// float32 float16 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 bool; DstSize, DstStride,
 // DstStorageOffset, SrcSize, SrcStride, SrcStorageOffset int32 int64.
 func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
 	c := NewCall(st, p.Operator())

@@ -16,12 +16,12 @@ type CdistParams struct {
 }
 
 var opCdist = Operator{
-	Symbol: "aclnnCdist", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnCdist", Library: "libopapi", Since: "9.0.0",
 	Slots: "ii--o",
 }
 
 // Cdist computes the distances, in the norm of order P, between each row of X1 and each row of X2.
-// C: aclnnCdist, CANN since 2026-08. The emulator computes: X1, Out float32 float16 bfloat16.
+// C: aclnnCdist, CANN since 9.0.0. The emulator computes: X1, Out float32 float16 bfloat16.
 func Cdist(st *acl.Stream, p CdistParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -49,12 +49,12 @@ type CdistBackwardParams struct {
 }
 
 var opCdistBackward = Operator{
-	Symbol: "aclnnCdistBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnCdistBackward", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiii-o",
 }
 
-// CdistBackward computes the gradient of Cdist for X1. C: aclnnCdistBackward, CANN since 2026-08.
-// Not on Ascend910, Ascend310P. The emulator computes: Out float32 float16 bfloat16.
+// CdistBackward computes the gradient of Cdist for X1. C: aclnnCdistBackward, CANN since 9.0.0. Not
+// on Ascend910, Ascend310P. The emulator computes: Out float32 float16 bfloat16.
 func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -146,13 +146,12 @@ type LinalgCholeskyParams struct {
 }
 
 var opLinalgCholesky = Operator{
-	Symbol: "aclnnLinalgCholesky", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLinalgCholesky", Library: "libopapi", Since: "8.5.0",
 	Slots: "i-o",
 }
 
 // LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices. C:
-// aclnnLinalgCholesky, CANN since 2026-08. The emulator computes: Self, Out float32 float16
-// bfloat16.
+// aclnnLinalgCholesky, CANN since 8.5.0. The emulator computes: Self, Out float32 float16 bfloat16.
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -359,7 +358,7 @@ var opRfft1D = Operator{
 }
 
 // Rfft1D computes the discrete Fourier transform of real numbers along Dim, for the frequencies
-// that are not negative. C: aclRfft1D, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// that are not negative. C: aclRfft1D, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
 // emulator computes: Self, Out float32.
 func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
 	c := NewCall(st, p.Operator())
@@ -424,9 +423,9 @@ var opStft = Operator{
 	Slots: "iio------",
 }
 
-// Stft computes the Fourier transforms of a signal within a sliding window. C: aclStft, CANN
-// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: Self, Window, Out float32
-// float64 complex64 complex128.
+// Stft computes the Fourier transforms of a signal within a sliding window. C: aclStft, CANN since
+// 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Self, Window, Out float32 float64
+// complex64 complex128.
 func Stft(st *acl.Stream, p StftParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -458,12 +457,12 @@ type SvdParams struct {
 }
 
 var opSvd = Operator{
-	Symbol: "aclnnSvd", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSvd", Library: "libopapi", Since: "8.5.0",
 	Slots: "i--ooo",
 }
 
-// Svd computes the singular value decomposition of matrices. C: aclnnSvd, CANN since 2026-08. Not
-// on Ascend910, Ascend310P. The emulator computes: Input, Sigma, U, V float32 float64 complex64
+// Svd computes the singular value decomposition of matrices. C: aclnnSvd, CANN since 8.5.0. Not on
+// Ascend910, Ascend310P. The emulator computes: Input, Sigma, U, V float32 float64 complex64
 // complex128.
 func Svd(st *acl.Stream, p SvdParams) error {
 	c := NewCall(st, p.Operator())

@@ -212,7 +212,7 @@ var opCrossEntropyLoss = Operator{
 }
 
 // CrossEntropyLoss computes the cross-entropy of logits and class labels, and the logarithms of the
-// probabilities. C: aclnnCrossEntropyLoss, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// probabilities. C: aclnnCrossEntropyLoss, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
 // emulator computes: Input, LogProbOut float32 float16 bfloat16; Target int32 int64; Weight
 // float32; LossOut float32 float16 bfloat16 float64 integers bool.
 func CrossEntropyLoss(st *acl.Stream, p CrossEntropyLossParams) error {
@@ -259,7 +259,7 @@ var opCrossEntropyLossGrad = Operator{
 }
 
 // CrossEntropyLossGrad computes the gradient of CrossEntropyLoss. C: aclnnCrossEntropyLossGrad,
-// CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: GradLoss float32 float16
+// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: GradLoss float32 float16
 // bfloat16 float64 integers bool; LogProb, Out float32 float16 bfloat16; Target int32 int64; Weight
 // float32.
 func CrossEntropyLossGrad(st *acl.Stream, p CrossEntropyLossGradParams) error {
@@ -381,12 +381,12 @@ type FusedCrossEntropyLossWithMaxSumParams struct {
 }
 
 var opFusedCrossEntropyLossWithMaxSum = Operator{
-	Symbol: "aclnnFusedCrossEntropyLossWithMaxSum", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedCrossEntropyLossWithMaxSum", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii-iiioo",
 }
 
 // FusedCrossEntropyLossWithMaxSum computes the cross-entropy from maxima and sums that the shards
-// of a vocabulary gave. C: aclnnFusedCrossEntropyLossWithMaxSum, CANN since 2026-08. Not on
+// of a vocabulary gave. C: aclnnFusedCrossEntropyLossWithMaxSum, CANN since 8.5.0. Not on
 // Ascend910, Ascend310P. The emulator computes: LogitsMax, SumExpLogits, PredictedLogits, LossOut,
 // SoftMaxOut float32; VocabParallelLogits float32 float16 bfloat16.
 func FusedCrossEntropyLossWithMaxSum(st *acl.Stream, p FusedCrossEntropyLossWithMaxSumParams) error {
@@ -427,15 +427,15 @@ type FusedLinearCrossEntropyLossGradParams struct {
 }
 
 var opFusedLinearCrossEntropyLossGrad = Operator{
-	Symbol: "aclnnFusedLinearCrossEntropyLossGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedLinearCrossEntropyLossGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiii-iiioo",
 }
 
 // FusedLinearCrossEntropyLossGrad computes the gradients of a shard's input and weight for the
-// cross-entropy of a sharded vocabulary. C: aclnnFusedLinearCrossEntropyLossGrad, CANN since
-// 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Grad, LogitsMax,
-// SumExpLogits, Softmax float32; Input, Weight, InputGradOut, WeightGradOut float16 bfloat16;
-// TargetMask uint8; MaskedTarget int32 int64.
+// cross-entropy of a sharded vocabulary. C: aclnnFusedLinearCrossEntropyLossGrad, CANN since 8.5.0.
+// Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Grad, LogitsMax, SumExpLogits,
+// Softmax float32; Input, Weight, InputGradOut, WeightGradOut float16 bfloat16; TargetMask uint8;
+// MaskedTarget int32 int64.
 func FusedLinearCrossEntropyLossGrad(st *acl.Stream, p FusedLinearCrossEntropyLossGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -476,13 +476,13 @@ type FusedLinearOnlineMaxSumParams struct {
 }
 
 var opFusedLinearOnlineMaxSum = Operator{
-	Symbol: "aclnnFusedLinearOnlineMaxSum", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedLinearOnlineMaxSum", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii--oooooo",
 }
 
 // FusedLinearOnlineMaxSum computes the logits of a shard of the vocabulary, their maxima and sums
-// of exponentials, and the logit of the target. C: aclnnFusedLinearOnlineMaxSum, CANN since
-// 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Input, Weight,
+// of exponentials, and the logit of the target. C: aclnnFusedLinearOnlineMaxSum, CANN since 8.5.0.
+// Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Input, Weight,
 // VocabParallelLogitsOut float16 bfloat16; Target, MaskedTargetOut int32 int64; LogitsMaxLocalOut,
 // SumExpLogitsLocalOut, PredictedLogitsLocalOut float32; TargetMaskOut uint8.
 func FusedLinearOnlineMaxSum(st *acl.Stream, p FusedLinearOnlineMaxSumParams) error {
@@ -584,12 +584,12 @@ type KlDivTargetBackwardParams struct {
 }
 
 var opKlDivTargetBackward = Operator{
-	Symbol: "aclnnKlDivTargetBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnKlDivTargetBackward", Library: "libopapi", Since: "9.0.0",
 	Slots: "iii--o",
 }
 
 // KlDivTargetBackward computes the gradient of KlDiv for its target. C: aclnnKlDivTargetBackward,
-// CANN since 2026-08. The emulator computes: GradOutput, Self, Target, GradTarget float32 float16
+// CANN since 9.0.0. The emulator computes: GradOutput, Self, Target, GradTarget float32 float16
 // bfloat16.
 func KlDivTargetBackward(st *acl.Stream, p KlDivTargetBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -1087,13 +1087,13 @@ type SoftmaxCrossEntropyWithLogitsParams struct {
 }
 
 var opSoftmaxCrossEntropyWithLogits = Operator{
-	Symbol: "aclnnSoftmaxCrossEntropyWithLogits", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSoftmaxCrossEntropyWithLogits", Library: "libopapi", Since: "8.5.0",
 	Slots: "iioo",
 }
 
 // SoftmaxCrossEntropyWithLogits computes the cross-entropy of logits and probabilities of classes,
-// and its gradient. C: aclnnSoftmaxCrossEntropyWithLogits, CANN since 2026-08. The emulator
-// computes: Features, Labels, Loss, Backprop float32 float16 bfloat16.
+// and its gradient. C: aclnnSoftmaxCrossEntropyWithLogits, CANN since 8.5.0. The emulator computes:
+// Features, Labels, Loss, Backprop float32 float16 bfloat16.
 func SoftmaxCrossEntropyWithLogits(st *acl.Stream, p SoftmaxCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

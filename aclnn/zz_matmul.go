@@ -26,7 +26,7 @@ var opAddLora = Operator{
 }
 
 // AddLora adds low-rank adapters to Y: each row of X times the adapter's weights that Indices
-// names. C: aclnnAddLora, CANN 8.1.RC1 only. Not on Ascend910, Ascend910_93, Ascend950. The
+// names. C: aclnnAddLora, CANN since 8.1.RC1. Not on Ascend910, Ascend910_93, Ascend950. The
 // emulator computes: Y, X, WeightB, WeightA, Out float16; Indices int32.
 func AddLora(st *acl.Stream, p AddLoraParams) error {
 	c := NewCall(st, p.Operator())
@@ -60,13 +60,13 @@ type AddMatMatElementsParams struct {
 }
 
 var opAddMatMatElements = Operator{
-	Symbol: "aclnnAddMatMatElements", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddMatMatElements", Library: "libopapi", Since: "unreleased",
 	Slots: "iiihho",
 }
 
 // AddMatMatElements computes Beta · C + Alpha · A · B, element by element. C:
-// aclnnAddMatMatElements, CANN since 2026-08. The emulator does not implement it: experimental, in
-// no release of CANN.
+// aclnnAddMatMatElements, CANN after 9.2.0-beta.1. The emulator does not implement it:
+// experimental, in no release of CANN.
 func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -95,13 +95,13 @@ type AddMatMatElementsPlusParams struct {
 }
 
 var opAddMatMatElementsPlus = Operator{
-	Symbol: "aclnnAddMatMatElementsPlus", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddMatMatElementsPlus", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiiio",
 }
 
 // AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element. C:
-// aclnnAddMatMatElementsPlus, CANN since 2026-08. The emulator does not implement it: experimental,
-// in no release of CANN.
+// aclnnAddMatMatElementsPlus, CANN after 9.2.0-beta.1. The emulator does not implement it:
+// experimental, in no release of CANN.
 func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -204,13 +204,13 @@ type AddmmWeightNzParams struct {
 }
 
 var opAddmmWeightNz = Operator{
-	Symbol: "aclnnAddmmWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddmmWeightNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiihho-",
 }
 
 // AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ. C:
-// aclnnAddmmWeightNz, CANN since 2026-08. The emulator computes: Self, Out float32 float16
-// bfloat16; Mat1, Mat2 float16 bfloat16.
+// aclnnAddmmWeightNz, CANN since 8.5.0. The emulator computes: Self, Out float32 float16 bfloat16;
+// Mat1, Mat2 float16 bfloat16.
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -312,12 +312,12 @@ type AddrV2Params struct {
 }
 
 var opAddrV2 = Operator{
-	Symbol: "aclnnAddrV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddrV2", Library: "libopapi", Since: "unreleased",
 	Slots: "iiihho",
 }
 
 // AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors. C:
-// aclnnAddrV2, CANN since 2026-08. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The
+// aclnnAddrV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The
 // emulator computes: Self, Vec1, Vec2 float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
 // complex128.
@@ -413,12 +413,12 @@ type BatchMatMulWeightNzParams struct {
 }
 
 var opBatchMatMulWeightNz = Operator{
-	Symbol: "aclnnBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnBatchMatMulWeightNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iio-",
 }
 
 // BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ. C:
-// aclnnBatchMatMulWeightNz, CANN since 2026-08. The emulator computes: Self, Mat2 float16 bfloat16;
+// aclnnBatchMatMulWeightNz, CANN since 8.5.0. The emulator computes: Self, Mat2 float16 bfloat16;
 // Out float32 float16 bfloat16.
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
@@ -452,8 +452,8 @@ var opBatchMatmulQuant = Operator{
 }
 
 // BatchMatmulQuant multiplies float16 matrices and quantises the product to int8. C:
-// aclnnBatchMatmulQuant, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The emulator
-// computes: X1, X2, Bias float16; QuantParam uint64; Out int8.
+// aclnnBatchMatmulQuant, CANN since 8.1.RC1. CANN announces its end. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: X1, X2, Bias float16; QuantParam uint64; Out int8.
 func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -517,12 +517,12 @@ type DualLevelQuantMatmulWeightNzParams struct {
 }
 
 var opDualLevelQuantMatmulWeightNz = Operator{
-	Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiiiii----o",
 }
 
 // DualLevelQuantMatmulWeightNz multiplies 4-bit floats with scales of two levels, the weight stored
-// as FRACTAL_NZ. C: aclnnDualLevelQuantMatmulWeightNz, CANN since 2026-08. Not on Ascend910,
+// as FRACTAL_NZ. C: aclnnDualLevelQuantMatmulWeightNz, CANN since 9.0.0. Not on Ascend910,
 // Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
 // it, and not written yet.
 func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
@@ -772,12 +772,12 @@ type FusedMatmulParams struct {
 }
 
 var opFusedMatmul = Operator{
-	Symbol: "aclnnFusedMatmul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedMatmul", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii--o",
 }
 
 // FusedMatmul multiplies matrices and applies what FusedOpType names to the product. C:
-// aclnnFusedMatmul, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// aclnnFusedMatmul, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
 // emulator computes: X1, X2, Bias, X3, Y float32 float16 bfloat16.
 func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
 	c := NewCall(st, p.Operator())
@@ -807,12 +807,12 @@ type FusedMatmulGeluParams struct {
 }
 
 var opFusedMatmulGelu = Operator{
-	Symbol: "aclnnFusedMatmulGelu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedMatmulGelu", Library: "libopapi", Since: "unreleased",
 	Slots: "iii-o",
 }
 
-// FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias. C: aclnnFusedMatmulGelu, CANN since 2026-08.
-// The emulator computes: X, Weight, Bias, Y float16 bfloat16.
+// FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias. C: aclnnFusedMatmulGelu, CANN after
+// 9.2.0-beta.1. The emulator computes: X, Weight, Bias, Y float16 bfloat16.
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -847,12 +847,12 @@ type FusedQuantMatmulParams struct {
 }
 
 var opFusedQuantMatmul = Operator{
-	Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiiiiiiii--o",
 }
 
 // FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu. C:
-// aclnnFusedQuantMatmul, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// aclnnFusedQuantMatmul, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950. The emulator
 // computes: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16; Bias float32 float16
 // bfloat16 int32; Out float16 bfloat16.
 func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
@@ -897,12 +897,12 @@ type FusedQuantMatmulWeightNzParams struct {
 }
 
 var opFusedQuantMatmulWeightNz = Operator{
-	Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiiiiiiii--o",
 }
 
 // FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ. C:
-// aclnnFusedQuantMatmulWeightNz, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnFusedQuantMatmulWeightNz, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16; Bias
 // float32 float16 bfloat16 int32; Out float16 bfloat16.
 func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
@@ -1079,8 +1079,9 @@ var opGroupedMatmul = Operator{
 }
 
 // GroupedMatmul multiplies the matrices of each group by its weight. C: aclnnGroupedMatmul, CANN
-// since 8.1.RC1. Not on Ascend910. The emulator computes: X, Weight, Y float16 bfloat16 int8; Bias
-// float32 float16 bfloat16 int32; Scale float32 bfloat16 int64 uint64.
+// since 8.1.RC1. CANN announces its end: use GroupedMatmulV5. Not on Ascend910. The emulator
+// computes: X, Weight, Y float16 bfloat16 int8; Bias float32 float16 bfloat16 int32; Scale float32
+// bfloat16 int64 uint64.
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1119,7 +1120,7 @@ var opGroupedMatmulAdd = Operator{
 }
 
 // GroupedMatmulAdd adds to YRef, for each group, the product of its columns of X and its rows of
-// Weight: a gradient of weights. C: aclnnGroupedMatmulAdd, CANN 8.1.RC1 only. Not on Ascend910,
+// Weight: a gradient of weights. C: aclnnGroupedMatmulAdd, CANN since 8.1.RC1. Not on Ascend910,
 // Ascend310P. The emulator computes: X, Weight float16 bfloat16; GroupList int64; Y float32.
 func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
 	c := NewCall(st, p.Operator())
@@ -1152,12 +1153,12 @@ type GroupedMatmulAddV2Params struct {
 }
 
 var opGroupedMatmulAddV2 = Operator{
-	Symbol: "aclnnGroupedMatmulAddV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulAddV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii----",
 }
 
 // GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes. C:
-// aclnnGroupedMatmulAddV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnGroupedMatmulAddV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
 // X, Weight float16 bfloat16; GroupList int64; Y float32.
 func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -1199,13 +1200,13 @@ type GroupedMatmulFinalizeRoutingParams struct {
 }
 
 var opGroupedMatmulFinalizeRouting = Operator{
-	Symbol: "aclnnGroupedMatmulFinalizeRouting", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulFinalizeRouting", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiii------o",
 }
 
 // GroupedMatmulFinalizeRouting multiplies the tokens of each expert by its quantised weight and
 // adds them up, weighted, at the places of their tokens. C: aclnnGroupedMatmulFinalizeRouting, CANN
-// since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X int8; W int32; Scale,
+// since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X int8; W int32; Scale,
 // GroupList int64; Bias, PertokenScale, Logit, Y float32; SharedInput bfloat16; RowIndex int32
 // int64.
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
@@ -1261,12 +1262,12 @@ type GroupedMatmulFinalizeRoutingV2Params struct {
 }
 
 var opGroupedMatmulFinalizeRoutingV2 = Operator{
-	Symbol: "aclnnGroupedMatmulFinalizeRoutingV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulFinalizeRoutingV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiii------o",
 }
 
 // GroupedMatmulFinalizeRoutingV2 is GroupedMatmulFinalizeRouting with an offset for asymmetric
-// quantisation. C: aclnnGroupedMatmulFinalizeRoutingV2, CANN since 2026-08. Not on Ascend910,
+// quantisation. C: aclnnGroupedMatmulFinalizeRoutingV2, CANN since 8.5.0. Not on Ascend910,
 // Ascend310P. The emulator computes: X1 int8; X2 int32; Scale, GroupList int64; Bias,
 // PertokenScale, Logit, Out float32; SharedInput bfloat16; RowIndex int32 int64.
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
@@ -1326,14 +1327,14 @@ type GroupedMatmulFinalizeRoutingV3Params struct {
 }
 
 var opGroupedMatmulFinalizeRoutingV3 = Operator{
-	Symbol: "aclnnGroupedMatmulFinalizeRoutingV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulFinalizeRoutingV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiii------ho",
 }
 
 // GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning. C:
-// aclnnGroupedMatmulFinalizeRoutingV3, CANN since 2026-08. Not on Ascend910, Ascend310P. The
-// emulator computes: X1 int8; X2 int32; Scale, GroupList int64; Bias, Offset, PertokenScale, Logit,
-// Out float32; SharedInput bfloat16; RowIndex int32 int64.
+// aclnnGroupedMatmulFinalizeRoutingV3, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X1 int8; X2 int32; Scale, GroupList int64; Bias, Offset, PertokenScale, Logit, Out
+// float32; SharedInput bfloat16; RowIndex int32 int64.
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1450,12 +1451,12 @@ type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
 }
 
 var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
-	Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiii------ho",
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzV2 is GroupedMatmulFinalizeRoutingV3 with weights stored as
-// FRACTAL_NZ. C: aclnnGroupedMatmulFinalizeRoutingWeightNzV2, CANN since 2026-08. Not on Ascend910,
+// FRACTAL_NZ. C: aclnnGroupedMatmulFinalizeRoutingWeightNzV2, CANN since 8.5.0. Not on Ascend910,
 // Ascend310P. The emulator computes: X1 int8; X2 int8 int32 int4; Scale float32 bfloat16 int64;
 // Bias, Offset, PertokenScale, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex
 // int32 int64.
@@ -1552,12 +1553,12 @@ type GroupedMatmulSwigluQuantWeightNZParams struct {
 }
 
 var opGroupedMatmulSwigluQuantWeightNZ = Operator{
-	Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiooo",
 }
 
 // GroupedMatmulSwigluQuantWeightNZ is GroupedMatmulSwigluQuant with weights stored as FRACTAL_NZ.
-// C: aclnnGroupedMatmulSwigluQuantWeightNZ, CANN since 2026-08. Not on Ascend910, Ascend310P,
+// C: aclnnGroupedMatmulSwigluQuantWeightNZ, CANN since 8.5.0. Not on Ascend910, Ascend310P,
 // Ascend950. The emulator computes: X, Output int8; Weight int8 int32 int4; Bias, XScale,
 // OutputScale float32; WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64.
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
@@ -1604,9 +1605,9 @@ var opGroupedMatmulV2 = Operator{
 }
 
 // GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over. C:
-// aclnnGroupedMatmulV2, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X, Weight, Y
-// float32 float16 bfloat16 int8; Bias float32 float16 bfloat16 int32; Scale float32 bfloat16 int64
-// uint64.
+// aclnnGroupedMatmulV2, CANN since 8.1.RC1. CANN announces its end: use GroupedMatmulV5. Not on
+// Ascend910. The emulator computes: X, Weight, Y float32 float16 bfloat16 int8; Bias float32
+// float16 bfloat16 int32; Scale float32 bfloat16 int64 uint64.
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1650,8 +1651,9 @@ var opGroupedMatmulV3 = Operator{
 }
 
 // GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor. C: aclnnGroupedMatmulV3,
-// CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X, Weight, Y float32 float16
-// bfloat16 int8; Bias float32 float16 int32; Scale int64 uint64; GroupList int64.
+// CANN since 8.1.RC1. CANN announces its end: use GroupedMatmulV5. Not on Ascend910. The emulator
+// computes: X, Weight, Y float32 float16 bfloat16 int8; Bias float32 float16 int32; Scale int64
+// uint64; GroupList int64.
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1703,10 +1705,11 @@ var opGroupedMatmulV4 = Operator{
 }
 
 // GroupedMatmulV4 is GroupedMatmulV3 with scales for each token, an activation, and groups as ends
-// or sizes. C: aclnnGroupedMatmulV4, CANN since 8.1.RC1. Not on Ascend910. The emulator computes:
-// X, Weight float32 float16 bfloat16 int8 int32 int4; Bias float32 float16 bfloat16 int32; Scale
-// float32 bfloat16 int64 uint64; AntiquantScale, AntiquantOffset float16 bfloat16; PerTokenScale
-// float32; GroupList int64; Out float32 float16 bfloat16 int8 int32.
+// or sizes. C: aclnnGroupedMatmulV4, CANN since 8.1.RC1. CANN announces its end: use
+// GroupedMatmulV5. Not on Ascend910. The emulator computes: X, Weight float32 float16 bfloat16 int8
+// int32 int4; Bias float32 float16 bfloat16 int32; Scale float32 bfloat16 int64 uint64;
+// AntiquantScale, AntiquantOffset float16 bfloat16; PerTokenScale float32; GroupList int64; Out
+// float32 float16 bfloat16 int8 int32.
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1762,12 +1765,12 @@ type GroupedMatmulV5Params struct {
 }
 
 var opGroupedMatmulV5 = Operator{
-	Symbol: "aclnnGroupedMatmulV5", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulV5", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiii----hooo",
 }
 
 // GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning. C: aclnnGroupedMatmulV5, CANN since
-// 2026-08. Not on Ascend910. The emulator computes: X, Weight float32 float16 bfloat16 int8 int32
+// 8.5.0. Not on Ascend910. The emulator computes: X, Weight float32 float16 bfloat16 int8 int32
 // int4; Bias float32 float16 bfloat16 int32; Scale float32 bfloat16 int64 uint64; Offset,
 // PerTokenScale float32; AntiquantScale, AntiquantOffset float16 bfloat16; GroupList int64; Out
 // float32 float16 bfloat16 int8 int32.
@@ -1828,14 +1831,14 @@ type GroupedMatmulWeightNzParams struct {
 }
 
 var opGroupedMatmulWeightNz = Operator{
-	Symbol: "aclnnGroupedMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulWeightNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiii----h-ooo",
 }
 
 // GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ. C:
-// aclnnGroupedMatmulWeightNz, CANN since 2026-08. Not on Ascend910. The emulator computes: X,
-// Weight float16 bfloat16 int8 int32 int4; Bias float32 bfloat16 int32; Scale float32 bfloat16
-// int64 uint64; Offset, PerTokenScale float32; GroupList int64; Out float16 bfloat16 int32.
+// aclnnGroupedMatmulWeightNz, CANN since 8.5.0. Not on Ascend910. The emulator computes: X, Weight
+// float16 bfloat16 int8 int32 int4; Bias float32 bfloat16 int32; Scale float32 bfloat16 int64
+// uint64; Offset, PerTokenScale float32; GroupList int64; Out float16 bfloat16 int32.
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1979,13 +1982,14 @@ type InplaceAddrV2Params struct {
 }
 
 var opInplaceAddrV2 = Operator{
-	Symbol: "aclnnInplaceAddrV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceAddrV2", Library: "libopapi", Since: "unreleased",
 	Slots: "iiihh",
 }
 
 // InplaceAddrV2 is AddrV2 with the result in place of the first argument. C: aclnnInplaceAddrV2,
-// CANN since 2026-08. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator computes:
-// Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
+// CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator
+// computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
+// complex128.
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2077,12 +2081,12 @@ type MatmulCompressParams struct {
 }
 
 var opMatmulCompress = Operator{
-	Symbol: "aclnnMatmulCompress", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMatmulCompress", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiio",
 }
 
 // MatmulCompress multiplies by a weight that was compressed without loss. C: aclnnMatmulCompress,
-// CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator does not
+// CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator does not
 // implement it: the compressed format of weights is not public.
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
 	c := NewCall(st, p.Operator())
@@ -2153,12 +2157,12 @@ type MatmulEmuSplitWeightParams struct {
 }
 
 var opMatmulEmuSplitWeight = Operator{
-	Symbol: "aclnnMatmulEmuSplitWeight", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMatmulEmuSplitWeight", Library: "libopapi", Since: "unreleased",
 	Slots: "iiio--",
 }
 
 // MatmulEmuSplitWeight multiplies by a float32 weight that is given as the sum of two bfloat16
-// ones. C: aclnnMatmulEmuSplitWeight, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// ones. C: aclnnMatmulEmuSplitWeight, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator computes: X, WHigh, WLow bfloat16; Y float32.
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
 	c := NewCall(st, p.Operator())
@@ -2186,12 +2190,12 @@ type MatmulWeightNzParams struct {
 }
 
 var opMatmulWeightNz = Operator{
-	Symbol: "aclnnMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMatmulWeightNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iio-",
 }
 
 // MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ. C: aclnnMatmulWeightNz, CANN
-// since 2026-08. The emulator computes: Self, Mat2, Out float32 float16 bfloat16.
+// since 8.5.0. The emulator computes: Self, Mat2, Out float32 float16 bfloat16.
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2280,12 +2284,12 @@ type QuantBatchMatmulInplaceAddParams struct {
 }
 
 var opQuantBatchMatmulInplaceAdd = Operator{
-	Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiii---",
 }
 
 // QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef. C:
-// aclnnQuantBatchMatmulInplaceAdd, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnQuantBatchMatmulInplaceAdd, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
 func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
 	c := NewCall(st, p.Operator())
@@ -2327,7 +2331,7 @@ var opQuantGroupedMatmulDequant = Operator{
 }
 
 // QuantGroupedMatmulDequant quantises rows, multiplies those of each group by its int8 weight, and
-// dequantises. C: aclnnQuantGroupedMatmulDequant, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B,
+// dequantises. C: aclnnQuantGroupedMatmulDequant, CANN since 8.1.RC1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend950. The emulator does not implement it: no public source, only a document,
 // and not written yet.
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
@@ -2367,8 +2371,8 @@ var opQuantMatmul = Operator{
 }
 
 // QuantMatmul multiplies int8 matrices and dequantises by one scale. C: aclnnQuantMatmul, CANN
-// since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: X1, X2 int8; Bias
-// int32; Out float16.
+// since 8.1.RC1. CANN announces its end: use QuantMatmulV5. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator computes: X1, X2 int8; Bias int32; Out float16.
 func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2405,14 +2409,14 @@ type QuantMatmulActivationQuantWeightNzParams struct {
 }
 
 var opQuantMatmulActivationQuantWeightNz = Operator{
-	Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiii--------oo",
 }
 
 // QuantMatmulActivationQuantWeightNz multiplies quantised matrices, the weight stored as
 // FRACTAL_NZ, applies Gelu and quantises the result. C: aclnnQuantMatmulActivationQuantWeightNz,
-// CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
-// implement it: only the Ascend950 has it, and not written yet.
+// CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator
+// does not implement it: only the Ascend950 has it, and not written yet.
 func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2505,13 +2509,13 @@ type QuantMatmulReduceSumWeightNzParams struct {
 }
 
 var opQuantMatmulReduceSumWeightNz = Operator{
-	Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiii---h-o",
 }
 
 // QuantMatmulReduceSumWeightNz multiplies the quantised matrices of a batch, the weight stored as
 // FRACTAL_NZ, dequantises and sums over the batch. C: aclnnQuantMatmulReduceSumWeightNz, CANN since
-// 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: X1, X2 int8; X1Scale
+// 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: X1, X2 int8; X1Scale
 // float32; X2Scale, Out bfloat16.
 func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
 	c := NewCall(st, p.Operator())
@@ -2558,9 +2562,9 @@ var opQuantMatmulV2 = Operator{
 }
 
 // QuantMatmulV2 multiplies int8 matrices and dequantises by a scale for each column, packed into
-// 64-bit words. C: aclnnQuantMatmulV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950.
-// The emulator computes: X1, X2 int8 int4; DeqScale bfloat16 int64 uint64; Out float16 bfloat16
-// int8.
+// 64-bit words. C: aclnnQuantMatmulV2, CANN since 8.1.RC1. CANN announces its end: use
+// QuantMatmulV5. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: X1, X2 int8 int4;
+// DeqScale bfloat16 int64 uint64; Out float16 bfloat16 int8.
 func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2597,8 +2601,9 @@ var opQuantMatmulV3 = Operator{
 }
 
 // QuantMatmulV3 multiplies quantised matrices and dequantises by one scale or one for each column,
-// or requantises. C: aclnnQuantMatmulV3, CANN since 8.1.RC1. The emulator computes: X1, X2 int8
-// int32 int4; Scale int64 uint64; Out float16 bfloat16 int8 int32.
+// or requantises. C: aclnnQuantMatmulV3, CANN since 8.1.RC1. CANN announces its end: use
+// QuantMatmulV5. The emulator computes: X1, X2 int8 int32 int4; Scale int64 uint64; Out float16
+// bfloat16 int8 int32.
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2637,8 +2642,9 @@ var opQuantMatmulV4 = Operator{
 }
 
 // QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well. C: aclnnQuantMatmulV4, CANN
-// since 8.1.RC1. The emulator computes: X1 int8 int32 int4; X2 int8 int4; Scale float32 int64
-// uint64; PertokenScale float32; Bias float32 float16 int32; Out float16 bfloat16 int8.
+// since 8.1.RC1. CANN announces its end: use QuantMatmulV5. The emulator computes: X1 int8 int32
+// int4; X2 int8 int4; Scale float32 int64 uint64; PertokenScale float32; Bias float32 float16
+// int32; Out float16 bfloat16 int8.
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2677,14 +2683,14 @@ type QuantMatmulV5Params struct {
 }
 
 var opQuantMatmulV5 = Operator{
-	Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiii---o",
 }
 
 // QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks. C:
-// aclnnQuantMatmulV5, CANN since 2026-08. Not on Ascend910. The emulator computes: X1, X2 int8
-// int32 int4; X1Scale, YOffset float32; X2Scale float32 bfloat16 int64 uint64; X2Offset float32
-// float16; Bias float32 float16 bfloat16 int32; Out float16 bfloat16 int8 int32.
+// aclnnQuantMatmulV5, CANN since 8.5.0. Not on Ascend910. The emulator computes: X1, X2 int8 int32
+// int4; X1Scale, YOffset float32; X2Scale float32 bfloat16 int64 uint64; X2Offset float32 float16;
+// Bias float32 float16 bfloat16 int32; Out float16 bfloat16 int8 int32.
 func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2771,14 +2777,14 @@ type Sparse4to2QuantMatmulWeightNzParams struct {
 }
 
 var opSparse4to2QuantMatmulWeightNz = Operator{
-	Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiio",
 }
 
 // Sparse4to2QuantMatmulWeightNz multiplies int8 matrices, of whose weight two of each four elements
-// are zero and left out, and dequantises. C: aclnnSparse4to2QuantMatmulWeightNz, CANN since
-// 2026-08. The emulator computes: X, SparseWeight int8; Index uint8; XScale, SparseWeightScale
-// float32; Bias, Out bfloat16.
+// are zero and left out, and dequantises. C: aclnnSparse4to2QuantMatmulWeightNz, CANN since 8.5.0.
+// The emulator computes: X, SparseWeight int8; Index uint8; XScale, SparseWeightScale float32;
+// Bias, Out bfloat16.
 func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2814,12 +2820,12 @@ type TransposeBatchMatMulParams struct {
 }
 
 var opTransposeBatchMatMul = Operator{
-	Symbol: "aclnnTransposeBatchMatMul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransposeBatchMatMul", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiihhh--o",
 }
 
 // TransposeBatchMatMul multiplies the matrices of batches whose dimensions are permuted first, and
-// the result's afterwards. C: aclnnTransposeBatchMatMul, CANN since 2026-08. Not on Ascend910,
+// the result's afterwards. C: aclnnTransposeBatchMatMul, CANN since 8.5.0. Not on Ascend910,
 // Ascend310P. The emulator computes: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out
 // float32 float16 bfloat16 int8.
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
@@ -2858,12 +2864,12 @@ type TransposeBatchMatMulWeightNzParams struct {
 }
 
 var opTransposeBatchMatMulWeightNz = Operator{
-	Symbol: "aclnnTransposeBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransposeBatchMatMulWeightNz", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiiihhh--o",
 }
 
 // TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ. C:
-// aclnnTransposeBatchMatMulWeightNz, CANN since 2026-08. The emulator computes: X1, X2, Out float16
+// aclnnTransposeBatchMatMulWeightNz, CANN since 9.1.0. The emulator computes: X1, X2, Out float16
 // bfloat16.
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
 	c := NewCall(st, p.Operator())
@@ -2905,14 +2911,14 @@ type TransposeQuantBatchMatMulParams struct {
 }
 
 var opTransposeQuantBatchMatMul = Operator{
-	Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiii--hhh-o",
 }
 
 // TransposeQuantBatchMatMul multiplies the quantised matrices of batches whose dimensions are
-// permuted first, and the result's afterwards. C: aclnnTransposeQuantBatchMatMul, CANN since
-// 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its
-// element types were not tested: only the Ascend950 has it.
+// permuted first, and the result's afterwards. C: aclnnTransposeQuantBatchMatMul, CANN since 9.0.0.
+// Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its element
+// types were not tested: only the Ascend950 has it.
 func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2953,12 +2959,12 @@ type TransposeQuantBatchMatMulWeightNzParams struct {
 }
 
 var opTransposeQuantBatchMatMulWeightNz = Operator{
-	Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiiii--hhh-o",
 }
 
 // TransposeQuantBatchMatMulWeightNz is TransposeQuantBatchMatMul with X2 stored as FRACTAL_NZ. C:
-// aclnnTransposeQuantBatchMatMulWeightNz, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// aclnnTransposeQuantBatchMatMulWeightNz, CANN since 9.1.0. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator computes it; its element types were not tested: only the
 // Ascend950 has it.
 func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
@@ -3009,8 +3015,9 @@ var opWeightQuantBatchMatmul = Operator{
 }
 
 // WeightQuantBatchMatmul multiplies float16 matrices by an int8 weight, with one scale for all. C:
-// aclnnWeightQuantBatchMatmul, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The
-// emulator computes: X1, AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16.
+// aclnnWeightQuantBatchMatmul, CANN since 8.1.RC1. CANN announces its end: use
+// WeightQuantBatchMatmulV3. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: X1,
+// AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16.
 func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3049,12 +3056,12 @@ type WeightQuantBatchMatmulNzParams struct {
 }
 
 var opWeightQuantBatchMatmulNz = Operator{
-	Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiii-o",
 }
 
 // WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ. C:
-// aclnnWeightQuantBatchMatmulNz, CANN since 2026-08. Not on Ascend910. The emulator does not
+// aclnnWeightQuantBatchMatmulNz, CANN since 8.5.0. Not on Ascend910. The emulator does not
 // implement it: only the Ascend950 has it, and not written yet.
 func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
 	c := NewCall(st, p.Operator())

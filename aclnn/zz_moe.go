@@ -14,13 +14,13 @@ type DistributeBarrierParams struct {
 }
 
 var opDistributeBarrier = Operator{
-	Symbol: "aclnnDistributeBarrier", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDistributeBarrier", Library: "libopapi", Since: "8.5.0",
 	Slots: "i--",
 }
 
 // DistributeBarrier waits for all ranks of a communicator. C: aclnnDistributeBarrier, CANN since
-// 2026-08. Not on Ascend910, Ascend910B, Ascend310P. The emulator computes it; its element types
-// were not tested: it waits for other ranks and uses no element of its tensor.
+// 8.5.0. Not on Ascend910, Ascend910B, Ascend310P. The emulator computes it; its element types were
+// not tested: it waits for other ranks and uses no element of its tensor.
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -45,12 +45,12 @@ type DistributeBarrierV2Params struct {
 }
 
 var opDistributeBarrierV2 = Operator{
-	Symbol: "aclnnDistributeBarrierV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDistributeBarrierV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii--",
 }
 
 // DistributeBarrierV2 waits for all ranks of a communicator, for so long at most and without those
-// that ElasticInfo leaves out. C: aclnnDistributeBarrierV2, CANN since 2026-08. Not on Ascend910,
+// that ElasticInfo leaves out. C: aclnnDistributeBarrierV2, CANN since 8.5.0. Not on Ascend910,
 // Ascend910B, Ascend310P. The emulator computes it; its element types were not tested: it waits for
 // other ranks and uses no element of its tensor.
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
@@ -77,12 +77,12 @@ type ElasticReceivableInfoCollectParams struct {
 }
 
 var opElasticReceivableInfoCollect = Operator{
-	Symbol: "aclnnElasticReceivableInfoCollect", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnElasticReceivableInfoCollect", Library: "libopapi", Since: "unreleased",
 	Slots: "--o",
 }
 
 // ElasticReceivableInfoCollect collects which ranks received the test messages of
-// ElasticReceivableTest. C: aclnnElasticReceivableInfoCollect, CANN since 2026-08. Not on
+// ElasticReceivableTest. C: aclnnElasticReceivableInfoCollect, CANN after 9.2.0-beta.1. Not on
 // Ascend910, Ascend910B, Ascend310P, Ascend950. The emulator computes: Y int32.
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
 	c := NewCall(st, p.Operator())
@@ -109,12 +109,12 @@ type ElasticReceivableTestParams struct {
 }
 
 var opElasticReceivableTest = Operator{
-	Symbol: "aclnnElasticReceivableTest", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnElasticReceivableTest", Library: "libopapi", Since: "unreleased",
 	Slots: "i---",
 }
 
 // ElasticReceivableTest sends test messages to all ranks of a communicator. C:
-// aclnnElasticReceivableTest, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend310P,
+// aclnnElasticReceivableTest, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend310P,
 // Ascend950. The emulator computes: DstRank int32.
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
 	c := NewCall(st, p.Operator())
@@ -144,7 +144,7 @@ var opMoeComputeExpertTokens = Operator{
 }
 
 // MoeComputeExpertTokens finds where the rows of each expert end among sorted experts. C:
-// aclnnMoeComputeExpertTokens, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnMoeComputeExpertTokens, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: SortedExperts, Out int32.
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
 	c := NewCall(st, p.Operator())
@@ -169,14 +169,14 @@ type MoeDistributeBufferResetParams struct {
 }
 
 var opMoeDistributeBufferReset = Operator{
-	Symbol: "aclnnMoeDistributeBufferReset", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeBufferReset", Library: "libopapi", Since: "unreleased",
 	Slots: "i---",
 }
 
 // MoeDistributeBufferReset clears the buffers of the expert-parallel ranks that are still in use.
-// C: aclnnMoeDistributeBufferReset, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend310P,
-// Ascend950. The emulator computes it; its element types were not tested: the emulator keeps no
-// buffer between calls, so that there is nothing to reset.
+// C: aclnnMoeDistributeBufferReset, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend310P, Ascend950. The emulator computes it; its element types were not tested: the emulator
+// keeps no buffer between calls, so that there is nothing to reset.
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -306,15 +306,15 @@ type MoeDistributeCombineAddRmsNormParams struct {
 }
 
 var opMoeDistributeCombineAddRmsNorm = Operator{
-	Symbol: "aclnnMoeDistributeCombineAddRmsNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeCombineAddRmsNorm", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiiii----------------ooo",
 }
 
 // MoeDistributeCombineAddRmsNorm is MoeDistributeCombineV2 that adds a residual and normalises by
-// the root mean square. C: aclnnMoeDistributeCombineAddRmsNorm, CANN since 2026-08. Not on
-// Ascend910, Ascend910B, Ascend310P. The emulator computes: ExpandX, ResidualX, SharedExpertX,
-// YOut, XOut float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma
-// float32 float16 bfloat16.
+// the root mean square. C: aclnnMoeDistributeCombineAddRmsNorm, CANN since 8.5.0. Not on Ascend910,
+// Ascend910B, Ascend310P. The emulator computes: ExpandX, ResidualX, SharedExpertX, YOut, XOut
+// float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32
+// float16 bfloat16.
 func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -407,12 +407,12 @@ type MoeDistributeCombineAddRmsNormV2Params struct {
 }
 
 var opMoeDistributeCombineAddRmsNormV2 = Operator{
-	Symbol: "aclnnMoeDistributeCombineAddRmsNormV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeCombineAddRmsNormV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiiiiiiiii-------------------ooo",
 }
 
 // MoeDistributeCombineAddRmsNormV2 is MoeDistributeCombineV3 that adds a residual and normalises by
-// the root mean square. C: aclnnMoeDistributeCombineAddRmsNormV2, CANN since 2026-08. Not on
+// the root mean square. C: aclnnMoeDistributeCombineAddRmsNormV2, CANN since 8.5.0. Not on
 // Ascend910, Ascend910B, Ascend310P. The emulator computes: ExpandX, ResidualX, SharedExpertX,
 // YOut, XOut float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma
 // float32 float16 bfloat16.
@@ -503,13 +503,13 @@ type MoeDistributeCombineV2Params struct {
 }
 
 var opMoeDistributeCombineV2 = Operator{
-	Symbol: "aclnnMoeDistributeCombineV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeCombineV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiii---------------o",
 }
 
 // MoeDistributeCombineV2 returns the experts' results to the ranks of their tokens and adds them
-// up, weighted, with shared experts' results. C: aclnnMoeDistributeCombineV2, CANN since 2026-08.
-// Not on Ascend910, Ascend310P. The emulator computes: ExpandX, XOut float16 bfloat16; ExpertIds,
+// up, weighted, with shared experts' results. C: aclnnMoeDistributeCombineV2, CANN since 8.5.0. Not
+// on Ascend910, Ascend310P. The emulator computes: ExpandX, XOut float16 bfloat16; ExpertIds,
 // EpSendCounts int32; ExpertScales float32.
 func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -591,12 +591,12 @@ type MoeDistributeCombineV3Params struct {
 }
 
 var opMoeDistributeCombineV3 = Operator{
-	Symbol: "aclnnMoeDistributeCombineV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeCombineV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiiiiiiii------------------o",
 }
 
 // MoeDistributeCombineV3 is MoeDistributeCombineV2 with experts that give zero, the token itself,
-// or a constant. C: aclnnMoeDistributeCombineV3, CANN since 2026-08. Not on Ascend910, Ascend310P.
+// or a constant. C: aclnnMoeDistributeCombineV3, CANN since 8.5.0. Not on Ascend910, Ascend310P.
 // The emulator computes: ExpandX, SharedExpertX, OriX, ConstExpertAlpha1, ConstExpertAlpha2,
 // ConstExpertV, XOut float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales float32.
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
@@ -751,16 +751,16 @@ type MoeDistributeDispatchV2Params struct {
 }
 
 var opMoeDistributeDispatchV2 = Operator{
-	Symbol: "aclnnMoeDistributeDispatchV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeDispatchV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiii--------------ooooooo",
 }
 
 // MoeDistributeDispatchV2 sends tokens to the ranks of their experts, quantised when asked for,
 // with the information that MoeDistributeCombineV2 takes. C: aclnnMoeDistributeDispatchV2, CANN
-// since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X float16 bfloat16;
-// ExpertIds, AssistInfoForCombineOut, EpRecvCountsOut int32; Scales, ExpertScales,
-// DynamicScalesOut, ExpandScalesOut float32; XActiveMask bool; ExpandXOut float16 bfloat16 int8;
-// ExpertTokenNumsOut int64.
+// since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X float16 bfloat16; ExpertIds,
+// AssistInfoForCombineOut, EpRecvCountsOut int32; Scales, ExpertScales, DynamicScalesOut,
+// ExpandScalesOut float32; XActiveMask bool; ExpandXOut float16 bfloat16 int8; ExpertTokenNumsOut
+// int64.
 func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -833,12 +833,12 @@ type MoeDistributeDispatchV3Params struct {
 }
 
 var opMoeDistributeDispatchV3 = Operator{
-	Symbol: "aclnnMoeDistributeDispatchV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeDispatchV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiii-----------------ooooooo",
 }
 
 // MoeDistributeDispatchV3 is MoeDistributeDispatchV2 with experts that give zero, the token itself,
-// or a constant. C: aclnnMoeDistributeDispatchV3, CANN since 2026-08. Not on Ascend910, Ascend310P.
+// or a constant. C: aclnnMoeDistributeDispatchV3, CANN since 8.5.0. Not on Ascend910, Ascend310P.
 // The emulator computes: X, ExpandXOut float16 bfloat16; ExpertIds, AssistInfoForCombineOut,
 // EpRecvCountsOut, TpRecvCountsOut int32; ExpertScales, ExpandScalesOut float32; ExpertTokenNumsOut
 // int64.
@@ -901,7 +901,7 @@ var opMoeFinalizeRouting = Operator{
 }
 
 // MoeFinalizeRouting adds up the experts' results of each token, weighted, with biases and one or
-// two other rows. C: aclnnMoeFinalizeRouting, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P,
+// two other rows. C: aclnnMoeFinalizeRouting, CANN since 8.1.RC1. Not on Ascend910, Ascend310P,
 // Ascend950. The emulator computes: ExpandedX, X1, X2, Bias, Scales, Out float32 float16 bfloat16;
 // ExpandedRowIdx, ExpandedExpertIdx int32.
 func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
@@ -1032,12 +1032,12 @@ type MoeGatingTopKParams struct {
 }
 
 var opMoeGatingTopK = Operator{
-	Symbol: "aclnnMoeGatingTopK", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeGatingTopK", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii---------ooo",
 }
 
 // MoeGatingTopK scores experts by sigmoid, softmax or softplus, selects groups by their best
-// scores, and then the K best experts. C: aclnnMoeGatingTopK, CANN since 2026-08. Not on Ascend910,
+// scores, and then the K best experts. C: aclnnMoeGatingTopK, CANN since 8.5.0. Not on Ascend910,
 // Ascend310P. The emulator computes: X, Bias, YOut float32 float16 bfloat16; ExpertIdxOut int32;
 // Out float32.
 func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
@@ -1081,8 +1081,8 @@ var opMoeGatingTopKSoftmax = Operator{
 }
 
 // MoeGatingTopKSoftmax computes the softmax of scores and selects the K best experts of each token.
-// C: aclnnMoeGatingTopKSoftmax, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: X, YOut
-// float32 float16 bfloat16; Finished bool; ExpertIdxOut, RowIdxOut int32.
+// C: aclnnMoeGatingTopKSoftmax, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X,
+// YOut float32 float16 bfloat16; Finished bool; ExpertIdxOut, RowIdxOut int32.
 func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1118,7 +1118,7 @@ var opMoeGatingTopKSoftmaxV2 = Operator{
 }
 
 // MoeGatingTopKSoftmaxV2 selects the K best experts of each token, before or after the softmax. C:
-// aclnnMoeGatingTopKSoftmaxV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnMoeGatingTopKSoftmaxV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, YOut float32 float16 bfloat16; Finished bool; ExpertIdxOut int32; SoftmaxResultOut
 // float32.
 func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) error {
@@ -1157,7 +1157,7 @@ var opMoeInitRouting = Operator{
 }
 
 // MoeInitRouting sorts the tokens' choices by expert and copies the tokens in that order. C:
-// aclnnMoeInitRouting, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// aclnnMoeInitRouting, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X,
 // ExpandedXOut float32 float16 bfloat16; RowIdx, ExpertIdx, ExpandedRowIdxOut, ExpandedExpertIdxOut
 // int32.
 func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
@@ -1197,7 +1197,7 @@ var opMoeInitRoutingQuant = Operator{
 }
 
 // MoeInitRoutingQuant sorts the tokens' choices by expert and copies the tokens in that order,
-// quantised to int8. C: aclnnMoeInitRoutingQuant, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P,
+// quantised to int8. C: aclnnMoeInitRoutingQuant, CANN since 8.1.RC1. Not on Ascend910, Ascend310P,
 // Ascend950. The emulator computes: X float32 float16 bfloat16; RowIdx, ExpertIdx,
 // ExpandedRowIdxOut, ExpandedExpertIdxOut int32; ExpandedXOut int8.
 func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
@@ -1246,7 +1246,7 @@ var opMoeInitRoutingQuantV2 = Operator{
 }
 
 // MoeInitRoutingQuantV2 is MoeInitRoutingV2 that quantises the tokens to int8. C:
-// aclnnMoeInitRoutingQuantV2, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnMoeInitRoutingQuantV2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut int32; Scale, Offset,
 // DynamicQuantScaleOut float32; ExpandedXOut int8 int4.
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {
@@ -1381,12 +1381,12 @@ type MoeInitRoutingV3Params struct {
 }
 
 var opMoeInitRoutingV3 = Operator{
-	Symbol: "aclnnMoeInitRoutingV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeInitRoutingV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii-------h-oooo",
 }
 
 // MoeInitRoutingV3 sorts the tokens' choices by expert and copies the tokens of a range of experts
-// in that order, quantised when asked for. C: aclnnMoeInitRoutingV3, CANN since 2026-08. Not on
+// in that order, quantised when asked for. C: aclnnMoeInitRoutingV3, CANN since 8.5.0. Not on
 // Ascend910, Ascend310P. The emulator computes: X, ExpandedXOut float32 float16 bfloat16 int8;
 // ExpertIdx, ExpandedRowIdxOut int32; Scale, ExpandedScaleOut float32; ExpertTokensCountOrCumsumOut
 // int64.
@@ -1501,12 +1501,12 @@ type MoeTokenPermuteWithEpParams struct {
 }
 
 var opMoeTokenPermuteWithEp = Operator{
-	Symbol: "aclnnMoeTokenPermuteWithEp", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenPermuteWithEp", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiih--ooo",
 }
 
 // MoeTokenPermuteWithEp sorts the tokens' choices by expert and copies those of a range, with their
-// probabilities. C: aclnnMoeTokenPermuteWithEp, CANN since 2026-08. Not on Ascend910, Ascend310P,
+// probabilities. C: aclnnMoeTokenPermuteWithEp, CANN since 8.5.0. Not on Ascend910, Ascend310P,
 // Ascend950. The emulator computes: Tokens, Probs, PermuteTokensOut, PermuteProbsOut float32
 // float16 bfloat16; Indices int32 int64; SortedIndicesOut int32.
 func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error {
@@ -1542,12 +1542,12 @@ type MoeTokenPermuteWithEpGradParams struct {
 }
 
 var opMoeTokenPermuteWithEpGrad = Operator{
-	Symbol: "aclnnMoeTokenPermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenPermuteWithEpGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii-h-oo",
 }
 
 // MoeTokenPermuteWithEpGrad computes the gradients of MoeTokenPermuteWithEp. C:
-// aclnnMoeTokenPermuteWithEpGrad, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnMoeTokenPermuteWithEpGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: PermutedTokensOutputGrad, PermutedProbsOutputGrad, TokenGradOut, ProbsGradOut
 // float32 float16 bfloat16; SortedIndices int32.
 func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams) error {
@@ -1582,12 +1582,12 @@ type MoeTokenPermuteWithRoutingMapParams struct {
 }
 
 var opMoeTokenPermuteWithRoutingMap = Operator{
-	Symbol: "aclnnMoeTokenPermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenPermuteWithRoutingMap", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii--ooo",
 }
 
 // MoeTokenPermuteWithRoutingMap copies tokens in the order of the experts that a map of tokens and
-// experts assigns. C: aclnnMoeTokenPermuteWithRoutingMap, CANN since 2026-08. Not on Ascend910,
+// experts assigns. C: aclnnMoeTokenPermuteWithRoutingMap, CANN since 8.5.0. Not on Ascend910,
 // Ascend310P. The emulator computes: Tokens, Probs, PermuteTokensOut, PermuteProbsOut float32
 // float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32.
 func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingMapParams) error {
@@ -1625,12 +1625,12 @@ type MoeTokenPermuteWithRoutingMapGradParams struct {
 }
 
 var opMoeTokenPermuteWithRoutingMapGrad = Operator{
-	Symbol: "aclnnMoeTokenPermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenPermuteWithRoutingMapGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii---oo",
 }
 
 // MoeTokenPermuteWithRoutingMapGrad computes the gradients of MoeTokenPermuteWithRoutingMap. C:
-// aclnnMoeTokenPermuteWithRoutingMapGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// aclnnMoeTokenPermuteWithRoutingMapGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: PermutedTokenOutputGrad, PermutedProbsOutputGrad, TokensGradOut, ProbsGradOut
 // float32 float16 bfloat16; SortedIndices int32; RoutingMap int8 bool.
 func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRoutingMapGradParams) error {
@@ -1743,12 +1743,12 @@ type MoeTokenUnpermuteWithEpParams struct {
 }
 
 var opMoeTokenUnpermuteWithEp = Operator{
-	Symbol: "aclnnMoeTokenUnpermuteWithEp", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenUnpermuteWithEp", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii-h-ho",
 }
 
 // MoeTokenUnpermuteWithEp puts the sorted rows of a range back to their tokens and adds them up,
-// weighted by probabilities. C: aclnnMoeTokenUnpermuteWithEp, CANN since 2026-08. Not on Ascend910,
+// weighted by probabilities. C: aclnnMoeTokenUnpermuteWithEp, CANN since 8.5.0. Not on Ascend910,
 // Ascend310P, Ascend950. The emulator computes: PermutedTokens, Probs, Out float32 float16
 // bfloat16; SortedIndices int32.
 func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) error {
@@ -1785,13 +1785,13 @@ type MoeTokenUnpermuteWithEpGradParams struct {
 }
 
 var opMoeTokenUnpermuteWithEpGrad = Operator{
-	Symbol: "aclnnMoeTokenUnpermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenUnpermuteWithEpGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii-hh-oo",
 }
 
 // MoeTokenUnpermuteWithEpGrad computes the gradients of MoeTokenUnpermuteWithEp. C:
-// aclnnMoeTokenUnpermuteWithEpGrad, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950.
-// The emulator computes: UnpermutedTokensGrad, PermutedTokens, Probs, PermutedTokensGradOut,
+// aclnnMoeTokenUnpermuteWithEpGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: UnpermutedTokensGrad, PermutedTokens, Probs, PermutedTokensGradOut,
 // ProbsGradOut float32 float16 bfloat16; SortedIndices int32.
 func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -1831,12 +1831,12 @@ type MoeTokenUnpermuteWithRoutingMapParams struct {
 }
 
 var opMoeTokenUnpermuteWithRoutingMap = Operator{
-	Symbol: "aclnnMoeTokenUnpermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenUnpermuteWithRoutingMap", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii-hoooo",
 }
 
 // MoeTokenUnpermuteWithRoutingMap puts rows that MoeTokenPermuteWithRoutingMap sorted back to their
-// tokens and adds them up. C: aclnnMoeTokenUnpermuteWithRoutingMap, CANN since 2026-08. Not on
+// tokens and adds them up. C: aclnnMoeTokenUnpermuteWithRoutingMap, CANN since 8.5.0. Not on
 // Ascend910, Ascend310P. The emulator computes: PermutedTokens, Probs, UnpermutedTokens,
 // PermuteProbs float32 float16 bfloat16; SortedIndices, OutIndex, PermuteTokenId int32; RoutingMap
 // int8 bool.
@@ -1878,12 +1878,12 @@ type MoeTokenUnpermuteWithRoutingMapGradParams struct {
 }
 
 var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
-	Symbol: "aclnnMoeTokenUnpermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenUnpermuteWithRoutingMapGrad", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiii-hoo",
 }
 
 // MoeTokenUnpermuteWithRoutingMapGrad computes the gradients of MoeTokenUnpermuteWithRoutingMap. C:
-// aclnnMoeTokenUnpermuteWithRoutingMapGrad, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// aclnnMoeTokenUnpermuteWithRoutingMapGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: UnpermutedTokensGrad, PermutedTokens, Probs, PermutedTokensGradOut,
 // ProbsGradOut float32 float16 bfloat16; OutIndex, PermuteTokenId int32; RoutingMap int8 bool.
 func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapGradParams) error {
@@ -1924,12 +1924,12 @@ type MoeUpdateExpertParams struct {
 }
 
 var opMoeUpdateExpert = Operator{
-	Symbol: "aclnnMoeUpdateExpert", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeUpdateExpert", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiii---oo",
 }
 
 // MoeUpdateExpert maps experts to their copies on ranks so that the load is even, and drops
-// unlikely ones. C: aclnnMoeUpdateExpert, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// unlikely ones. C: aclnnMoeUpdateExpert, CANN since 8.5.0. Not on Ascend910, Ascend910B,
 // Ascend310P. The emulator computes: ExpertIds, BalancedExpertIds int32 int64; EplbTable int32;
 // ExpertScales float32 float16 bfloat16; PruningThreshold float32; ActiveMask, BalancedActiveMask
 // bool.

@@ -18,12 +18,12 @@ type AdaLayerNormParams struct {
 }
 
 var opAdaLayerNorm = Operator{
-	Symbol: "aclnnAdaLayerNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaLayerNorm", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiii-o",
 }
 
 // AdaLayerNorm normalises the last dimension and computes LayerNorm(X) · (1 + Scale) + Shift. C:
-// aclnnAdaLayerNorm, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// aclnnAdaLayerNorm, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The emulator
 // computes: X, Scale, Shift, Weight, Bias, Out float32 float16 bfloat16.
 func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
 	c := NewCall(st, p.Operator())
@@ -62,12 +62,12 @@ type AdaLayerNormBackwardParams struct {
 }
 
 var opAdaLayerNormBackward = Operator{
-	Symbol: "aclnnAdaLayerNormBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaLayerNormBackward", Library: "libopapi", Since: "9.1.0",
 	Slots: "iihiiiiiiooooo",
 }
 
 // AdaLayerNormBackward computes the gradients of AdaLayerNormV2. C: aclnnAdaLayerNormBackward, CANN
-// since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: GradOut, Input,
+// since 9.1.0. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: GradOut, Input,
 // Rstd, Mean, Scale, Weight, Bias, GradInputOut, GradScaleOut, GradShiftOut, GradWeightOut,
 // GradBiasOut float32 float16 bfloat16.
 func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
@@ -111,13 +111,13 @@ type AdaLayerNormQuantParams struct {
 }
 
 var opAdaLayerNormQuant = Operator{
-	Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiii--ooo",
 }
 
 // AdaLayerNormQuant computes AdaLayerNorm and quantises each row to int8 with a scale of its own.
-// C: aclnnAdaLayerNormQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
-// computes: X, Scale, Shift, Weight, Bias float16 bfloat16; Out int8; QuantScale float32.
+// C: aclnnAdaLayerNormQuant, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Scale, Shift, Weight, Bias float16 bfloat16; Out int8; QuantScale float32.
 func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -154,13 +154,13 @@ type AdaLayerNormV2Params struct {
 }
 
 var opAdaLayerNormV2 = Operator{
-	Symbol: "aclnnAdaLayerNormV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaLayerNormV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiii-ooo",
 }
 
 // AdaLayerNormV2 is AdaLayerNorm that also gives the means and the reciprocal standard deviations.
-// C: aclnnAdaLayerNormV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
-// X, Scale, Shift, Weight, Bias, Out, MeanOut, RstdOut float32 float16 bfloat16.
+// C: aclnnAdaLayerNormV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X,
+// Scale, Shift, Weight, Bias, Out, MeanOut, RstdOut float32 float16 bfloat16.
 func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -202,7 +202,7 @@ var opAddLayerNorm = Operator{
 }
 
 // AddLayerNorm adds X1, X2 and a bias, normalises the sum over its last dimensions, scales by Gamma
-// and shifts by Beta. C: aclnnAddLayerNorm, CANN 8.1.RC1 only. Not on Ascend910. The emulator
+// and shifts by Beta. C: aclnnAddLayerNorm, CANN since 8.1.RC1. Not on Ascend910. The emulator
 // computes: X1, X2, Gamma, Beta, Bias, YOut, XOut float32 float16 bfloat16; MeanOut, RstdOut
 // float32.
 func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
@@ -246,8 +246,8 @@ var opAddLayerNormGrad = Operator{
 	Slots: "iiiiiiiooo",
 }
 
-// AddLayerNormGrad computes the gradients of AddLayerNorm. C: aclnnAddLayerNormGrad, CANN 8.1.RC1
-// only. Not on Ascend910. The emulator computes: Dy, X1, X2, Gamma, Dsum, DxOut float32 float16
+// AddLayerNormGrad computes the gradients of AddLayerNorm. C: aclnnAddLayerNormGrad, CANN since
+// 8.1.RC1. Not on Ascend910. The emulator computes: Dy, X1, X2, Gamma, Dsum, DxOut float32 float16
 // bfloat16; Rstd, Mean, DgammaOut, DbetaOut float32.
 func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -293,14 +293,14 @@ type AddLayerNormQuantParams struct {
 }
 
 var opAddLayerNormQuant = Operator{
-	Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiii----ooooo",
 }
 
 // AddLayerNormQuant computes AddLayerNorm and quantises its result once or twice, with scales given
-// or found. C: aclnnAddLayerNormQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The
-// emulator computes: X1, X2, Gamma, Beta, Bias, XOut float32 float16 bfloat16; Scales1, Scales2
-// float32; Y1Out, Y2Out int8.
+// or found. C: aclnnAddLayerNormQuant, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X1, X2, Gamma, Beta, Bias, XOut float32 float16 bfloat16; Scales1, Scales2 float32;
+// Y1Out, Y2Out int8.
 func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -354,12 +354,12 @@ type AddLayerNormQuantV2Params struct {
 }
 
 var opAddLayerNormQuantV2 = Operator{
-	Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiiiiiiii----oooooo",
 }
 
 // AddLayerNormQuantV2 is AddLayerNormQuant that gives the normalised result as well. C:
-// aclnnAddLayerNormQuantV2, CANN since 2026-08. Not on Ascend910. The emulator computes: X1, X2,
+// aclnnAddLayerNormQuantV2, CANN since 9.1.0. Not on Ascend910. The emulator computes: X1, X2,
 // Gamma, Beta, XOut float32 float16 bfloat16; Y1Out int8; OutScales1Out float32.
 func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -441,13 +441,13 @@ type AddRmsNormCastParams struct {
 }
 
 var opAddRmsNormCast = Operator{
-	Symbol: "aclnnAddRmsNormCast", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddRmsNormCast", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii-oooo",
 }
 
 // AddRmsNormCast is AddRmsNorm that gives its result as float32 as well. C: aclnnAddRmsNormCast,
-// CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X1, X2, Gamma, Y2Out,
-// XOut float32 float16 bfloat16; Y1Out, RstdOut float32.
+// CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X1, X2, Gamma, Y2Out, XOut
+// float32 float16 bfloat16; Y1Out, RstdOut float32.
 func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -485,12 +485,12 @@ type AddRmsNormDynamicMxQuantParams struct {
 }
 
 var opAddRmsNormDynamicMxQuant = Operator{
-	Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiii-----oooo",
 }
 
 // AddRmsNormDynamicMxQuant computes AddRmsNorm and quantises blocks of its result to 8- or 4-bit
-// floats with a shared exponent. C: aclnnAddRmsNormDynamicMxQuant, CANN since 2026-08. Not on
+// floats with a shared exponent. C: aclnnAddRmsNormDynamicMxQuant, CANN since 9.1.0. Not on
 // Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its element types were
 // not tested: only the Ascend950 has it.
 func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
@@ -582,12 +582,12 @@ type AddRmsNormDynamicQuantV2Params struct {
 }
 
 var opAddRmsNormDynamicQuantV2 = Operator{
-	Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiii-hooooo",
 }
 
 // AddRmsNormDynamicQuantV2 is AddRmsNormDynamicQuant with a bias; OutputMask says which results are
-// written. C: aclnnAddRmsNormDynamicQuantV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// written. C: aclnnAddRmsNormDynamicQuantV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; SmoothScale1, SmoothScale2
 // float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8 int32 int4; Scale1Out, Scale2Out float32.
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
@@ -684,14 +684,14 @@ type AddRmsNormQuantV2Params struct {
 }
 
 var opAddRmsNormQuantV2 = Operator{
-	Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiii---oooo",
 }
 
 // AddRmsNormQuantV2 is AddRmsNormQuant with a bias that gives the unquantised result as well. C:
-// aclnnAddRmsNormQuantV2, CANN since 2026-08. Not on Ascend910. The emulator computes: X1, X2,
-// Gamma, Beta, XOut, RmsNormOut float32 float16 bfloat16; Scales1, Scales2, ZeroPoints1 float32
-// float16 bfloat16 int8 int32; Y1Out, Y2Out int8.
+// aclnnAddRmsNormQuantV2, CANN since 8.5.0. Not on Ascend910. The emulator computes: X1, X2, Gamma,
+// Beta, XOut, RmsNormOut float32 float16 bfloat16; Scales1, Scales2, ZeroPoints1 float32 float16
+// bfloat16 int8 int32; Y1Out, Y2Out int8.
 func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -945,12 +945,12 @@ type BatchNormReduceParams struct {
 }
 
 var opBatchNormReduce = Operator{
-	Symbol: "aclnnBatchNormReduce", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnBatchNormReduce", Library: "libopapi", Since: "8.5.0",
 	Slots: "ioo",
 }
 
 // BatchNormReduce computes for each channel the sum and the sum of squares. C:
-// aclnnBatchNormReduce, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X
+// aclnnBatchNormReduce, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X
 // float32 float16 bfloat16; Sum, SquareSum float32.
 func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
 	c := NewCall(st, p.Operator())
@@ -1064,8 +1064,8 @@ var opDeepNorm = Operator{
 }
 
 // DeepNorm normalises Alpha · X + Gx over the last dimensions, scales by Gamma and shifts by Beta.
-// C: aclnnDeepNorm, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: X, Gx, Beta, Gamma,
-// YOut float32 float16 bfloat16; MeanOut, RstdOut float32.
+// C: aclnnDeepNorm, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: X, Gx, Beta,
+// Gamma, YOut float32 float16 bfloat16; MeanOut, RstdOut float32.
 func DeepNorm(st *acl.Stream, p DeepNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1106,7 +1106,7 @@ var opDeepNormGrad = Operator{
 	Slots: "iiiiii-oooo",
 }
 
-// DeepNormGrad computes the gradients of DeepNorm. C: aclnnDeepNormGrad, CANN 8.1.RC1 only. Not on
+// DeepNormGrad computes the gradients of DeepNorm. C: aclnnDeepNormGrad, CANN since 8.1.RC1. Not on
 // Ascend910. The emulator computes: Dy, X, Gx, Gamma, DxOut, DgxOut float32 float16 bfloat16; Mean,
 // Rstd, DbetaOut, DgammaOut float32.
 func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
@@ -1150,12 +1150,12 @@ type FastBatchNormBackwardParams struct {
 }
 
 var opFastBatchNormBackward = Operator{
-	Symbol: "aclnnFastBatchNormBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastBatchNormBackward", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiii--h-ooo",
 }
 
 // FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way. C:
-// aclnnFastBatchNormBackward, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// aclnnFastBatchNormBackward, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight, GradBias
 // float32 float16 bfloat16.
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
@@ -1196,13 +1196,13 @@ type FastLayerNormParams struct {
 }
 
 var opFastLayerNorm = Operator{
-	Symbol: "aclnnFastLayerNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastLayerNorm", Library: "libopapi", Since: "9.0.0",
 	Slots: "ihii-ooo",
 }
 
 // FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them. C:
-// aclnnFastLayerNorm, CANN since 2026-08. Not on Ascend910. The emulator computes: Input, Weight,
-// Out float32 float16 bfloat16.
+// aclnnFastLayerNorm, CANN since 9.0.0. Not on Ascend910. The emulator computes: Input, Weight, Out
+// float32 float16 bfloat16.
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1237,7 +1237,7 @@ var opGemmaRmsNorm = Operator{
 }
 
 // GemmaRmsNorm divides by the root mean square of the last dimensions and multiplies by 1 + Gamma.
-// C: aclnnGemmaRmsNorm, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X,
+// C: aclnnGemmaRmsNorm, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X,
 // Gamma, YOut float32 float16 bfloat16; RstdOut float32.
 func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
 	c := NewCall(st, p.Operator())
@@ -1403,12 +1403,12 @@ type GroupNormSiluQuantParams struct {
 }
 
 var opGroupNormSiluQuant = Operator{
-	Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiii---ooo",
 }
 
 // GroupNormSiluQuant normalises groups of channels, applies Silu, and quantises the result to int8.
-// C: aclnnGroupNormSiluQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// C: aclnnGroupNormSiluQuant, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
 // computes: Self, Gamma, Beta, MeanOut, RstdOut float16 bfloat16; QuantScale float32; Out int8.
 func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
 	c := NewCall(st, p.Operator())
@@ -1493,7 +1493,7 @@ var opGroupNormSwish = Operator{
 }
 
 // GroupNormSwish normalises groups of channels and applies Swish to the result when ActivateSwish
-// is true. C: aclnnGroupNormSwish, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// is true. C: aclnnGroupNormSwish, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Gamma, Beta, YOut, MeanOut, RstdOut float32 float16 bfloat16.
 func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
 	c := NewCall(st, p.Operator())
@@ -1541,7 +1541,7 @@ var opGroupNormSwishGrad = Operator{
 }
 
 // GroupNormSwishGrad computes the gradients of GroupNormSwish. C: aclnnGroupNormSwishGrad, CANN
-// 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: Dy, Mean, Rstd, X, Gamma,
+// since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Dy, Mean, Rstd, X, Gamma,
 // Beta, DxOut, DgammaOut, DbetaOut float32 float16 bfloat16.
 func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -1578,13 +1578,13 @@ type InplaceAddRmsNormParams struct {
 }
 
 var opInplaceAddRmsNorm = Operator{
-	Symbol: "aclnnInplaceAddRmsNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceAddRmsNorm", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii-o",
 }
 
 // InplaceAddRmsNorm adds X2Ref to X1Ref, stores the sum in X2Ref and in X1Ref its quotient by the
-// root mean square, times Gamma. C: aclnnInplaceAddRmsNorm, CANN since 2026-08. Not on Ascend910.
-// The emulator computes: X1, X2, Gamma float32 float16 bfloat16; RstdOut float32.
+// root mean square, times Gamma. C: aclnnInplaceAddRmsNorm, CANN since 8.5.0. Not on Ascend910. The
+// emulator computes: X1, X2, Gamma float32 float16 bfloat16; RstdOut float32.
 func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1768,12 +1768,12 @@ type LayerNormQuantParams struct {
 }
 
 var opLayerNormQuant = Operator{
-	Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiii--oo",
 }
 
 // LayerNormQuant computes LayerNorm and quantises its result. C: aclnnLayerNormQuant, CANN since
-// 2026-08. Not on Ascend910. The emulator computes: X, Gammma, Beta float32 float16 bfloat16; Res
+// 9.0.0. Not on Ascend910. The emulator computes: X, Gammma, Beta float32 float16 bfloat16; Res
 // int8; ScaleOut float32.
 func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
 	c := NewCall(st, p.Operator())
@@ -1852,12 +1852,12 @@ type QuantizedBatchNormParams struct {
 }
 
 var opQuantizedBatchNorm = Operator{
-	Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiihhhhii-o",
 }
 
 // QuantizedBatchNorm dequantises, normalises each channel by mean and variance given, and quantises
-// the result. C: aclnnQuantizedBatchNorm, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// the result. C: aclnnQuantizedBatchNorm, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: Input, Output int8 int32 uint8; Mean, Var, Weight, Bias float32.
 func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
 	c := NewCall(st, p.Operator())
@@ -1929,7 +1929,7 @@ var opRmsNorm = Operator{
 }
 
 // RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma. C:
-// aclnnRmsNorm, CANN 8.1.RC1 only. The emulator computes: X, Gamma, YOut float32 float16 bfloat16;
+// aclnnRmsNorm, CANN since 8.1.RC1. The emulator computes: X, Gamma, YOut float32 float16 bfloat16;
 // RstdOut float32.
 func RmsNorm(st *acl.Stream, p RmsNormParams) error {
 	c := NewCall(st, p.Operator())
@@ -1963,12 +1963,12 @@ type RmsNormDynamicMxQuantParams struct {
 }
 
 var opRmsNormDynamicMxQuant = Operator{
-	Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "9.1.0",
 	Slots: "iii-----ooo",
 }
 
 // RmsNormDynamicMxQuant computes RmsNorm and quantises blocks of its result to 8- or 4-bit floats
-// with a shared exponent. C: aclnnRmsNormDynamicMxQuant, CANN since 2026-08. Not on Ascend910,
+// with a shared exponent. C: aclnnRmsNormDynamicMxQuant, CANN since 9.1.0. Not on Ascend910,
 // Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its element types were not
 // tested: only the Ascend950 has it.
 func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
@@ -2006,12 +2006,12 @@ type RmsNormDynamicQuantParams struct {
 }
 
 var opRmsNormDynamicQuant = Operator{
-	Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiii--oo",
 }
 
 // RmsNormDynamicQuant computes RmsNorm and quantises each row with a scale of its own. C:
-// aclnnRmsNormDynamicQuant, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnRmsNormDynamicQuant, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: X, Gamma, Beta float32 float16 bfloat16; SmoothScales float32 float16 bfloat16
 // int8 int32; YOut int8; ScaleOut float32.
 func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
@@ -2048,7 +2048,7 @@ var opRmsNormGrad = Operator{
 	Slots: "iiiioo",
 }
 
-// RmsNormGrad computes the gradients of RmsNorm. C: aclnnRmsNormGrad, CANN 8.1.RC1 only. The
+// RmsNormGrad computes the gradients of RmsNorm. C: aclnnRmsNormGrad, CANN since 8.1.RC1. The
 // emulator computes: Dy, X, DxOut float32 float16 bfloat16; Rstd, DgammaOut float32; Gamma float32
 // float16 bfloat16 float64 integers bool.
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
@@ -2083,14 +2083,14 @@ type RmsNormGradQuantParams struct {
 }
 
 var opRmsNormGradQuant = Operator{
-	Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiiiii--oo",
 }
 
 // RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input. C:
-// aclnnRmsNormGradQuant, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator computes: Dy, X, Gamma float32 float16 bfloat16; Rstd, DgammaOut
-// float32; ScalesX float32 bfloat16; OffsetX int32; DxOut int8 hifloat8.
+// aclnnRmsNormGradQuant, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P.
+// The emulator computes: Dy, X, Gamma float32 float16 bfloat16; Rstd, DgammaOut float32; ScalesX
+// float32 bfloat16; OffsetX int32; DxOut int8 hifloat8.
 func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2124,12 +2124,12 @@ type RmsNormQuantParams struct {
 }
 
 var opRmsNormQuant = Operator{
-	Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiii-o",
 }
 
 // RmsNormQuant computes RmsNorm plus Beta and quantises it: y / Scale + Offset. C:
-// aclnnRmsNormQuant, CANN since 2026-08. Not on Ascend910. The emulator computes: X, Gamma, Beta
+// aclnnRmsNormQuant, CANN since 8.5.0. Not on Ascend910. The emulator computes: X, Gamma, Beta
 // float32 float16 bfloat16; Scale, Offset float32 float16 bfloat16 int8 int32; Y int8 int32 int4.
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
 	c := NewCall(st, p.Operator())
@@ -2164,12 +2164,12 @@ type RmsNormQuantV3Params struct {
 }
 
 var opRmsNormQuantV3 = Operator{
-	Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiiii---oo",
 }
 
 // RmsNormQuantV3 is RmsNormQuant that can divide by the scale and gives the reciprocal root mean
-// square. C: aclnnRmsNormQuantV3, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// square. C: aclnnRmsNormQuantV3, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator computes: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32
 // float16 bfloat16 int8 int32; Y int8 int32 int4; Rstd float32.
 func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
@@ -2207,13 +2207,13 @@ type SyncBatchNormGatherStatsParams struct {
 }
 
 var opSyncBatchNormGatherStats = Operator{
-	Symbol: "aclnnSyncBatchNormGatherStats", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSyncBatchNormGatherStats", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiii--oo",
 }
 
 // SyncBatchNormGatherStats combines the sums of all devices to means and reciprocal standard
-// deviations and updates the running ones. C: aclnnSyncBatchNormGatherStats, CANN since 2026-08.
-// Not on Ascend910, Ascend310P. The emulator computes: TotalSum, TotalSquareSum, Mean, Variance,
+// deviations and updates the running ones. C: aclnnSyncBatchNormGatherStats, CANN since 8.5.0. Not
+// on Ascend910, Ascend310P. The emulator computes: TotalSum, TotalSquareSum, Mean, Variance,
 // BatchMean, BatchInvstd float32 float16; SampleCount float32 float16 int32.
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
 	c := NewCall(st, p.Operator())

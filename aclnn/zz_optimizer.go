@@ -19,12 +19,12 @@ type AmpUpdateScaleParams struct {
 }
 
 var opAmpUpdateScale = Operator{
-	Symbol: "aclnnAmpUpdateScale", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAmpUpdateScale", Library: "libopapi", Since: "9.1.0",
 	Slots: "iii---oo",
 }
 
 // AmpUpdateScale grows the loss scale of mixed precision after GrowthInterval finite steps and
-// shrinks it when FoundInf says so. C: aclnnAmpUpdateScale, CANN since 2026-08. Not on Ascend910,
+// shrinks it when FoundInf says so. C: aclnnAmpUpdateScale, CANN since 9.1.0. Not on Ascend910,
 // Ascend310P. The emulator computes: CurrentScale, FoundInf, UpdatedScale float32 float16 bfloat16;
 // GrowthTracker, UpdatedGrowthTracker int32.
 func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
@@ -61,13 +61,13 @@ type ApplyAdadeltaParams struct {
 }
 
 var opApplyAdadelta = Operator{
-	Symbol: "aclnnApplyAdadelta", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdadelta", Library: "libopapi", Since: "unreleased",
 	Slots: "iiihhhiooo",
 }
 
-// ApplyAdadelta updates parameters by one step of Adadelta. C: aclnnApplyAdadelta, CANN since
-// 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement
-// it: experimental, in no release of CANN.
+// ApplyAdadelta updates parameters by one step of Adadelta. C: aclnnApplyAdadelta, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: experimental, in no release of CANN.
 func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -106,11 +106,11 @@ type ApplyAdamParams struct {
 }
 
 var opApplyAdam = Operator{
-	Symbol: "aclnnApplyAdam", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdam", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiiiiiiiii--",
 }
 
-// ApplyAdam updates parameters by one step of Adam. C: aclnnApplyAdam, CANN since 2026-08. Not on
+// ApplyAdam updates parameters by one step of Adam. C: aclnnApplyAdam, CANN since 9.1.0. Not on
 // Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Var, M, V, Grad float32
 // float16 bfloat16; Beta1Power, Beta2Power, Lr, Beta1, Beta2, Epsilon float32.
 func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
@@ -156,13 +156,13 @@ type ApplyAdamDParams struct {
 }
 
 var opApplyAdamD = Operator{
-	Symbol: "aclnnApplyAdamD", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdamD", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiiiiiiii--ooo",
 }
 
 // ApplyAdamD computes one step of Adam and gives the new parameters and moments as outputs. C:
-// aclnnApplyAdamD, CANN since 2026-08. The emulator computes: Var, M, V, Beta1Power, Beta2Power,
-// Lr, Beta1, Beta2, Epsilon, Grad, VarOut, MOut, VOut float32 float16 bfloat16.
+// aclnnApplyAdamD, CANN after 9.2.0-beta.1. The emulator computes: Var, M, V, Beta1Power,
+// Beta2Power, Lr, Beta1, Beta2, Epsilon, Grad, VarOut, MOut, VOut float32 float16 bfloat16.
 func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -208,12 +208,12 @@ type ApplyAdamWParams struct {
 }
 
 var opApplyAdamW = Operator{
-	Symbol: "aclnnApplyAdamW", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdamW", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiii--",
 }
 
 // ApplyAdamW updates parameters by one step of AdamW, with the powers of the betas as tensors. C:
-// aclnnApplyAdamW, CANN since 2026-08. Not on Ascend910B, Ascend910_93, Ascend310P. The emulator
+// aclnnApplyAdamW, CANN since 8.5.0. Not on Ascend910B, Ascend910_93, Ascend310P. The emulator
 // computes: Var, M, V, Beta1Power, Beta2Power, Lr, WeightDecay, Beta1, Beta2, Eps, Grad float32
 // float16 bfloat16.
 func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
@@ -263,12 +263,12 @@ type ApplyAdamWQuantParams struct {
 }
 
 var opApplyAdamWQuant = Operator{
-	Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiii--------",
 }
 
 // ApplyAdamWQuant updates parameters by one step of AdamW with moments stored as 8-bit indices into
-// tables. C: aclnnApplyAdamWQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// tables. C: aclnnApplyAdamWQuant, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: Var, Grad float32 float16 bfloat16; M, V uint8; QmapM, QmapV, AbsmaxM, AbsmaxV float32;
 // Step int64.
 func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
@@ -365,13 +365,13 @@ type ApplyAdamaxParams struct {
 }
 
 var opApplyAdamax = Operator{
-	Symbol: "aclnnApplyAdamax", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdamax", Library: "libopapi", Since: "unreleased",
 	Slots: "iiihhhhhiooo",
 }
 
 // ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs. C:
-// aclnnApplyAdamax, CANN since 2026-08. The emulator does not implement it: experimental, in no
-// release of CANN.
+// aclnnApplyAdamax, CANN after 9.2.0-beta.1. The emulator does not implement it: experimental, in
+// no release of CANN.
 func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -409,13 +409,13 @@ type ApplyFtrlParams struct {
 }
 
 var opApplyFtrl = Operator{
-	Symbol: "aclnnApplyFtrl", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyFtrl", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiiiiii-",
 }
 
 // ApplyFtrl updates parameters by one step of follow the regularised leader. C: aclnnApplyFtrl,
-// CANN since 2026-08. The emulator computes: Var, Accum, Linear, Grad, Lr, L1, L2, LrPower float32
-// float16 bfloat16.
+// CANN after 9.2.0-beta.1. The emulator computes: Var, Accum, Linear, Grad, Lr, L1, L2, LrPower
+// float32 float16 bfloat16.
 func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -460,7 +460,7 @@ var opApplyFusedEmaAdam = Operator{
 }
 
 // ApplyFusedEmaAdam updates parameters by one step of Adam or AdamW and their moving average as
-// well. C: aclnnApplyFusedEmaAdam, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// well. C: aclnnApplyFusedEmaAdam, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: Grad, Var, M, V, S float32 float16 bfloat16.
 func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
 	c := NewCall(st, p.Operator())
@@ -495,12 +495,12 @@ type ApplyGradientDescentParams struct {
 }
 
 var opApplyGradientDescent = Operator{
-	Symbol: "aclnnApplyGradientDescent", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyGradientDescent", Library: "libopapi", Since: "unreleased",
 	Slots: "iii",
 }
 
 // ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta. C:
-// aclnnApplyGradientDescent, CANN since 2026-08. Not on Ascend950. The emulator computes: Var,
+// aclnnApplyGradientDescent, CANN after 9.2.0-beta.1. Not on Ascend950. The emulator computes: Var,
 // Alpha, Delta float32 float16 bfloat16.
 func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
 	c := NewCall(st, p.Operator())
@@ -524,12 +524,12 @@ type ForeachNonFiniteCheckAndUnscaleParams struct {
 }
 
 var opForeachNonFiniteCheckAndUnscale = Operator{
-	Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii",
 }
 
 // ForeachNonFiniteCheckAndUnscale multiplies gradients by InvScale in place and sets FoundInf to 1
-// when one of them is infinite or NaN. C: aclnnForeachNonFiniteCheckAndUnscale, CANN since 2026-08.
+// when one of them is infinite or NaN. C: aclnnForeachNonFiniteCheckAndUnscale, CANN since 8.5.0.
 // Not on Ascend910. The emulator computes: ScaledGrads float32 float16 bfloat16; FoundInf, InvScale
 // float32.
 func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
@@ -568,13 +568,14 @@ type FusedAdamwParams struct {
 }
 
 var opFusedAdamw = Operator{
-	Symbol: "aclnnFusedAdamw", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedAdamw", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiiiiii-------",
 }
 
-// FusedAdamw updates lists of parameters by one step of AdamW. C: aclnnFusedAdamw, CANN since
-// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Params, Grads, ExpAvgs, ExpAvgSqs,
-// MaxExpAvgSqs float32 float16 bfloat16; StateSteps float32 int64; GradScale, FoundInf float32.
+// FusedAdamw updates lists of parameters by one step of AdamW. C: aclnnFusedAdamw, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator computes: Params, Grads, ExpAvgs,
+// ExpAvgSqs, MaxExpAvgSqs float32 float16 bfloat16; StateSteps float32 int64; GradScale, FoundInf
+// float32.
 func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -617,12 +618,12 @@ type FusedSgdParams struct {
 }
 
 var opFusedSgd = Operator{
-	Symbol: "aclnnFusedSgd", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedSgd", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiii-------",
 }
 
 // FusedSgd updates lists of parameters by one step of gradient descent with momentum. C:
-// aclnnFusedSgd, CANN since 2026-08. The emulator computes: Params, Grads, MomentumBufferList,
+// aclnnFusedSgd, CANN since 9.1.0. The emulator computes: Params, Grads, MomentumBufferList,
 // GradScale float32 float16 bfloat16.
 func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
 	c := NewCall(st, p.Operator())

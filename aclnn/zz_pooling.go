@@ -162,12 +162,12 @@ type AdaptiveMaxPool2dBackwardParams struct {
 }
 
 var opAdaptiveMaxPool2dBackward = Operator{
-	Symbol: "aclnnAdaptiveMaxPool2dBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaptiveMaxPool2dBackward", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiio",
 }
 
 // AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d. C:
-// aclnnAdaptiveMaxPool2dBackward, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// aclnnAdaptiveMaxPool2dBackward, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: GradOutput, GradInput float32 float16 bfloat16; Indices int32 int64.
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -672,11 +672,11 @@ type MaxPool3DParams struct {
 }
 
 var opMaxPool3D = Operator{
-	Symbol: "aclnnMaxPool3D", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMaxPool3D", Library: "libopapi", Since: "unreleased",
 	Slots: "ihh-hh--o",
 }
 
-// MaxPool3D takes the maxima of windows of volumes. C: aclnnMaxPool3D, CANN since 2026-08. The
+// MaxPool3D takes the maxima of windows of volumes. C: aclnnMaxPool3D, CANN after 9.2.0-beta.1. The
 // emulator does not implement it: experimental, in no release of CANN.
 func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
 	c := NewCall(st, p.Operator())
@@ -791,11 +791,11 @@ type MaxPoolV3Params struct {
 }
 
 var opMaxPoolV3 = Operator{
-	Symbol: "aclnnMaxPoolV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMaxPoolV3", Library: "libopapi", Since: "unreleased",
 	Slots: "ihhhho",
 }
 
-// MaxPoolV3 takes the maxima of windows of images. C: aclnnMaxPoolV3, CANN since 2026-08. The
+// MaxPoolV3 takes the maxima of windows of images. C: aclnnMaxPoolV3, CANN after 9.2.0-beta.1. The
 // emulator does not implement it: experimental, in no release of CANN.
 func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
 	c := NewCall(st, p.Operator())

@@ -16,12 +16,12 @@ type AntiMxQuantParams struct {
 }
 
 var opAntiMxQuant = Operator{
-	Symbol: "aclnnAntiMxQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAntiMxQuant", Library: "libopapi", Since: "9.1.0",
 	Slots: "ii--o",
 }
 
 // AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats. C:
-// aclnnAntiMxQuant, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// aclnnAntiMxQuant, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
 // emulator computes: X float8_e5m2 float8_e4m3fn float4_e2m1 float4_e1m2; Mxscale float8_e8m0; Y
 // float32 float16 bfloat16.
 func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
@@ -193,7 +193,7 @@ var opDequantBias = Operator{
 }
 
 // DequantBias turns int32 sums into 16-bit floats: X, with the bias added before or after, times
-// the scales of its column and row. C: aclnnDequantBias, CANN 8.1.RC1 only. Not on Ascend910,
+// the scales of its column and row. C: aclnnDequantBias, CANN since 8.1.RC1. Not on Ascend910,
 // Ascend310P. The emulator computes: X int32; WeightScale float32 bfloat16; ActivateScale float32;
 // Bias float32 float16 bfloat16 int32; Out float16 bfloat16.
 func DequantBias(st *acl.Stream, p DequantBiasParams) error {
@@ -231,13 +231,13 @@ type DequantSituQuantParams struct {
 }
 
 var opDequantSituQuant = Operator{
-	Symbol: "aclnnDequantSituQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDequantSituQuant", Library: "libopapi", Since: "unreleased",
 	Slots: "iiiiiii----oo",
 }
 
 // DequantSituQuant dequantises, computes SituGlu, and quantises its result. C:
-// aclnnDequantSituQuant, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
-// computes: X float16 bfloat16 int8 int32; WeightScale, ActivationScale, Bias, QuantScale,
+// aclnnDequantSituQuant, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: X float16 bfloat16 int8 int32; WeightScale, ActivationScale, Bias, QuantScale,
 // QuantOffset, YScaleOut float32; YOut int8.
 func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
 	c := NewCall(st, p.Operator())
@@ -284,7 +284,7 @@ var opDequantSwigluQuant = Operator{
 }
 
 // DequantSwigluQuant dequantises, computes SwiGlu, and quantises its result. C:
-// aclnnDequantSwigluQuant, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnDequantSwigluQuant, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
 // X float16 bfloat16 int32; WeightScale, ActivationScale, QuantScale, QuantOffset, ScaleOut
 // float32; Bias float32 float16 bfloat16 int32; GroupIndex int32 int64; YOut int8.
 func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
@@ -332,14 +332,14 @@ type DequantSwigluQuantV2Params struct {
 }
 
 var opDequantSwigluQuantV2 = Operator{
-	Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiiiii---------oo",
 }
 
 // DequantSwigluQuantV2 is DequantSwigluQuant with variants of SwiGlu and a choice of the output's
-// dtype. C: aclnnDequantSwigluQuantV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The
-// emulator computes: X float16 bfloat16 int32; WeightScale, ActivationScale, QuantScale, ScaleOut
-// float32; Bias float32 float16 bfloat16 int32; GroupIndex int32 int64; YOut int8.
+// dtype. C: aclnnDequantSwigluQuantV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X float16 bfloat16 int32; WeightScale, ActivationScale, QuantScale, ScaleOut float32;
+// Bias float32 float16 bfloat16 int32; GroupIndex int32 int64; YOut int8.
 func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -382,13 +382,13 @@ type DynamicBlockQuantParams struct {
 }
 
 var opDynamicBlockQuant = Operator{
-	Symbol: "aclnnDynamicBlockQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDynamicBlockQuant", Library: "libopapi", Since: "8.5.0",
 	Slots: "i-----oo",
 }
 
 // DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives. C:
-// aclnnDynamicBlockQuant, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes:
-// X float32 float16 bfloat16; YOut int8; ScaleOut float32.
+// aclnnDynamicBlockQuant, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X
+// float32 float16 bfloat16; YOut int8; ScaleOut float32.
 func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -422,13 +422,13 @@ type DynamicBlockQuantV2Params struct {
 }
 
 var opDynamicBlockQuantV2 = Operator{
-	Symbol: "aclnnDynamicBlockQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDynamicBlockQuantV2", Library: "libopapi", Since: "9.1.0",
 	Slots: "i------oo",
 }
 
 // DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value. C:
-// aclnnDynamicBlockQuantV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
-// computes: X float32 float16 bfloat16; YOut int8; ScaleOut float32.
+// aclnnDynamicBlockQuantV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes:
+// X float32 float16 bfloat16; YOut int8; ScaleOut float32.
 func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -532,12 +532,12 @@ type DynamicQuantV3Params struct {
 }
 
 var opDynamicQuantV3 = Operator{
-	Symbol: "aclnnDynamicQuantV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDynamicQuantV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii---ooo",
 }
 
 // DynamicQuantV3 is DynamicQuantV2 with a choice of symmetry and of one scale for each row, column
-// or tensor. C: aclnnDynamicQuantV3, CANN since 2026-08. The emulator computes: X, SmoothScales
+// or tensor. C: aclnnDynamicQuantV3, CANN since 8.5.0. The emulator computes: X, SmoothScales
 // float16 bfloat16; GroupIndex int32; YOut int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn;
 // ScaleOut, OffsetOut float32.
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
@@ -575,12 +575,12 @@ type DynamicQuantV4Params struct {
 }
 
 var opDynamicQuantV4 = Operator{
-	Symbol: "aclnnDynamicQuantV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDynamicQuantV4", Library: "libopapi", Since: "9.1.0",
 	Slots: "iii----ooo",
 }
 
 // DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value. C:
-// aclnnDynamicQuantV4, CANN since 2026-08. The emulator computes: X, SmoothScales float16 bfloat16;
+// aclnnDynamicQuantV4, CANN since 9.1.0. The emulator computes: X, SmoothScales float16 bfloat16;
 // GroupIndex int32; YOut int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut
 // float32.
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
@@ -734,12 +734,12 @@ type FlatQuantV2Params struct {
 }
 
 var opFlatQuantV2 = Operator{
-	Symbol: "aclnnFlatQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlatQuantV2", Library: "libopapi", Since: "9.1.0",
 	Slots: "iii--oo",
 }
 
 // FlatQuantV2 is FlatQuant with a choice of the greatest quantised value. C: aclnnFlatQuantV2, CANN
-// since 2026-08. The emulator computes: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32;
+// since 9.1.0. The emulator computes: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32;
 // QuantScale float32.
 func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -773,12 +773,12 @@ type FlatQuantV3Params struct {
 }
 
 var opFlatQuantV3 = Operator{
-	Symbol: "aclnnFlatQuantV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlatQuantV3", Library: "libopapi", Since: "unreleased",
 	Slots: "iiii---oo",
 }
 
-// FlatQuantV3 is FlatQuantV2 for groups of matrices. C: aclnnFlatQuantV3, CANN since 2026-08. The
-// emulator computes: X, KroneckerP1, KroneckerP2 float16 bfloat16; GroupList int64; Out int32;
+// FlatQuantV3 is FlatQuantV2 for groups of matrices. C: aclnnFlatQuantV3, CANN after 9.2.0-beta.1.
+// The emulator computes: X, KroneckerP1, KroneckerP2 float16 bfloat16; GroupList int64; Out int32;
 // QuantScale float32.
 func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
 	c := NewCall(st, p.Operator())
@@ -814,12 +814,12 @@ type GeluQuantParams struct {
 }
 
 var opGeluQuant = Operator{
-	Symbol: "aclnnGeluQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGeluQuant", Library: "libopapi", Since: "8.5.0",
 	Slots: "iii----oo",
 }
 
 // GeluQuant computes Gelu and quantises its result, with scales given or found. C: aclnnGeluQuant,
-// CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Self, InputScale,
+// CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: Self, InputScale,
 // InputOffset float32 float16 bfloat16; Y int8 hifloat8 float8_e5m2 float8_e4m3fn; OutScale
 // float32.
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
@@ -889,12 +889,12 @@ type GroupedDynamicMxQuantParams struct {
 }
 
 var opGroupedDynamicMxQuant = Operator{
-	Symbol: "aclnnGroupedDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedDynamicMxQuant", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii---oo",
 }
 
 // GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent. C:
-// aclnnGroupedDynamicMxQuant, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnGroupedDynamicMxQuant, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator computes it; its element types were not tested: only the Ascend950 has
 // it.
 func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error {
@@ -929,12 +929,12 @@ type GroupedDynamicMxQuantV2Params struct {
 }
 
 var opGroupedDynamicMxQuantV2 = Operator{
-	Symbol: "aclnnGroupedDynamicMxQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedDynamicMxQuantV2", Library: "libopapi", Since: "9.1.0",
 	Slots: "ii-----oo",
 }
 
 // GroupedDynamicMxQuantV2 is GroupedDynamicMxQuant for 4-bit floats too, with a choice of how
-// exponents are found. C: aclnnGroupedDynamicMxQuantV2, CANN since 2026-08. Not on Ascend910,
+// exponents are found. C: aclnnGroupedDynamicMxQuantV2, CANN since 9.1.0. Not on Ascend910,
 // Ascend910B, Ascend910_93, Ascend310P. The emulator computes it; its element types were not
 // tested: only the Ascend950 has it.
 func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) error {
@@ -969,14 +969,14 @@ type GroupedQuantMaxParams struct {
 }
 
 var opGroupedQuantMax = Operator{
-	Symbol: "aclnnGroupedQuantMax", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedQuantMax", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iii--oo",
 }
 
 // GroupedQuantMax quantises the rows of each group with its scale and gives its greatest absolute
-// value. C: aclnnGroupedQuantMax, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator computes: X, Amax float32 float16 bfloat16; Scale float32; GroupList
-// int64; Y hifloat8 float8_e5m2 float8_e4m3fn.
+// value. C: aclnnGroupedQuantMax, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator computes: X, Amax float32 float16 bfloat16; Scale float32;
+// GroupList int64; Y hifloat8 float8_e5m2 float8_e4m3fn.
 func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1006,12 +1006,12 @@ type QuantMaxParams struct {
 }
 
 var opQuantMax = Operator{
-	Symbol: "aclnnQuantMax", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantMax", Library: "libopapi", Since: "9.1.0",
 	Slots: "ii--oo",
 }
 
 // QuantMax quantises with one scale and gives the greatest absolute value. C: aclnnQuantMax, CANN
-// since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X,
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X,
 // Amax float32 float16 bfloat16; Scale float32; Y hifloat8 float8_e5m2 float8_e4m3fn.
 func QuantMax(st *acl.Stream, p QuantMaxParams) error {
 	c := NewCall(st, p.Operator())
@@ -1080,12 +1080,12 @@ type RotateQuantParams struct {
 }
 
 var opRotateQuant = Operator{
-	Symbol: "aclnnRotateQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRotateQuant", Library: "libopapi", Since: "9.1.0",
 	Slots: "iii-----oo",
 }
 
 // RotateQuant multiplies by a rotation, limits the result and quantises it with scales that it
-// gives. C: aclnnRotateQuant, CANN since 2026-08. The emulator computes: X, Rotation float16
+// gives. C: aclnnRotateQuant, CANN since 9.1.0. The emulator computes: X, Rotation float16
 // bfloat16; YOut int8 int32; ScaleOut float32.
 func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
 	c := NewCall(st, p.Operator())
@@ -1126,7 +1126,7 @@ var opSwiGluQuant = Operator{
 }
 
 // SwiGluQuant computes SwiGlu and quantises its result, with smoothing scales by group. C:
-// aclnnSwiGluQuant, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes: X
+// aclnnSwiGluQuant, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: X
 // float32 float16 bfloat16; SmoothScales, Offsets, ScaleOut float32; GroupIndex int32; YOut int8.
 func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
 	c := NewCall(st, p.Operator())
@@ -1162,12 +1162,12 @@ type SwiGluQuantV2Params struct {
 }
 
 var opSwiGluQuantV2 = Operator{
-	Symbol: "aclnnSwiGluQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwiGluQuantV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii----oo",
 }
 
 // SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes. C:
-// aclnnSwiGluQuantV2, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: X
+// aclnnSwiGluQuantV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: X
 // float32 float16 bfloat16; SmoothScales, Offsets, ScaleOut float32; GroupIndex int32; YOut int8
 // int4.
 func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
@@ -1210,12 +1210,12 @@ type SwigluGroupQuantParams struct {
 }
 
 var opSwigluGroupQuant = Operator{
-	Symbol: "aclnnSwigluGroupQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwigluGroupQuant", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiii-------ooo",
 }
 
 // SwigluGroupQuant computes SwigluGroup and quantises its result by blocks or with the scales
-// given. C: aclnnSwigluGroupQuant, CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93,
+// given. C: aclnnSwigluGroupQuant, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator computes it; its element types were not tested: only the Ascend950 has
 // it.
 func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
@@ -1272,7 +1272,7 @@ var opSwinTransformerLnQkvQuant = Operator{
 }
 
 // SwinTransformerLnQkvQuant normalises rows, divides an image into windows, and computes their
-// query, key and value with int8 products. C: aclnnSwinTransformerLnQkvQuant, CANN 8.1.RC1 only.
+// query, key and value with int8 products. C: aclnnSwinTransformerLnQkvQuant, CANN since 8.1.RC1.
 // Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator does not implement it: no
 // public source, only a document, and not written yet.
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
@@ -1343,12 +1343,12 @@ type TransQuantParamV3Params struct {
 }
 
 var opTransQuantParamV3 = Operator{
-	Symbol: "aclnnTransQuantParamV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransQuantParamV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii-o",
 }
 
 // TransQuantParamV3 is TransQuantParamV2 with a choice of rounding. C: aclnnTransQuantParamV3, CANN
-// since 2026-08. Not on Ascend910. The emulator computes: Scale float32; Out int64 uint64.
+// since 8.5.0. Not on Ascend910. The emulator computes: Scale float32; Out int64 uint64.
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1380,12 +1380,12 @@ type WeightQuantPreprocessParams struct {
 }
 
 var opWeightQuantPreprocess = Operator{
-	Symbol: "aclnnWeightQuantPreprocess", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnWeightQuantPreprocess", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiii---oooo",
 }
 
 // WeightQuantPreprocess rewrites a quantised weight and its scales into the layout that products
-// take. C: aclnnWeightQuantPreprocess, CANN since 2026-08. Not on Ascend910, Ascend910B,
+// take. C: aclnnWeightQuantPreprocess, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
 // written yet.
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {

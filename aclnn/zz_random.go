@@ -15,12 +15,12 @@ type ApplyTopKTopPParams struct {
 }
 
 var opApplyTopKTopP = Operator{
-	Symbol: "aclnnApplyTopKTopP", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyTopKTopP", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiio",
 }
 
 // ApplyTopKTopP sets logits outside of the K most likely and of the probability mass P to negative
-// infinity. C: aclnnApplyTopKTopP, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
+// infinity. C: aclnnApplyTopKTopP, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: Logits, P, Out float32 float16 bfloat16; K int32.
 func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
 	c := NewCall(st, p.Operator())
@@ -279,12 +279,12 @@ type DropoutGenMaskV2TensorParams struct {
 }
 
 var opDropoutGenMaskV2Tensor = Operator{
-	Symbol: "aclnnDropoutGenMaskV2Tensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDropoutGenMaskV2Tensor", Library: "libopapi", Since: "8.5.0",
 	Slots: "h-ii--o",
 }
 
 // DropoutGenMaskV2Tensor draws a mask of bits that are zero with probability Prob, with the seed in
-// a tensor. C: aclnnDropoutGenMaskV2Tensor, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// a tensor. C: aclnnDropoutGenMaskV2Tensor, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: SeedTensor, OffsetTensor int64 uint64; Out uint8.
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
 	c := NewCall(st, p.Operator())
@@ -316,13 +316,13 @@ type DropoutV3Params struct {
 }
 
 var opDropoutV3 = Operator{
-	Symbol: "aclnnDropoutV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDropoutV3", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii---oo",
 }
 
 // DropoutV3 sets elements to zero with probability P, divides the others by 1 − P, and gives the
-// mask as bits. C: aclnnDropoutV3, CANN since 2026-08. Not on Ascend910B, Ascend910_93. The
-// emulator computes: Out float32 float16 bfloat16; MaskOut uint8.
+// mask as bits. C: aclnnDropoutV3, CANN since 8.5.0. Not on Ascend910B, Ascend910_93. The emulator
+// computes: Out float32 float16 bfloat16; MaskOut uint8.
 func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -350,12 +350,12 @@ type DropoutV3GradParams struct {
 }
 
 var opDropoutV3Grad = Operator{
-	Symbol: "aclnnDropoutV3Grad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDropoutV3Grad", Library: "libopapi", Since: "unreleased",
 	Slots: "ii-o",
 }
 
 // DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits. C: aclnnDropoutV3Grad,
-// CANN since 2026-08. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator
+// CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator
 // computes: GradY, GradX float32 float16 bfloat16; Mask uint8.
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
 	c := NewCall(st, p.Operator())
@@ -478,13 +478,13 @@ type InplaceNormalTensorParams struct {
 }
 
 var opInplaceNormalTensor = Operator{
-	Symbol: "aclnnInplaceNormalTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceNormalTensor", Library: "libopapi", Since: "8.5.0",
 	Slots: "i--ii-",
 }
 
 // InplaceNormalTensor draws from the normal distribution with a mean and a standard deviation, with
-// the seed in a tensor. C: aclnnInplaceNormalTensor, CANN since 2026-08. The emulator computes:
-// Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; SeedTensor, OffsetTensor
+// the seed in a tensor. C: aclnnInplaceNormalTensor, CANN since 8.5.0. The emulator computes: Self
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; SeedTensor, OffsetTensor
 // int64.
 func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
 	c := NewCall(st, p.Operator())
@@ -547,12 +547,12 @@ type InplaceRandomTensorParams struct {
 }
 
 var opInplaceRandomTensor = Operator{
-	Symbol: "aclnnInplaceRandomTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceRandomTensor", Library: "libopapi", Since: "8.5.0",
 	Slots: "i--ii-",
 }
 
 // InplaceRandomTensor draws integers from From to To, without To, all equally likely, with the seed
-// in a tensor. C: aclnnInplaceRandomTensor, CANN since 2026-08. Not on Ascend910, Ascend310P. The
+// in a tensor. C: aclnnInplaceRandomTensor, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; SeedTensor, OffsetTensor int64 uint64.
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
@@ -580,14 +580,13 @@ type InplaceRandomWithoutFromToParams struct {
 }
 
 var opInplaceRandomWithoutFromTo = Operator{
-	Symbol: "aclnnInplaceRandomWithoutFromTo", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceRandomWithoutFromTo", Library: "libopapi", Since: "9.1.0",
 	Slots: "i--",
 }
 
 // InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
-// C: aclnnInplaceRandomWithoutFromTo, CANN since 2026-08. Not on Ascend910, Ascend910B,
-// Ascend910_93, Ascend310P. The emulator computes: Self float32 float16 int8 int16 int32 int64
-// uint8 bool.
+// C: aclnnInplaceRandomWithoutFromTo, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator computes: Self float32 float16 int8 int16 int32 int64 uint8 bool.
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -611,12 +610,12 @@ type InplaceRandomWithoutFromToTensorParams struct {
 }
 
 var opInplaceRandomWithoutFromToTensor = Operator{
-	Symbol: "aclnnInplaceRandomWithoutFromToTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceRandomWithoutFromToTensor", Library: "libopapi", Since: "9.1.0",
 	Slots: "iii-",
 }
 
 // InplaceRandomWithoutFromToTensor draws integers from zero to the greatest that the dtype holds
-// exactly, with the seed in a tensor. C: aclnnInplaceRandomWithoutFromToTensor, CANN since 2026-08.
+// exactly, with the seed in a tensor. C: aclnnInplaceRandomWithoutFromToTensor, CANN since 9.1.0.
 // Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: Self float32
 // float16 int8 int16 int32 uint8 bool; SeedTensor, OffsetTensor int64.
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
@@ -680,12 +679,12 @@ type InplaceUniformTensorParams struct {
 }
 
 var opInplaceUniformTensor = Operator{
-	Symbol: "aclnnInplaceUniformTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceUniformTensor", Library: "libopapi", Since: "8.5.0",
 	Slots: "i--ii-",
 }
 
 // InplaceUniformTensor draws numbers from From to To, without To, uniformly, with the seed in a
-// tensor. C: aclnnInplaceUniformTensor, CANN since 2026-08. The emulator computes: Self float32
+// tensor. C: aclnnInplaceUniformTensor, CANN since 8.5.0. The emulator computes: Self float32
 // float16 bfloat16 float64 int8 int16 int32 int64 uint8; SeedTensor, OffsetTensor int64 uint64.
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 	c := NewCall(st, p.Operator())
@@ -750,13 +749,13 @@ type MultinomialTensorParams struct {
 }
 
 var opMultinomialTensor = Operator{
-	Symbol: "aclnnMultinomialTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMultinomialTensor", Library: "libopapi", Since: "8.5.0",
 	Slots: "i--ii-o",
 }
 
 // MultinomialTensor draws indices with the probabilities that each row gives, with the seed in a
-// tensor. C: aclnnMultinomialTensor, CANN since 2026-08. The emulator computes: Self float32
-// float16 bfloat16 float64; SeedTensor, OffsetTensor, Out int64.
+// tensor. C: aclnnMultinomialTensor, CANN since 8.5.0. The emulator computes: Self float32 float16
+// bfloat16 float64; SeedTensor, OffsetTensor, Out int64.
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -948,13 +947,13 @@ type SimThreadExponentialParams struct {
 }
 
 var opSimThreadExponential = Operator{
-	Symbol: "aclnnSimThreadExponential", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSimThreadExponential", Library: "libopapi", Since: "8.5.0",
 	Slots: "i----",
 }
 
 // SimThreadExponential draws Count numbers from the exponential distribution. C:
-// aclnnSimThreadExponential, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator
-// computes: Self float32 float16 bfloat16.
+// aclnnSimThreadExponential, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
+// Self float32 float16 bfloat16.
 func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -985,12 +984,12 @@ type TopKTopPSampleParams struct {
 }
 
 var opTopKTopPSample = Operator{
-	Symbol: "aclnnTopKTopPSample", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTopKTopPSample", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii---oo",
 }
 
 // TopKTopPSample filters logits to the most likely ones and picks one in each row with the help of
-// random numbers Q. C: aclnnTopKTopPSample, CANN since 2026-08. Not on Ascend910, Ascend310P,
+// random numbers Q. C: aclnnTopKTopPSample, CANN since 8.5.0. Not on Ascend910, Ascend310P,
 // Ascend950. The emulator computes: Logits, TopP float16 bfloat16; TopK int32; Q, LogitsTopKPSelect
 // float32; LogitsSelectIdx int64.
 func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
@@ -1033,12 +1032,12 @@ type TopKTopPSampleV2Params struct {
 }
 
 var opTopKTopPSampleV2 = Operator{
-	Symbol: "aclnnTopKTopPSampleV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTopKTopPSampleV2", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiii------oooo",
 }
 
 // TopKTopPSampleV2 filters logits to the most likely ones, by a least probability too, and picks
-// one in each row or gives them sorted. C: aclnnTopKTopPSampleV2, CANN since 2026-08. Not on
+// one in each row or gives them sorted. C: aclnnTopKTopPSampleV2, CANN since 9.0.0. Not on
 // Ascend910, Ascend310P. The emulator computes: Logits, TopP, MinPs float32 float16 bfloat16; TopK
 // int32; Q, LogitsTopKPSelect float32; LogitsSelectIdx int64.
 func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {

@@ -34,7 +34,7 @@ var opBidirectionLSTM = Operator{
 }
 
 // BidirectionLSTM computes a long short-term memory layer in one or both directions. C:
-// aclnnBidirectionLSTM, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950.
+// aclnnBidirectionLSTM, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950.
 // The emulator computes: X, InitH, InitC, WIh, WHh, BIh, BHh, WIhReverse, WHhReverse, BIhReverse,
 // BHhReverse, YOut, OutputHOut, OutputCOut float16.
 func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
@@ -96,7 +96,7 @@ var opBidirectionLSTMV2 = Operator{
 }
 
 // BidirectionLSTMV2 computes a long short-term memory layer in one or both directions, over
-// sequences of different lengths too. C: aclnnBidirectionLSTMV2, CANN 8.1.RC1 only. Not on
+// sequences of different lengths too. C: aclnnBidirectionLSTMV2, CANN since 8.1.RC1. Not on
 // Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator computes: X, InitH, InitC, WIh, WHh,
 // BIh, BHh, WIhReverse, WHhReverse, BIhReverse, BHhReverse, YOut, OutputHOut, OutputCOut float16.
 func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
@@ -580,13 +580,13 @@ type ExpSegsumParams struct {
 }
 
 var opExpSegsum = Operator{
-	Symbol: "aclnnExpSegsum", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnExpSegsum", Library: "libopapi", Since: "8.5.0",
 	Slots: "io",
 }
 
 // ExpSegsum computes e to the power of the sums over all segments, as a lower triangular matrix. C:
-// aclnnExpSegsum, CANN since 2026-08. Not on Ascend910, Ascend310P. The emulator computes: Self,
-// Out float32 float16 bfloat16.
+// aclnnExpSegsum, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: Self, Out
+// float32 float16 bfloat16.
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -608,12 +608,12 @@ type ExpSegsumBackwardParams struct {
 }
 
 var opExpSegsumBackward = Operator{
-	Symbol: "aclnnExpSegsumBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnExpSegsumBackward", Library: "libopapi", Since: "8.5.0",
 	Slots: "iio",
 }
 
 // ExpSegsumBackward computes the gradient of ExpSegsum. C: aclnnExpSegsumBackward, CANN since
-// 2026-08. Not on Ascend910, Ascend310P. The emulator computes: GradOutput, GradSelf, GradInput
+// 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: GradOutput, GradSelf, GradInput
 // float32 float16 bfloat16.
 func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -651,13 +651,13 @@ type GRUParams struct {
 }
 
 var opGRU = Operator{
-	Symbol: "aclnnGRU", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGRU", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiii------ooooooo",
 }
 
 // GRU computes layers of gated recurrent units in one or both directions, and what their gradient
-// needs. C: aclnnGRU, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
-// computes: Input, Params, Hx, Output, Hy, ROut, ZOut, NOut, HnOut, HOut float32 float16.
+// needs. C: aclnnGRU, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator computes: Input, Params, Hx, Output, Hy, ROut, ZOut, NOut, HnOut, HOut float32 float16.
 func GRU(st *acl.Stream, p GRUParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -709,11 +709,11 @@ type GRUBackwardParams struct {
 }
 
 var opGRUBackward = Operator{
-	Symbol: "aclnnGRUBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGRUBackward", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiiiii----ooo",
 }
 
-// GRUBackward computes the gradients of GRU. C: aclnnGRUBackward, CANN since 2026-08. Not on
+// GRUBackward computes the gradients of GRU. C: aclnnGRUBackward, CANN since 9.2.0-beta.1. Not on
 // Ascend910, Ascend310P, Ascend950. The emulator computes: Input, Params, Hx, Dy, Dh, R, Z, N, Hn,
 // H, DxOut, DhPrevOut, DparamsOut float32 float16.
 func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
@@ -811,13 +811,13 @@ type LSTMParams struct {
 }
 
 var opLSTM = Operator{
-	Symbol: "aclnnLSTM", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLSTM", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiii------oooooooooo",
 }
 
 // LSTM computes layers of long short-term memory in one or both directions, and what their gradient
-// needs. C: aclnnLSTM, CANN since 2026-08. The emulator computes: Input, Params, Hx, Output, Hy,
-// Cy, IOut, JOut, FOut, OOut, HOut, COut, TanhCOut float32 float16.
+// needs. C: aclnnLSTM, CANN since 9.0.0. The emulator computes: Input, Params, Hx, Output, Hy, Cy,
+// IOut, JOut, FOut, OOut, HOut, COut, TanhCOut float32 float16.
 func LSTM(st *acl.Stream, p LSTMParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -879,11 +879,11 @@ type LstmBackwardParams struct {
 }
 
 var opLstmBackward = Operator{
-	Symbol: "aclnnLstmBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLstmBackward", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiiiiiiiiiiii------hoooo",
 }
 
-// LstmBackward computes the gradients of LSTM. C: aclnnLstmBackward, CANN since 2026-08. Not on
+// LstmBackward computes the gradients of LSTM. C: aclnnLstmBackward, CANN since 9.0.0. Not on
 // Ascend910, Ascend310P. The emulator computes: Input, Hx, Params, Dy, Dh, Dc, I, G, F, O, H, C,
 // Tanhc, DxOut, DhPrevOut, DcPrevOut, DparamsOut float32 float16.
 func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
@@ -1251,12 +1251,12 @@ type ThnnFusedLstmCellParams struct {
 }
 
 var opThnnFusedLstmCell = Operator{
-	Symbol: "aclnnThnnFusedLstmCell", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnThnnFusedLstmCell", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiiiooo",
 }
 
 // ThnnFusedLstmCell computes one step of a long short-term memory cell after its products. C:
-// aclnnThnnFusedLstmCell, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// aclnnThnnFusedLstmCell, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950. The emulator
 // computes: InputGates, HiddenGates, Cx, InputBias, HiddenBias, HyOut, CyOut, StorageOut float32
 // float16.
 func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
@@ -1292,12 +1292,12 @@ type ThnnFusedLstmCellBackwardParams struct {
 }
 
 var opThnnFusedLstmCellBackward = Operator{
-	Symbol: "aclnnThnnFusedLstmCellBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnThnnFusedLstmCellBackward", Library: "libopapi", Since: "9.0.0",
 	Slots: "iiiii-ooo",
 }
 
 // ThnnFusedLstmCellBackward computes the gradients of ThnnFusedLstmCell. C:
-// aclnnThnnFusedLstmCellBackward, CANN since 2026-08. Not on Ascend910, Ascend310P, Ascend950. The
+// aclnnThnnFusedLstmCellBackward, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950. The
 // emulator computes: GradHy, GradC, Cx, Cy, Storage, GradGatesOut, GradCxOut, GradBiasOut float32
 // float16.
 func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams) error {

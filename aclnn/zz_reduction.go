@@ -1239,13 +1239,13 @@ type SortWithIndexParams struct {
 }
 
 var opSortWithIndex = Operator{
-	Symbol: "aclnnSortWithIndex", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSortWithIndex", Library: "libopapi", Since: "unreleased",
 	Slots: "ii---oo",
 }
 
 // SortWithIndex sorts along Axis and reorders a tensor of indices alike. C: aclnnSortWithIndex,
-// CANN since 2026-08. Not on Ascend910, Ascend910_93, Ascend310P. The emulator does not implement
-// it: experimental, in no release of CANN.
+// CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910_93, Ascend310P. The emulator does not
+// implement it: experimental, in no release of CANN.
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

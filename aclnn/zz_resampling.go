@@ -50,9 +50,9 @@ var opBackgroundReplace = Operator{
 	Slots: "iiio",
 }
 
-// BackgroundReplace blends Src over Bkg as Mask says. C: aclnnBackgroundReplace, CANN 8.1.RC1 only.
-// Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator computes it; its element
-// types were not tested: only the Ascend310P has it.
+// BackgroundReplace blends Src over Bkg as Mask says. C: aclnnBackgroundReplace, CANN since
+// 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator computes it; its
+// element types were not tested: only the Ascend310P has it.
 func BackgroundReplace(st *acl.Stream, p BackgroundReplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -82,8 +82,9 @@ var opBlendImagesCustom = Operator{
 }
 
 // BlendImagesCustom blends the image Rgb over Frame with the opacity Alpha / 255. C:
-// aclnnBlendImagesCustom, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950.
-// The emulator computes it; its element types were not tested: only the Ascend310P has it.
+// aclnnBlendImagesCustom, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend950. The emulator computes it; its element types were not tested: only the Ascend310P has
+// it.
 func BlendImagesCustom(st *acl.Stream, p BlendImagesCustomParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -115,7 +116,7 @@ var opGridSampler2D = Operator{
 }
 
 // GridSampler2D reads images at the coordinates of a grid, from −1 to 1. C: aclnnGridSampler2D,
-// CANN 8.1.RC1 only. The emulator computes: Input, Grid, Out float32 float16 bfloat16 float64.
+// CANN since 8.1.RC1. The emulator computes: Input, Grid, Out float32 float16 bfloat16 float64.
 func GridSampler2D(st *acl.Stream, p GridSampler2DParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -152,7 +153,7 @@ var opGridSampler2DBackward = Operator{
 }
 
 // GridSampler2DBackward computes the gradients of GridSampler2D. C: aclnnGridSampler2DBackward,
-// CANN 8.1.RC1 only. The emulator computes: GradOutput, Input, Grid, InputGrad, GridGrad float32
+// CANN since 8.1.RC1. The emulator computes: GradOutput, Input, Grid, InputGrad, GridGrad float32
 // float16 bfloat16 float64.
 func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -190,7 +191,7 @@ var opGridSampler3D = Operator{
 }
 
 // GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1. C: aclnnGridSampler3D,
-// CANN 8.1.RC1 only. The emulator computes: Input, Grid, Out float32 float16 bfloat16 float64.
+// CANN since 8.1.RC1. The emulator computes: Input, Grid, Out float32 float16 bfloat16 float64.
 func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -227,7 +228,7 @@ var opGridSampler3DBackward = Operator{
 }
 
 // GridSampler3DBackward computes the gradients of GridSampler3D. C: aclnnGridSampler3DBackward,
-// CANN 8.1.RC1 only. Not on Ascend310P. The emulator computes: GradOutput, Input, Grid, InputGrad,
+// CANN since 8.1.RC1. Not on Ascend310P. The emulator computes: GradOutput, Input, Grid, InputGrad,
 // GridGrad float32 float16 bfloat16 float64.
 func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -262,7 +263,7 @@ var opMrgbaCustom = Operator{
 }
 
 // MrgbaCustom multiplies the three channels of an image by Alpha / 255. C: aclnnMrgbaCustom, CANN
-// 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator computes it;
+// since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator computes it;
 // its element types were not tested: only the Ascend310P has it.
 func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
 	c := NewCall(st, p.Operator())
@@ -295,7 +296,7 @@ var opNonMaxSuppression = Operator{
 }
 
 // NonMaxSuppression selects boxes by score and drops those that overlap a better one of their
-// class. C: aclnnNonMaxSuppression, CANN 8.1.RC1 only. Not on Ascend910, Ascend910B, Ascend910_93,
+// class. C: aclnnNonMaxSuppression, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend950. The emulator computes it; its element types were not tested: only the Ascend310P has
 // it.
 func NonMaxSuppression(st *acl.Stream, p NonMaxSuppressionParams) error {
@@ -329,7 +330,7 @@ var opResize = Operator{
 	Slots: "ih-o",
 }
 
-// Resize resizes images by the factors Scales. C: aclnnResize, CANN 8.1.RC1 only. The emulator
+// Resize resizes images by the factors Scales. C: aclnnResize, CANN since 8.1.RC1. The emulator
 // computes: Self, Out float32 float16 bfloat16.
 func Resize(st *acl.Stream, p ResizeParams) error {
 	c := NewCall(st, p.Operator())
@@ -365,8 +366,8 @@ var opRoiAlign = Operator{
 }
 
 // RoiAlign reads boxes of images as grids of one size, with bilinear interpolation; as ONNX defines
-// it. C: aclnnRoiAlign, CANN 8.1.RC1 only. Not on Ascend950. The emulator computes: Self, Rois, Out
-// float32 float16; BatchIndices int32.
+// it. C: aclnnRoiAlign, CANN since 8.1.RC1. Not on Ascend950. The emulator computes: Self, Rois,
+// Out float32 float16; BatchIndices int32.
 func RoiAlign(st *acl.Stream, p RoiAlignParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -405,7 +406,7 @@ var opRoiAlignV2 = Operator{
 }
 
 // RoiAlignV2 reads boxes of images as grids of one size, with bilinear interpolation; as
-// torchvision defines it. C: aclnnRoiAlignV2, CANN 8.1.RC1 only. Not on Ascend950. The emulator
+// torchvision defines it. C: aclnnRoiAlignV2, CANN since 8.1.RC1. Not on Ascend950. The emulator
 // computes: Self, Boxes, Out float32 float16.
 func RoiAlignV2(st *acl.Stream, p RoiAlignV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -444,8 +445,8 @@ var opRoiAlignV2Backward = Operator{
 	Slots: "iih-----o",
 }
 
-// RoiAlignV2Backward computes the gradient of RoiAlignV2. C: aclnnRoiAlignV2Backward, CANN 8.1.RC1
-// only. Not on Ascend310P. The emulator computes: GradOutput, Boxes, GradInput float32.
+// RoiAlignV2Backward computes the gradient of RoiAlignV2. C: aclnnRoiAlignV2Backward, CANN since
+// 8.1.RC1. Not on Ascend310P. The emulator computes: GradOutput, Boxes, GradInput float32.
 func RoiAlignV2Backward(st *acl.Stream, p RoiAlignV2BackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -481,8 +482,8 @@ var opUpsampleBicubic2d = Operator{
 	Slots: "ih---o",
 }
 
-// UpsampleBicubic2d resizes images by bicubic interpolation. C: aclnnUpsampleBicubic2d, CANN
-// 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64.
+// UpsampleBicubic2d resizes images by bicubic interpolation. C: aclnnUpsampleBicubic2d, CANN since
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -516,8 +517,8 @@ var opUpsampleBicubic2dAA = Operator{
 }
 
 // UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing. C:
-// aclnnUpsampleBicubic2dAA, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator computes:
-// X, Out float32 float16 bfloat16.
+// aclnnUpsampleBicubic2dAA, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Out float32 float16 bfloat16.
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -552,7 +553,7 @@ var opUpsampleBicubic2dAAGrad = Operator{
 }
 
 // UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA. C:
-// aclnnUpsampleBicubic2dAAGrad, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The emulator
+// aclnnUpsampleBicubic2dAAGrad, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
 // computes: GradOutput, Out float32 float16 bfloat16.
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
 	c := NewCall(st, p.Operator())
@@ -589,7 +590,7 @@ var opUpsampleBicubic2dBackward = Operator{
 }
 
 // UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d. C:
-// aclnnUpsampleBicubic2dBackward, CANN 8.1.RC1 only. Not on Ascend310P. The emulator computes:
+// aclnnUpsampleBicubic2dBackward, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes:
 // GradOut, GradInput float32 float16 bfloat16 float64.
 func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -625,7 +626,7 @@ var opUpsampleBilinear2d = Operator{
 }
 
 // UpsampleBilinear2d resizes images by bilinear interpolation. C: aclnnUpsampleBilinear2d, CANN
-// 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64.
+// since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func UpsampleBilinear2d(st *acl.Stream, p UpsampleBilinear2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -659,7 +660,7 @@ var opUpsampleBilinear2dAA = Operator{
 }
 
 // UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing. C:
-// aclnnUpsampleBilinear2dAA, CANN 8.1.RC1 only. The emulator computes: Input, Out float32 float16
+// aclnnUpsampleBilinear2dAA, CANN since 8.1.RC1. The emulator computes: Input, Out float32 float16
 // bfloat16.
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
 	c := NewCall(st, p.Operator())
@@ -695,7 +696,7 @@ var opUpsampleBilinear2dAABackward = Operator{
 }
 
 // UpsampleBilinear2dAABackward computes the gradient of UpsampleBilinear2dAA. C:
-// aclnnUpsampleBilinear2dAABackward, CANN 8.1.RC1 only. The emulator computes: GradOutput, Out
+// aclnnUpsampleBilinear2dAABackward, CANN since 8.1.RC1. The emulator computes: GradOutput, Out
 // float32 float16 bfloat16.
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -734,7 +735,7 @@ var opUpsampleBilinear2dBackward = Operator{
 }
 
 // UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d. C:
-// aclnnUpsampleBilinear2dBackward, CANN 8.1.RC1 only. The emulator computes: GradOut, Out float32
+// aclnnUpsampleBilinear2dBackward, CANN since 8.1.RC1. The emulator computes: GradOut, Out float32
 // float16 bfloat16 float64.
 func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -771,8 +772,8 @@ var opUpsampleBilinear2dBackwardV2 = Operator{
 }
 
 // UpsampleBilinear2dBackwardV2 computes the gradient of UpsampleBilinear2d. C:
-// aclnnUpsampleBilinear2dBackwardV2, CANN 8.1.RC1 only. The emulator computes: GradOut, Out float32
-// float16 bfloat16 float64.
+// aclnnUpsampleBilinear2dBackwardV2, CANN since 8.1.RC1. The emulator computes: GradOut, Out
+// float32 float16 bfloat16 float64.
 func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -807,9 +808,8 @@ var opUpsampleLinear1d = Operator{
 	Slots: "ih--o",
 }
 
-// UpsampleLinear1d resizes sequences by linear interpolation. C: aclnnUpsampleLinear1d, CANN
-// 8.1.RC1 only. Not on Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16
-// float64.
+// UpsampleLinear1d resizes sequences by linear interpolation. C: aclnnUpsampleLinear1d, CANN since
+// 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -842,7 +842,7 @@ var opUpsampleLinear1dBackward = Operator{
 }
 
 // UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d. C:
-// aclnnUpsampleLinear1dBackward, CANN 8.1.RC1 only. The emulator computes: GradOut, Out float32
+// aclnnUpsampleLinear1dBackward, CANN since 8.1.RC1. The emulator computes: GradOut, Out float32
 // float16 bfloat16 float64.
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -874,7 +874,7 @@ var opUpsampleNearest1d = Operator{
 }
 
 // UpsampleNearest1d resizes sequences by repeating or dropping elements. C: aclnnUpsampleNearest1d,
-// CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64 uint8.
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 uint8.
 func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -904,7 +904,7 @@ var opUpsampleNearest1dBackward = Operator{
 }
 
 // UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d. C:
-// aclnnUpsampleNearest1dBackward, CANN 8.1.RC1 only. The emulator computes: GradOut, Out float32
+// aclnnUpsampleNearest1dBackward, CANN since 8.1.RC1. The emulator computes: GradOut, Out float32
 // float16 bfloat16 float64.
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -936,7 +936,7 @@ var opUpsampleNearest1dV2 = Operator{
 }
 
 // UpsampleNearest1dV2 resizes sequences by repeating or dropping elements. C:
-// aclnnUpsampleNearest1dV2, CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16
+// aclnnUpsampleNearest1dV2, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
 // bfloat16 float64 uint8.
 func UpsampleNearest1dV2(st *acl.Stream, p UpsampleNearest1dV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -966,7 +966,7 @@ var opUpsampleNearest2d = Operator{
 }
 
 // UpsampleNearest2d resizes images by repeating or dropping elements. C: aclnnUpsampleNearest2d,
-// CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64 uint8.
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64 uint8.
 func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -997,7 +997,7 @@ var opUpsampleNearest2dBackward = Operator{
 }
 
 // UpsampleNearest2dBackward computes the gradient of UpsampleNearest2d. C:
-// aclnnUpsampleNearest2dBackward, CANN 8.1.RC1 only. The emulator computes: GradOut, GradInput
+// aclnnUpsampleNearest2dBackward, CANN since 8.1.RC1. The emulator computes: GradOut, GradInput
 // float32 float16 bfloat16 float64.
 func UpsampleNearest2dBackward(st *acl.Stream, p UpsampleNearest2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -1031,7 +1031,7 @@ var opUpsampleNearest2dV2 = Operator{
 }
 
 // UpsampleNearest2dV2 resizes images by repeating or dropping elements. C:
-// aclnnUpsampleNearest2dV2, CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16
+// aclnnUpsampleNearest2dV2, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
 // bfloat16 float64 uint8.
 func UpsampleNearest2dV2(st *acl.Stream, p UpsampleNearest2dV2Params) error {
 	c := NewCall(st, p.Operator())
@@ -1065,7 +1065,7 @@ var opUpsampleNearest3d = Operator{
 }
 
 // UpsampleNearest3d resizes volumes by repeating or dropping elements. C: aclnnUpsampleNearest3d,
-// CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16 bfloat16 float64.
+// CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64.
 func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1100,7 +1100,7 @@ var opUpsampleNearest3dBackward = Operator{
 }
 
 // UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d. C:
-// aclnnUpsampleNearest3dBackward, CANN 8.1.RC1 only. Not on Ascend310P. The emulator computes:
+// aclnnUpsampleNearest3dBackward, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes:
 // GradOut, GradInput float32 float16 bfloat16 float64.
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -1134,7 +1134,7 @@ var opUpsampleNearestExact1d = Operator{
 }
 
 // UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre. C:
-// aclnnUpsampleNearestExact1d, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: Self,
+// aclnnUpsampleNearestExact1d, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Self,
 // Out float32 float16 bfloat16 uint8.
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
 	c := NewCall(st, p.Operator())
@@ -1166,7 +1166,7 @@ var opUpsampleNearestExact1dBackward = Operator{
 }
 
 // UpsampleNearestExact1dBackward computes the gradient of UpsampleNearestExact1d. C:
-// aclnnUpsampleNearestExact1dBackward, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// aclnnUpsampleNearestExact1dBackward, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
 // emulator computes: GradOutput, Out float32 float16 bfloat16.
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -1201,7 +1201,7 @@ var opUpsampleNearestExact2d = Operator{
 }
 
 // UpsampleNearestExact2d resizes images by taking the element nearest to each centre. C:
-// aclnnUpsampleNearestExact2d, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: Self,
+// aclnnUpsampleNearestExact2d, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Self,
 // Out float32 float16 bfloat16 uint8.
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
 	c := NewCall(st, p.Operator())
@@ -1235,7 +1235,7 @@ var opUpsampleNearestExact2dBackward = Operator{
 }
 
 // UpsampleNearestExact2dBackward computes the gradient of UpsampleNearestExact2d. C:
-// aclnnUpsampleNearestExact2dBackward, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// aclnnUpsampleNearestExact2dBackward, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
 // emulator computes: GradOutput, Out float32 float16 bfloat16.
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -1272,7 +1272,7 @@ var opUpsampleNearestExact3d = Operator{
 }
 
 // UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre. C:
-// aclnnUpsampleNearestExact3d, CANN 8.1.RC1 only. Not on Ascend910. The emulator computes: Self,
+// aclnnUpsampleNearestExact3d, CANN since 8.1.RC1. Not on Ascend910. The emulator computes: Self,
 // Out float32 float16 bfloat16.
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
 	c := NewCall(st, p.Operator())
@@ -1308,7 +1308,7 @@ var opUpsampleNearestExact3dBackward = Operator{
 }
 
 // UpsampleNearestExact3dBackward computes the gradient of UpsampleNearestExact3d. C:
-// aclnnUpsampleNearestExact3dBackward, CANN 8.1.RC1 only. Not on Ascend910, Ascend310P. The
+// aclnnUpsampleNearestExact3dBackward, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The
 // emulator computes: GradOut, GradInput float32 float16 bfloat16.
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
@@ -1347,7 +1347,7 @@ var opUpsampleTrilinear3d = Operator{
 }
 
 // UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements. C:
-// aclnnUpsampleTrilinear3d, CANN 8.1.RC1 only. The emulator computes: Self, Out float32 float16
+// aclnnUpsampleTrilinear3d, CANN since 8.1.RC1. The emulator computes: Self, Out float32 float16
 // bfloat16 float64.
 func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
 	c := NewCall(st, p.Operator())
@@ -1385,7 +1385,7 @@ var opUpsampleTrilinear3dBackward = Operator{
 }
 
 // UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d. C:
-// aclnnUpsampleTrilinear3dBackward, CANN 8.1.RC1 only. Not on Ascend950. The emulator computes:
+// aclnnUpsampleTrilinear3dBackward, CANN since 8.1.RC1. Not on Ascend950. The emulator computes:
 // GradOut, GradInput float32 float16 bfloat16 float64.
 func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
 	c := NewCall(st, p.Operator())

@@ -16,7 +16,7 @@ func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s; %s", r.Rule, r.Re
 // those of other kernels.
 func available(p aclnn.Params) error {
 	if err := p.Operator().Available(); err != nil {
-		return fmt.Errorf("this CANN has no %s (since %s)", p.Operator().Symbol, p.Operator().Since)
+		return fmt.Errorf("this CANN has no %s (%s)", p.Operator().Symbol, p.Operator().From())
 	}
 	return nil
 }

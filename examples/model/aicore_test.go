@@ -19,7 +19,7 @@ func TestStaysOnAICore(t *testing.T) {
 	}
 	composite = append(composite, "CANN_OPS_ADAMW=composite", "CANN_OPS_ADAMW_LIST=separate", "CANN_OPS_MOE_ROUTING=composite",
 		"CANN_OPS_ADD_RMS_NORM=separate", "CANN_OPS_DECODE_ATTENTION=gathered", "CANN_OPS_CACHE_WRITE=InplaceIndexCopy")
-	for name, variables := range map[string][]string{"2026-08": nil, "8.1.RC1": {"CANN_EMU_API=8.1.RC1"}, "composite": composite} {
+	for name, variables := range map[string][]string{"newest": nil, "8.1.RC1": {"CANN_EMU_API=8.1.RC1"}, "composite": composite} {
 		t.Run(name, func(t *testing.T) {
 			acltest.Trace(t, func(t *testing.T) {
 				for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {

@@ -25,7 +25,8 @@ and JSON to files: attach both to a bug report.
 With -trace it lists the calls of an emulated program that a 910B would run on its slow AI CPU, and the
 calls that the toolkit of this machine, or of -toolkit, would not run. With -flight it shows what the ranks
 of a job did last. With -diff it compares two chips; the facts come from CANN's platform files and the
-public sources of its operators, and neither needs to be installed.`
+public sources of its operators, and neither needs to be installed. With -headers it compares a machine's
+C headers with what the binding knows, and fails if a call could pass wrong arguments.`
 
 var samples = []string{
 	"go run -tags emu ./examples/npuinfo",
@@ -33,6 +34,7 @@ var samples = []string{
 	"go run ./examples/npuinfo -json",
 	"go run ./examples/npuinfo -flight /tmp/cann-flight-1",
 	"go run ./examples/npuinfo -diff Ascend910B1,Ascend310P3",
+	"go run ./examples/npuinfo -headers /usr/local/Ascend/cann/include -release 9.0.0",
 	"go run ./examples/npuinfo -smoke",
 	"go run ./examples/npuinfo -smoke -report day1 -only golden:attn",
 	"go run ./examples/npuinfo -trace step.json -toolkit /usr/local/Ascend/ascend-toolkit/latest/opp/built-in",
@@ -43,6 +45,8 @@ type options struct {
 	json, missing bool
 	trace         string // file
 	flight        string // folder
+	headers       string // folder
+	release       string // to compare the headers with
 	diff          string // two chips
 	try           tryOptions
 }
@@ -54,10 +58,17 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.missing, "missing", false, "list the missing functions, in place of their number")
 	f.StringVar(&o.flight, "flight", "", "merge the flight records of a job's ranks in this `folder` into one report")
 	f.StringVar(&o.diff, "diff", "", "print how two `chips` differ: cores, memory, operators, element types")
+	f.StringVar(&o.headers, "headers", "", "compare the C headers in this `folder`, such as an installation's include, with what the binding knows of -release")
+	f.StringVar(&o.release, "release", "", "the `release` of CANN that the headers are compared with, such as 9.0.0; the installed one unless given")
 	f.StringVar(&o.trace, "trace", "", "list the calls that leave the AI Core in this trace `file`, written by CANN_EMU_TRACE")
 	o.try.define(f)
 	if err := f.Parse(args); err != nil || o.try.smoke || o.try.part != "" {
 		return o, err
+	}
+	if o.headers == "" {
+		if err := f.Idle("-headers", "release"); err != nil {
+			return o, err
+		}
 	}
 	return o, f.Idle("-smoke", "report", "only", "limit", "here")
 }
@@ -74,6 +85,8 @@ func main() {
 	case err != nil:
 	case o.diff != "":
 		err = writeDifference(os.Stdout, o)
+	case o.headers != "":
+		err = writeHeaders(os.Stdout, o)
 	case o.flight != "":
 		err = writeFlight(os.Stdout, o)
 	case o.try.part != "":
@@ -142,7 +155,7 @@ func (r *report) write(w io.Writer, o options) error {
 	if r.Runtime.Error != "" {
 		line("runtime                  %s", r.Runtime.Error)
 	} else {
-		line("runtime %s, CANN %s, %s", r.Runtime.API, r.Runtime.CANN, r.Runtime.SoC)
+		line("runtime %s, CANN %s with the functions of %s, %s", r.Runtime.API, r.Runtime.CANN, r.Runtime.Release, r.Runtime.SoC)
 	}
 	for _, d := range r.Devices {
 		line("device %d: %s, %d MiB free of %d, %d vector cores, L2 %d MiB", d.ID, d.Name, d.Free>>20, d.Total>>20, d.VectorCores, d.L2>>20)

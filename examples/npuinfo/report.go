@@ -41,6 +41,7 @@ type library struct {
 type runtimeInfo struct {
 	API      string `json:"api,omitempty"`
 	CANN     string `json:"cann,omitempty"`
+	Release  string `json:"release,omitempty"` // whose functions the libraries have
 	SoC      string `json:"soc,omitempty"`
 	Emulated bool   `json:"emulated"`
 	Error    string `json:"error,omitempty"`
@@ -58,7 +59,7 @@ type device struct {
 
 func inspect() (*report, error) {
 	r := &report{
-		Binding: strings.Join(acl.KnownVersions(), " and "), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Knobs: knobs(),
+		Binding: strings.Join(acl.KnownVersions(), ", "), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Knobs: knobs(),
 	}
 	libraries, err := acl.Libraries()
 	if err != nil {
@@ -90,6 +91,9 @@ func (r *report) inspectRuntime() (err error) {
 	r.Runtime.API, r.Runtime.SoC, r.Runtime.Emulated = version.String(), rt.SoC(), rt.Emulated()
 	if r.Runtime.CANN, err = rt.CANNVersion(); err != nil {
 		r.Runtime.CANN = "unknown: " + err.Error()
+	}
+	if r.Runtime.Release, err = acl.InstalledRelease(); err != nil {
+		return err
 	}
 	n, err := rt.DeviceCount()
 	if err != nil {

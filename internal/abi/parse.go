@@ -26,15 +26,16 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 //	library  name  headerPrefix
 //	func     versions  header  name  returnType  param:type …  [...]
 //	op       versions  header  symbol  param:type …          (no header is the UsualHeader)
+//	ends     symbol  successor …                             (- is none)
 //	const    versions  enum|-  name  value
 //	type     versions  name  target
 //	record   versions  header  struct|union  name  size  field:type@offset …
 //
-// "#" starts a comment line. A second func, op or const line for a name gives the form of
+// "#" starts a comment line. A further func, op or const line for a name gives the form of
 // newer versions. Parse is strict: unknown types, duplicates, impossible layouts and stray
 // fields are errors of type *SyntaxError.
 func Parse(texts ...Text) (*Table, error) {
-	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]bool{}}, constants: map[string]int{}}
+	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]bool{}}, constants: map[string]int{}, ends: map[string]*ending{}}
 	for _, text := range texts {
 		for i, line := range strings.Split(text.Data, "\n") {
 			if line == "" || line[0] == '#' {
@@ -59,6 +60,14 @@ type parser struct {
 
 	functions []positioned
 	constants map[string]int // places in t.Constants by name
+	ends      map[string]*ending
+}
+
+// ending is an ends line that is stored until all operators are known.
+type ending struct {
+	file       string
+	line       int
+	successors []string
 }
 
 // positioned is a func or op line that is stored until all types are known.
@@ -73,13 +82,20 @@ func (p *parser) at(err error) error { return &SyntaxError{p.file, p.line, err.E
 
 func (p *parser) parse(f []string) error {
 	kind, f := f[0], f[1:]
-	fields := map[string]int{"library": 2, "func": 4, "op": 3, "const": 4, "type": 3, "record": 5}
+	fields := map[string]int{"library": 2, "func": 4, "op": 3, "const": 4, "type": 3, "record": 5, "ends": 2}
 	n, ok := fields[kind]
 	if !ok {
 		return fmt.Errorf("unknown kind of line %q", kind)
 	}
 	if rest := kind == "func" || kind == "op" || kind == "record"; len(f) < n || len(f) > n && !rest {
 		return fmt.Errorf("%s: %d fields, want %d", kind, len(f), n)
+	}
+	if kind == "ends" {
+		if p.ends[f[0]] != nil {
+			return fmt.Errorf("the end of %s is given twice", f[0])
+		}
+		p.ends[f[0]] = &ending{p.file, p.line, strings.Fields(strings.TrimPrefix(f[1], "-"))}
+		return nil
 	}
 	if kind == "library" {
 		if f[0] == "" {
@@ -88,7 +104,7 @@ func (p *parser) parse(f []string) error {
 		p.t.libraries = append(p.t.libraries, library{f[0], f[1]})
 		return nil
 	}
-	versions, err := parseVersions(f[0])
+	versions, err := ParseVersions(f[0])
 	if err != nil {
 		return err
 	}
@@ -122,17 +138,57 @@ func UsualHeader(symbol string) string {
 	return string(b) + ".h"
 }
 
-func parseVersions(s string) ([]string, error) {
-	known := []string{V81RC1, V2608, Custom}
-	versions, last := strings.Split(s, ","), -1
-	for _, v := range versions {
-		i := slices.Index(known, v)
-		if i <= last {
-			return nil, fmt.Errorf("versions %q: want some of %v in this order", s, known)
+// ParseVersions reads releases: single ones, "8.5.0..9.0.0" with those between, or "9.0.0.." with all later ones.
+func ParseVersions(s string) (versions []string, err error) {
+	if s == Custom {
+		return []string{Custom}, nil
+	}
+	known := Releases()
+	last := -1
+	for part := range strings.SplitSeq(s, ",") {
+		first, end, span := strings.Cut(part, "..")
+		from := slices.Index(known, first)
+		to := from
+		switch {
+		case span && end == "":
+			to = len(known) - 1
+		case span:
+			to = slices.Index(known, end)
 		}
-		last = i
+		if from <= last || to < from || span && to == from && end != "" {
+			return nil, fmt.Errorf("versions %q: want some of %v in this order, or a span as in 8.5.0.. or 8.5.0..9.1.0", s, known)
+		}
+		versions, last = append(versions, known[from:to+1]...), to
 	}
 	return versions, nil
+}
+
+// VersionText is what Parse reads as these versions.
+func VersionText(versions []string) string {
+	if len(versions) == 1 && versions[0] == Custom {
+		return Custom
+	}
+	known := Releases()
+	var parts []string
+	for i := 0; i < len(known); i++ {
+		if !slices.Contains(versions, known[i]) {
+			continue
+		}
+		j := i
+		for j+1 < len(known) && slices.Contains(versions, known[j+1]) {
+			j++
+		}
+		switch {
+		case j == len(known)-1 && i < j:
+			parts = append(parts, known[i]+"..")
+		case i < j:
+			parts = append(parts, known[i]+".."+known[j])
+		default:
+			parts = append(parts, known[i])
+		}
+		i = j
+	}
+	return strings.Join(parts, ",")
 }
 
 func (p *parser) function(op bool, f Function, params []string) error {
@@ -184,10 +240,15 @@ func (p *parser) constant(c Constant) error {
 		return nil
 	}
 	old := &p.t.Constants[i]
-	if overlap(old.Versions, c.Versions) || old.Older != "" {
+	if overlap(old.Versions, c.Versions) {
 		return fmt.Errorf("constant %s given twice", c.Name)
 	}
-	c.Versions, c.Older = slices.Concat(old.Versions, c.Versions), old.Value
+	current := old.Versions
+	for _, v := range old.Older {
+		current = slices.DeleteFunc(slices.Clone(current), func(s string) bool { return slices.Contains(v.Versions, s) })
+	}
+	c.Older = append(old.Older, Value{current, old.Value})
+	c.Versions = inOrder(old.Versions, c.Versions)
 	*old = c
 	return nil
 }
@@ -260,22 +321,38 @@ func (p *parser) finish() error {
 		switch {
 		case overlap(old.Versions, f.Versions):
 			return p.at(fmt.Errorf("%s given twice", f.Name))
-		case old.op != f.op || old.Ret != f.Ret || len(old.Params) != len(f.Params):
+		case old.op != f.op || old.Ret != f.Ret || f.op && len(old.Params) != len(f.Params):
 			return p.at(fmt.Errorf("%s: the two forms differ in more than const", f.Name))
 		}
 		for i, was := range old.Params {
-			if was.Class != f.Params[i].Class {
+			if f.op && was.Class != f.Params[i].Class {
 				return p.at(fmt.Errorf("%s: parameter %d changed from %s to %s", f.Name, i+1, was.Type, f.Params[i].Type))
 			}
 		}
-		f.Older = append(old.Older, Signature{old.Versions, old.Params})
-		f.Versions = slices.Concat(old.Versions, f.Versions)
+		current := old.Versions
+		for _, s := range old.Older {
+			current = slices.DeleteFunc(slices.Clone(current), func(v string) bool { return slices.Contains(s.Versions, v) })
+		}
+		f.Older = append(old.Older, Signature{current, old.Params})
+		f.Versions = inOrder(old.Versions, f.Versions)
 		merged[f.Name] = f
+	}
+	for symbol, e := range p.ends {
+		p.file, p.line = e.file, e.line
+		for _, name := range append(slices.Clone(e.successors), symbol) {
+			if f := merged[name]; f == nil || !f.op {
+				return p.at(fmt.Errorf("%s ends: no operator %s", symbol, name))
+			}
+		}
 	}
 	slices.Sort(names)
 	for _, n := range names {
 		if f := merged[n]; f.op {
-			p.t.Operators = append(p.t.Operators, OperatorOf(f.Function))
+			o := OperatorOf(f.Function)
+			if e := p.ends[n]; e != nil {
+				o.Ends, o.Successors = true, e.successors
+			}
+			p.t.Operators = append(p.t.Operators, o)
 		} else {
 			p.t.Functions = append(p.t.Functions, f.Function)
 		}
@@ -316,6 +393,15 @@ func OperatorOf(f Function) Operator {
 
 func nameOf(symbol string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(symbol, "acl"), "nn")
+}
+
+// inOrder returns the versions of two lists, oldest first.
+func inOrder(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(x, y string) int {
+		return cmp.Compare(slices.Index(Releases(), x), slices.Index(Releases(), y))
+	})
+	return all
 }
 
 func overlap(a, b []string) bool {

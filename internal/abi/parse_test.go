@@ -13,14 +13,14 @@ const small = `# comment
 library	libx	x/
 
 type	8.1.RC1	handle	void *
-type	8.1.RC1,2026-08	aclnnStatus	int32_t
-type	8.1.RC1,2026-08	aclTensor	aclTensor
+type	8.1.RC1..	aclnnStatus	int32_t
+type	8.1.RC1..	aclTensor	aclTensor
 const	8.1.RC1	color	RED	-1
 const	8.1.RC1	-	SIZE	4
 record	8.1.RC1	x/a.h	struct	pair	8	a:int32_t@0	b:int32_t@4
 func	8.1.RC1	x/a.h	paint	color	p:pair	c:color	...
 op	8.1.RC1	x/a.h	aclnnFoo	self:aclTensor *	n:int64_t
-op	2026-08	x/a.h	aclnnFoo	self:const aclTensor *	count:int64_t
+op	8.5.0..	x/a.h	aclnnFoo	self:const aclTensor *	count:int64_t
 `
 
 func TestParse(t *testing.T) {
@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, []Param{{Name: "p", Type: "pair", Class: ByValue}, {Name: "c", Type: "color", Class: Enum}}, paint.Params)
 	foo, ok := table.Operator("Foo")
 	require.True(t, ok)
-	assert.Equal(t, []string{V81RC1, V2608}, foo.Versions)
+	assert.Equal(t, Releases(), foo.Versions)
 	assert.Equal(t, "count", foo.Params[1].Name, "names come from the newest version")
 	assert.Equal(t, "aclTensor *", foo.Older[0].Params[0].Type)
 }
@@ -43,7 +43,7 @@ func TestParseRefuses(t *testing.T) {
 		"type\t8.1.RC1\ta":                                                                 "type: 2 fields, want 3",
 		"type\t8.1.RC1\ta\tint\tmore":                                                      "type: 4 fields, want 3",
 		"type\t9.9\ta\tint":                                                                `versions "9.9"`,
-		"type\t2026-08,8.1.RC1\ta\tint":                                                    "in this order",
+		"type\t9.0.0,8.5.0\ta\tint":                                                        "in this order",
 		"type\t8.1.RC1\thandle\tint":                                                       "typedef handle given twice",
 		"type\t8.1.RC1\t1a\tint":                                                           "not a C name and type",
 		"type\t8.1.RC1\ta\tint;":                                                           "not a C name and type",
@@ -61,8 +61,9 @@ func TestParseRefuses(t *testing.T) {
 		"record\t8.1.RC1\tx/a.h\tstruct\tr\t8\ta:int32_t@4\tb:int@0":                       "does not fit",
 		"record\t8.1.RC1\tx/a.h\tunion\tr\t8\ta:int32_t@4":                                 "does not fit",
 		"func\t8.1.RC1\tx/a.h\tpaint\tcolor\tp:pair\tc:color":                              "paint given twice",
-		"func\t2026-08\tx/a.h\tpaint\tcolor\tp:pair":                                       "differ in more than const",
-		"func\t2026-08\tx/a.h\tpaint\tcolor\tp:pair\tc:float":                              "parameter 2 changed from color to float",
+		"op\t9.0.0\tx/a.h\taclnnFoo\tself:aclTensor *":                                     "given twice",
+		"func\t9.0.0\tx/a.h\tpaint\tint\tp:pair":                                           "differ in more than const",
+		"type\t9.0.0..8.5.0\ta\tint":                                                       "in this order",
 		"func\t8.1.RC1\tx/a.h\tf\tint\ta":                                                  "not name:type",
 		"func\t8.1.RC1\tx/a.h\tf\tint\ta:int\ta:int":                                       "two parameters a",
 		"func\t8.1.RC1\tx/a.h\tf\tint\ta:nobody":                                           `parameter a: type "nobody"`,
@@ -71,6 +72,9 @@ func TestParseRefuses(t *testing.T) {
 		"func\t8.1.RC1\tx/a.h\tf\tint\t...":                                                "misplaced ellipsis",
 		"func\t8.1.RC1\tx/a.h\tf\tint\ta:int\t...\tb:int":                                  "misplaced ellipsis",
 		"func\t8.1.RC1\tx/a.h\tf-g\tint":                                                   "not an identifier",
+		"ends\taclnnBar\t-":                                                                "aclnnBar ends: no operator aclnnBar",
+		"ends\taclnnFoo\taclnnBar":                                                         "aclnnFoo ends: no operator aclnnBar",
+		"ends\taclnnFoo\t-\nends\taclnnFoo\t-":                                             "the end of aclnnFoo is given twice",
 		"op\t8.1.RC1\tx/a.h\tfoo\ta:int":                                                   "does not start with acl",
 		"op\t8.1.RC1\tx/a.h\taclnnBar\ta:int\t...":                                         "misplaced ellipsis",
 		"op\t8.1.RC1\tx/a.h\taclFoo\ta:int":                                                "two operators are called Foo",

@@ -8,13 +8,20 @@ import (
 	"strings"
 )
 
-// Versions of CANN that the table covers, oldest first. Custom marks operators of packages that are
-// not part of CANN.
+// Releases of CANN that the table covers, oldest first. Unreleased marks what only the newest sources have, Custom
+// operators of packages that are not part of CANN.
 const (
-	V81RC1 = "8.1.RC1"
-	V2608  = "2026-08"
-	Custom = "custom"
+	V81RC1     = "8.1.RC1"
+	V850       = "8.5.0"
+	V900       = "9.0.0"
+	V910       = "9.1.0"
+	V920Beta1  = "9.2.0-beta.1"
+	Unreleased = "unreleased"
+	Custom     = "custom"
 )
+
+// Releases returns the releases, oldest first; the last one is Unreleased.
+func Releases() []string { return []string{V81RC1, V850, V900, V910, V920Beta1, Unreleased} }
 
 // Param is one parameter of a C function.
 type Param struct {
@@ -40,7 +47,7 @@ type Function struct {
 	Header   string
 	Library  string
 	Versions []string    // that have the function, oldest first
-	Older    []Signature // signatures of older versions, which differ only in const
+	Older    []Signature // other parameter lists, of older versions; those of operators differ only in const
 }
 
 // Since returns the first version in which the function was seen.
@@ -61,16 +68,35 @@ func (f *Function) At(version string) (params []Param, ok bool) {
 type Operator struct {
 	Name   string // C name without "aclnn" (or "acl")
 	Symbol string // C name of phase two
+	// Ends reports that CANN announces the operator's end, Successors has the C names that it recommends in its place.
+	Ends       bool
+	Successors []string
 	Function
 }
 
 // Constant is an enumerator or an integer macro.
 type Constant struct {
 	Name     string
-	Value    string // decimal; one value needs the full range of uint64
+	Value    string // in the newest version, decimal; one value needs the full range of uint64
 	Enum     string // the C enum, "" for macros and unnamed enums
 	Versions []string
-	Older    string // value in the older version, when it changed
+	Older    []Value // values of older versions, when it changed
+}
+
+// Value is the value of a constant in some versions.
+type Value struct {
+	Versions []string
+	Value    string
+}
+
+// At returns the value in one version; ok is false when that version lacks the constant.
+func (c *Constant) At(version string) (value string, ok bool) {
+	for _, v := range c.Older {
+		if slices.Contains(v.Versions, version) {
+			return v.Value, true
+		}
+	}
+	return c.Value, slices.Contains(c.Versions, version)
 }
 
 // Typedef is a C type name. The target of an opaque struct or an enum is its own name.

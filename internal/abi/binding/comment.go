@@ -14,13 +14,16 @@ const width = 100
 // doc returns the comment of an operator's function: what it computes, its C function, which CANN has it, and
 // the package's sentences.
 func (g Package) doc(o abi.Operator) string {
-	from := o.Symbol + ", " + seen(o.Versions)
+	from := o.Symbol + ", " + Seen(o.Versions)
 	if o.Library != "libopapi" { // where CANN has its own
-		from = o.Symbol + " of " + o.Library + ", " + seen(o.Versions)
+		from = o.Symbol + " of " + o.Library + ", " + Seen(o.Versions)
 	}
 	text := []string{fmt.Sprintf("%s launches %s.", o.Name, from)}
 	if g.Summary != nil && g.Summary(o) != "" {
 		text[0] = fmt.Sprintf("%s %s. C: %s.", o.Name, g.Summary(o), from)
+	}
+	if o.Ends {
+		text = append(text, ending(o))
 	}
 	if g.Sentences != nil {
 		text = append(text, g.Sentences(o)...)
@@ -64,13 +67,30 @@ func (g Package) note(o abi.Operator, p abi.Param) string {
 	return strings.Join(notes, ", ")
 }
 
-// seen returns the versions or packages in which an operator occurs, in words.
-func seen(versions []string) string {
-	switch last := versions[len(versions)-1]; {
+// ending returns the sentence on the end of an operator.
+func ending(o abi.Operator) string {
+	var names []string
+	for _, s := range o.Successors {
+		names = append(names, strings.TrimPrefix(s, "aclnn"))
+	}
+	if len(names) == 0 {
+		return "CANN announces its end."
+	}
+	return "CANN announces its end: use " + strings.Join(names, " and ") + "."
+}
+
+// Seen returns the versions or packages in which an operator occurs, in words.
+func Seen(versions []string) string {
+	switch first, last := versions[0], versions[len(versions)-1]; {
 	case last == abi.Custom:
 		return "custom operator package"
-	case last != abi.V2608:
-		return "CANN " + strings.Join(versions, " and ") + " only"
+	case first == abi.Unreleased:
+		return "CANN after " + abi.V920Beta1
+	case last == abi.Unreleased:
+		return "CANN since " + first
+	case first == last:
+		return "CANN " + first + " only"
+	default:
+		return "CANN " + first + " to " + last
 	}
-	return "CANN since " + versions[0]
 }

@@ -8,5 +8,5 @@
 // because it imports nothing of it: only package machine imports export, and has the Go functions that
 // the C code calls. Without machine a program does not link.
 //
-//	address, later := export.Lookup("aclrtMalloc")
+//	address, since := export.Lookup("aclrtMalloc")
 package export

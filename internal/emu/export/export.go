@@ -14,15 +14,15 @@ const (
 	CustomWords = C.EMU_CUSTOM_WORDS // words of the parameters of one
 )
 
-// Lookup returns the address of a CANN function, and whether CANN 8.1.RC1 lacks it; or 0.
-func Lookup(name string) (address uintptr, later bool) {
+// Lookup returns the address of a CANN function and the place of its first release in abi.Releases; or 0.
+func Lookup(name string) (address uintptr, since int) {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
 	s := C.emu_lookup(c)
 	if s == nil {
-		return 0, false
+		return 0, 0
 	}
-	return uintptr(s.address), s.later != 0
+	return uintptr(s.address), int(s.since)
 }
 
 // Prepare returns the address of phase one of the registered operator with a number, whose parameters

@@ -47,7 +47,7 @@ static inline float emu_float(uint64_t w)
 struct emu_symbol {
 	const char *name;
 	void *address;
-	int later; // not in CANN 8.1.RC1
+	int since; // place of the first release that has it in abi.Releases
 };
 
 // Returns an exported CANN function, or null. Replaces dlsym in programs that link the emulator.

@@ -11,13 +11,13 @@
 #define WORD(type, x) _Generic((x), double: DOUBLE(AS(double, x)), float: FLOAT(AS(float, x)), default: (uint64_t)(x))
 
 // The place of a function in its list is its number in package machine, that of an operator its id.
-#define FUNCTION(later, result, name, ...) NUMBER_OF_##name,
-#define PLAIN(later, result, name) NUMBER_OF_##name,
-#define WRITTEN(later, name) NUMBER_OF_##name,
+#define FUNCTION(since, result, name, ...) NUMBER_OF_##name,
+#define PLAIN(since, result, name) NUMBER_OF_##name,
+#define WRITTEN(since, name) NUMBER_OF_##name,
 enum {
 #include "zz_function_list.h"
 };
-#define OPERATOR(later, name, ...) NUMBER_OF_##name,
+#define OPERATOR(since, name, ...) NUMBER_OF_##name,
 enum {
 #include "zz_operator_list.h"
 };
@@ -26,16 +26,16 @@ enum {
 #undef PLAIN
 #undef WRITTEN
 #undef OPERATOR
-#define FUNCTION(later, result, name, ...) \
+#define FUNCTION(since, result, name, ...) \
 	result name(EACH(PARAM, __VA_ARGS__)) \
 	{ \
 		return (result)emu_call(NUMBER_OF_##name, WORDS(EACH(WORD, __VA_ARGS__)), COUNT(__VA_ARGS__)); \
 	}
-#define PLAIN(later, result, name) \
+#define PLAIN(since, result, name) \
 	result name(void) { return (result)emu_call(NUMBER_OF_##name, 0, 0); }
-#define WRITTEN(later, name) void name(void);
+#define WRITTEN(since, name) void name(void);
 #include "zz_function_list.h"
-#define OPERATOR(later, name, ...) \
+#define OPERATOR(since, name, ...) \
 	aclnnStatus name##GetWorkspaceSize(EACH(PARAM, __VA_ARGS__), uint64_t *workspaceSize, aclOpExecutor **executor) \
 	{ \
 		return emu_prepare(NUMBER_OF_##name, WORDS(EACH(WORD, __VA_ARGS__), POINTER(workspaceSize), POINTER(executor)), \
@@ -51,10 +51,10 @@ enum {
 #undef PLAIN
 #undef WRITTEN
 #undef OPERATOR
-#define FUNCTION(later, result, name, ...) {#name, (void *)name, later},
-#define PLAIN(later, result, name) {#name, (void *)name, later},
-#define WRITTEN(later, name) {#name, (void *)name, later},
-#define OPERATOR(later, name, ...) {#name "GetWorkspaceSize", (void *)name##GetWorkspaceSize, later}, {#name, (void *)name, later},
+#define FUNCTION(since, result, name, ...) {#name, (void *)name, since},
+#define PLAIN(since, result, name) {#name, (void *)name, since},
+#define WRITTEN(since, name) {#name, (void *)name, since},
+#define OPERATOR(since, name, ...) {#name "GetWorkspaceSize", (void *)name##GetWorkspaceSize, since}, {#name, (void *)name, since},
 static const struct emu_symbol symbols[] = {
 #include "zz_function_list.h"
 #include "zz_operator_list.h"

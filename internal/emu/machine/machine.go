@@ -60,7 +60,7 @@ func Process() *Machine { return process() }
 var process = sync.OnceValue(func() *Machine {
 	r := rt.New()
 	m := &Machine{rt: r, library: nn.New(r), watched: r.Watched()}
-	m.library.Older = OldAPI()
+	m.library.Older = release() == 0
 	r.CheckFaults(canFail)
 	r.Refuse(kernel.Misconfigured())
 	implemented := implementations(r, m.library)
@@ -73,8 +73,14 @@ var process = sync.OnceValue(func() *Machine {
 // Caches returns the executor caches of the threads that have launched operators.
 func (m *Machine) Caches() []nn.CacheStats { return m.library.Caches() }
 
-// OldAPI reports whether CANN_EMU_API asks for the interface of CANN 8.1.
-var OldAPI = sync.OnceValue(func() bool { return knob.Get("CANN_EMU_API") == abi.V81RC1 })
+// release returns the place in abi.Releases of the release that CANN_EMU_API names; the last one if it names none, or
+// one that does not exist, which the runtime refuses.
+var release = sync.OnceValue(func() int {
+	if at := slices.Index(abi.Releases(), knob.Get("CANN_EMU_API")); at >= 0 {
+		return at
+	}
+	return len(abi.Releases()) - 1
+})
 
 // implementations returns the functions of all packages by C name. It also connects the operators
 // to the collectives and the dumps.

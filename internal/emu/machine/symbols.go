@@ -21,13 +21,13 @@ var (
 	_ = [1]struct{}{}[export.CustomWords-nn.MostCustomParams-2]
 )
 
-// Lookup returns the address of a CANN function, or 0. It replaces dlsym. With CANN_EMU_API=8.1.RC1 it does not
-// find functions that CANN added after that version.
+// Lookup returns the address of a CANN function, or 0. It replaces dlsym. It does not find functions
+// that CANN got after the release of CANN_EMU_API.
 func Lookup(name string) uintptr {
-	switch address, later := export.Lookup(name); {
+	switch address, since := export.Lookup(name); {
 	case address == 0:
 		return custom(name)
-	case later && OldAPI():
+	case since > release():
 		return 0
 	default:
 		return address

@@ -2,10 +2,12 @@ package rt
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/soc"
 	"github.com/goascend/cann/internal/emu/knob"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
@@ -29,6 +31,9 @@ type Config struct {
 // not more than this machine has, rounded down to whole huge pages.
 func ConfigFromEnv() (Config, error) {
 	c := Config{Devices: 8, SoC: "Ascend910B1", API: knob.Get("CANN_EMU_API")}
+	if releases := abi.Releases(); c.API != "" && !slices.Contains(releases[:len(releases)-1], c.API) {
+		return c, fmt.Errorf("CANN_EMU_API=%q: the releases of CANN are %s", c.API, strings.Join(releases[:len(releases)-1], ", "))
+	}
 	if v := knob.Get("CANN_EMU_SOC"); v != "" {
 		c.SoC = v
 	}

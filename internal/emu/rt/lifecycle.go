@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/knob"
 )
 
@@ -37,7 +38,7 @@ func (r *Runtime) aclInit(t *Thread, configPath *string) Code {
 		l.count++
 		return Code(RepeatInitialize) // without an error text, which would head the next error
 	}
-	if l.finalized && l.configured && r.config.API != "" {
+	if l.finalized && l.configured && r.config.API == abi.V81RC1 {
 		return t.Fail(RepeatInitialize, "EH0006: aclInit: this version cannot be initialised again after aclFinalize")
 	}
 	var text []byte

@@ -1,20 +1,36 @@
 package rt
 
 import (
+	"cmp"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
 )
 
-// The emulator reports version CANN 8.1.RC1, whose API its table describes.
-const (
-	apiMajor, apiMinor, apiPatch = 1, 13, 0
-	cannVersion                  = "8.1.RC1"
-	cannNumber                   = 8*10000000 + 1*100000 - 100 + 1 // release candidate 1 of 8.1.0
-)
+// cann is the release that the emulator reports: that of CANN_EMU_API, else the newest one.
+func (r *Runtime) cann() string {
+	releases := abi.Releases()
+	return cmp.Or(r.config.API, releases[len(releases)-2])
+}
+
+// versionNumber weighs the parts of a release: 9.2.0-beta.1 is 1 more than 200 less than 9.2.0.
+func versionNumber(release string) (n int32) {
+	base, pre, _ := strings.Cut(strings.ToLower(strings.Replace(release, ".RC", ".0-rc.", 1)), "-")
+	for i, part := range strings.Split(base, ".") {
+		digit, _ := strconv.Atoi(part) // of a name in abi.Releases
+		n += int32(digit) * [...]int32{10000000, 100000, 1000}[i]
+	}
+	if stage, count, ok := strings.Cut(pre, "."); ok {
+		digit, _ := strconv.Atoi(count)
+		n += int32(digit) - map[string]int32{"alpha": 300, "beta": 200, "rc": 100}[stage]
+	}
+	return n
+}
 
 // packageVersion is aclCANNPackageVersion.
 type packageVersion struct {
@@ -25,9 +41,16 @@ type packageVersion struct {
 }
 
 func (r *Runtime) aclrtGetVersion(majorVersion, minorVersion, patchVersion Out[int32]) Code {
-	majorVersion.Set(apiMajor)
-	minorVersion.Set(apiMinor)
-	patchVersion.Set(apiPatch)
+	minor := int32(17) // ACL_MINOR_VERSION since CANN 9.0.0
+	switch r.config.API {
+	case abi.V81RC1:
+		minor = 13
+	case abi.V850:
+		minor = 16
+	}
+	majorVersion.Set(1)
+	minorVersion.Set(minor)
+	patchVersion.Set(0)
 	return 0
 }
 
@@ -36,23 +59,23 @@ func (r *Runtime) aclsysGetCANNVersion(t *Thread, name int32, version Out[packag
 		return t.Fail(InvalidParam, "EH0001: aclsysGetCANNVersion: package %d is unknown", name)
 	}
 	var v packageVersion
-	copy(v.version[:], cannVersion)
-	copy(v.major[:], "8")
-	copy(v.minor[:], "1")
-	copy(v.release[:], "RC1")
+	copy(v.version[:], r.cann())
+	for i, part := range strings.SplitN(r.cann(), ".", 3) {
+		copy([][]byte{v.major[:], v.minor[:], v.release[:]}[i], part)
+	}
 	version.Set(v)
 	return 0
 }
 
 func (r *Runtime) aclsysGetVersionStr(_ In[byte], versionStr Out[byte]) Code {
 	text := make([]byte, 128)
-	copy(text, cannVersion)
+	copy(text, r.cann())
 	versionStr.Fill(text)
 	return 0
 }
 
 func (r *Runtime) aclsysGetVersionNum(_ In[byte], versionNum Out[int32]) Code {
-	versionNum.Set(cannNumber)
+	versionNum.Set(versionNumber(r.cann()))
 	return 0
 }
 

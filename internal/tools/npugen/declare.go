@@ -144,8 +144,8 @@ func (s enumSet) integer(enum string) string {
 func enumerators(t *abi.Table, version string) enumSet {
 	s := enumSet{members: map[string][]abi.Constant{}}
 	for _, c := range t.Constants {
-		if c.Older != "" && version == c.Versions[0] {
-			c.Value = c.Older
+		if v, ok := c.At(version); ok {
+			c.Value = v
 		}
 		if c.Enum == "" && c.Name == strings.ToUpper(c.Name) {
 			s.macros = append(s.macros, c)

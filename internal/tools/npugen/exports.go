@@ -22,7 +22,7 @@ func emitExports(out files, t *abi.Table) error {
 	most := 0
 	for _, o := range t.Operators {
 		most = max(most, len(o.Params))
-		fmt.Fprintf(&ops, "OPERATOR(%d, %s, %s)\n", later(&o.Function), o.Symbol, typeList(o.Params))
+		fmt.Fprintf(&ops, "OPERATOR(%d, %s, %s)\n", since(&o.Function), o.Symbol, typeList(o.Params))
 	}
 	out[exportDir+"zz_operator_list.h"] = ops.Bytes()
 
@@ -38,15 +38,15 @@ func emitExports(out files, t *abi.Table) error {
 		}
 		switch {
 		case !plain:
-			fmt.Fprintf(&list, "WRITTEN(%d, %s)\n", later(&f), f.Name)
+			fmt.Fprintf(&list, "WRITTEN(%d, %s)\n", since(&f), f.Name)
 			f.Params = renamed(f.Params, letters)
 			if err := exportFunction(&fns, id, f); err != nil {
 				return fmt.Errorf("%s: %w", f.Name, err)
 			}
 		case len(f.Params) == 0:
-			fmt.Fprintf(&list, "PLAIN(%d, %s, %s)\n", later(&f), f.Ret, f.Name)
+			fmt.Fprintf(&list, "PLAIN(%d, %s, %s)\n", since(&f), f.Ret, f.Name)
 		default:
-			fmt.Fprintf(&list, "FUNCTION(%d, %s, %s, %s)\n", later(&f), f.Ret, f.Name, typeList(f.Params))
+			fmt.Fprintf(&list, "FUNCTION(%d, %s, %s, %s)\n", since(&f), f.Ret, f.Name, typeList(f.Params))
 		}
 		fmt.Fprintf(&table, "\t{%q, %s},\n", f.Name, absent(f.Ret))
 	}
@@ -82,13 +82,8 @@ func each(most int) []byte {
 // typeList returns the types of parameters, as arguments of a macro.
 func typeList(params []abi.Param) string { return declared(renamed(params, nameless)) }
 
-// later is 1 for what CANN 8.1.RC1 lacks.
-func later(f *abi.Function) int {
-	if f.Since() == abi.V2608 {
-		return 1
-	}
-	return 0
-}
+// since returns the place of a function's first release in abi.Releases; 0 for what is not part of CANN.
+func since(f *abi.Function) int { return max(slices.Index(abi.Releases(), f.Since()), 0) }
 
 // packsItself says whether the macros of symbols.c can define a function: not if it takes a record by value or
 // a varying number of arguments, or returns a floating-point number.

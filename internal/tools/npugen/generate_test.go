@@ -133,5 +133,7 @@ func TestLiteral(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	assert.ErrorContains(t, run([]string{"frob"}), `unknown command "frob"`)
-	assert.ErrorContains(t, run([]string{"import"}), "name the JSON dumps")
+	assert.ErrorContains(t, run([]string{"releases"}), "name the checkouts")
+	assert.ErrorContains(t, run([]string{"releases", "folder,9.0.0"}), "is not release=revision")
+	assert.ErrorContains(t, run([]string{"sdk", "-out", t.TempDir(), "-version", "2026-08"}), "the releases of CANN are 8.1.RC1, 8.5.0")
 }

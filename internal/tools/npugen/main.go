@@ -25,8 +25,8 @@ func main() {
 func run(args []string) error {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		switch args[0] {
-		case "import":
-			return runImport(args[1:])
+		case "releases":
+			return runReleases(args[1:])
 		case "sdk":
 			return runSDK(args[1:])
 		case "pages":
@@ -34,7 +34,7 @@ func run(args []string) error {
 		case "aicore":
 			return runAICore(args[1:])
 		}
-		return fmt.Errorf("unknown command %q: want import, sdk, pages, aicore, or none to generate", args[0])
+		return fmt.Errorf("unknown command %q: want releases, sdk, pages, aicore, or none to generate", args[0])
 	}
 	set := flag.NewFlagSet("npugen", flag.ContinueOnError)
 	check := set.Bool("check", false, "write nothing, fail when a generated file is stale")
@@ -70,17 +70,6 @@ func generate(t *abi.Table) (files, error) {
 		}
 	}
 	return out, nil
-}
-
-func runImport(paths []string) error {
-	if len(paths) == 0 {
-		return errors.New("import: name the JSON dumps, oldest CANN version first")
-	}
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
-	return importTables(filepath.Join(root, "internal/abi/table"), paths)
 }
 
 // moduleRoot returns the folder of the library's module, which is the working folder or above it.

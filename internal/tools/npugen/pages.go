@@ -64,26 +64,33 @@ type checkout struct {
 	files        map[string]string
 }
 
-// readCheckout asks git for the files of the newest commit of a checkout, which may be a bare one.
+// git returns the output of a git command in a checkout.
+func git(dir string, args ...string) ([]byte, error) {
+	out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("git %s in %s: %w", args[0], dir, err)
+	}
+	return out, nil
+}
+
+// readCheckout returns the files of the newest commit of a checkout, which may be a bare one.
 func readCheckout(name, dir string, files ...string) (checkout, error) {
-	git := func(args ...string) ([]byte, error) {
-		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			return nil, fmt.Errorf("git %s in %s: %w", args[0], dir, err)
-		}
-		return out, nil
-	}
-	commit, err := git("rev-parse", "HEAD")
+	c, err := readRevision(dir, "HEAD", files...)
+	c.name = name
+	return c, err
+}
+
+// readRevision returns the files of a revision of a checkout.
+func readRevision(dir, revision string, files ...string) (checkout, error) {
+	commit, err := git(dir, "rev-parse", revision+"^{commit}")
 	if err != nil {
 		return checkout{}, err
 	}
-	archive, err := git(append([]string{"archive", "--format=tar", "HEAD", "--"}, files...)...)
+	archive, err := git(dir, append([]string{"archive", "--format=tar", revision, "--"}, files...)...)
 	if err != nil {
 		return checkout{}, err
 	}
-	c := checkout{name: name, commit: strings.TrimSpace(string(commit)), files: map[string]string{}}
+	c := checkout{commit: strings.TrimSpace(string(commit)), files: map[string]string{}}
 	for r := tar.NewReader(bytes.NewReader(archive)); ; {
 		h, err := r.Next()
 		if err == io.EOF {

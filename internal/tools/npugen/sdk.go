@@ -104,12 +104,15 @@ func runSDK(args []string) error {
 	set := flag.NewFlagSet("npugen sdk", flag.ContinueOnError)
 	dir := set.String("out", "", "folder for the headers")
 	stubDir := set.String("stubs", "", "folder for the C files of the libraries; \"\" writes none")
-	version := set.String("version", "", "CANN version whose declarations to write where versions differ; \"\" is the newest")
+	version := set.String("version", "", "release of CANN whose declarations to write where versions differ; \"\" is the newest")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
 	if *dir == "" {
 		return fmt.Errorf("sdk: -out is missing")
+	}
+	if *version != "" && !slices.Contains(abi.Releases(), *version) {
+		return fmt.Errorf("sdk: -version %s: the releases of CANN are %s", *version, strings.Join(abi.Releases(), ", "))
 	}
 	t, err := abi.Load()
 	if err != nil {

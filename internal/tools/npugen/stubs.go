@@ -20,7 +20,7 @@ func homes(f *abi.Function) []string {
 	switch {
 	case f.Library == "libmsprofiler":
 		list = append(list, "libascendcl")
-	case f.Library == "libascendcl" && slices.Contains(f.Versions, "2026-08"):
+	case f.Library == "libascendcl" && slices.Contains(f.Versions, abi.Unreleased):
 		list = append(list, "libacl_rt")
 	case f.Library == "libcust_opapi" && otherHeaders["aclnnop/"+f.Header] != "":
 		list = append(list, "libopapi")

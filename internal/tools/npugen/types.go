@@ -167,8 +167,11 @@ refusals of which the emulator knows a part only; or the operator's document; or
 is public, what the emulator computes. The document is a repository on GitHub and a path in it, without the
 file if that has the operator's C name.
 
-| operator | family | checks | document | element types |
-|---|---|---|---|---|
+"CANN" is the first release that has the operator; "ends" marks those whose end CANN announces, with what it recommends.
+"Not on" names the chips that lack a kernel, as far as that is public.
+
+| operator | CANN | not on | family | checks | document | element types |
+|---|---|---|---|---|---|---|
 `, len(all), len(t.Operators))
 	for _, o := range t.Operators {
 		var cells []string
@@ -186,7 +189,11 @@ file if that has the operator's C name.
 		if page.Path != "" {
 			page.Path = page.Repository + ": " + strings.TrimSuffix(page.Path, "/"+o.Symbol+".md")
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", o.Symbol, o.Family(), origin(docs, o.Name), page.Path, types)
+		release := strings.TrimPrefix(binding.Seen(o.Versions), "CANN ")
+		if o.Ends {
+			release += "; ends: " + strings.Join(o.Successors, ", ")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", o.Symbol, release, strings.Join(lacking(o.Name), " "), o.Family(), origin(docs, o.Name), page.Path, types)
 	}
 	out["testdata/zz_operators.md"] = b.Bytes()
 	return nil

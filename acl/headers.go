@@ -1,0 +1,47 @@
+package acl
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/header"
+)
+
+// HeaderReport is how CANN's headers differ from what this module knows of a release.
+type HeaderReport struct {
+	Release string
+	// Equal is the number of functions and constants that agree.
+	Equal int
+	// Missing are functions that the release has, as far as this module knows, and no header declares.
+	Missing []string
+	// Different describes declarations with other parameters or values: a call of them must not be trusted.
+	Different []string
+	// Unknown are functions of CANN that this module cannot call.
+	Unknown []string
+}
+
+// CompareHeaders compares the C headers below a folder, such as an installation's include, with what this module knows
+// of a release, "" for InstalledRelease. It compares functions and constants of the folders acl, aclnn, aclnnop
+// and hccl that are there; it does not compare the layout of structs. An unknown release is refused.
+func CompareHeaders(release string, headers fs.FS) (HeaderReport, error) {
+	var err error
+	if release == "" {
+		if release, err = InstalledRelease(); err != nil {
+			return HeaderReport{}, err
+		}
+	}
+	table, err := abi.Load()
+	if err != nil {
+		return HeaderReport{}, fmt.Errorf("acl: the table of functions: %w", err)
+	}
+	c, err := header.Compare(table, release, headers)
+	if err != nil {
+		return HeaderReport{}, fmt.Errorf("acl: CompareHeaders: %w: %w", ErrInvalidArgument, err)
+	}
+	r := HeaderReport{Release: release, Equal: c.Equal, Missing: c.Missing, Unknown: c.Unknown}
+	for _, d := range c.Different {
+		r.Different = append(r.Different, d.String())
+	}
+	return r, nil
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/header"
+)
+
+// history is what checkouts of CANN's sources declare in each release.
+type history map[string]header.Declared // by release
+
+// runReleases finds in which releases CANN's sources declare the functions and constants of the table, and writes
+// that into the table. It also appends the operators that the table lacks. Arguments are
+// folder[,release=revision…]: revisions are the tags of releases unless given.
+func runReleases(args []string) error {
+	if len(args) == 0 {
+		return errors.New("releases: name the checkouts, as folder[,release=revision…]")
+	}
+	all := history{}
+	covered := map[string][]string{} // symbol → releases that a checkout with the symbol has
+	for _, arg := range args {
+		fields := strings.Split(arg, ",")
+		revisions := map[string]string{}
+		for _, f := range fields[1:] {
+			release, revision, ok := strings.Cut(f, "=")
+			if !ok {
+				return fmt.Errorf("releases: %q is not release=revision", f)
+			}
+			revisions[release] = revision
+		}
+		one := history{}
+		var releases []string
+		for _, release := range abi.Releases()[1:] { // the table has CANN 8.1 from its headers
+			revision, ok := revisions[release]
+			if !ok {
+				revision = revisionOf(fields[0], release)
+			}
+			if revision == "" || revision == "none" {
+				continue
+			}
+			d, err := declaredIn(fields[0], revision)
+			if err != nil {
+				return err
+			}
+			one[release] = d
+			releases = append(releases, release)
+			fmt.Fprintf(os.Stderr, "%s %s (%s): %d functions, %d constants\n", path.Base(path.Dir(fields[0])), release, revision, len(d.Functions), len(d.Constants))
+		}
+		for release, d := range one {
+			for name := range d.Functions {
+				covered[name] = releases
+			}
+			for name := range d.Constants {
+				covered[name] = releases
+			}
+			for name := range d.Types {
+				covered[name] = releases
+			}
+			old, ok := all[release]
+			if !ok {
+				old = header.NewDeclared()
+			}
+			old.Add(d)
+			all[release] = old
+		}
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	return all.write(filepath.Join(root, "internal/abi/table"), covered)
+}
+
+// revisionOf returns the revision of a release in a checkout: its tag, else its branch, else what came before it.
+func revisionOf(dir, release string) string {
+	if release == abi.Unreleased {
+		return "HEAD"
+	}
+	for _, r := range []string{"refs/tags/v" + release, "refs/heads/" + release, "refs/remotes/origin/" + release} {
+		if _, err := git(dir, "rev-parse", "--verify", "--quiet", r+"^{commit}"); err == nil {
+			return r
+		}
+	}
+	return ""
+}
+
+var phaseOneInText = regexp.MustCompile(`aclnnStatus\s+acl\w+GetWorkspaceSize\s*\(`)
+
+// declaredIn reads the headers of a checkout, and the pages of operators, whose headers the build may generate.
+func declaredIn(dir, revision string) (header.Declared, error) {
+	all := header.NewDeclared()
+	c, err := readRevision(dir, revision, ":(glob)**/*.h", ":(glob)**/*.md")
+	if err != nil {
+		return all, err
+	}
+	var pages []string
+	for _, p := range slices.Sorted(maps.Keys(c.files)) {
+		text := c.files[p]
+		switch {
+		case !installed(p):
+		case path.Ext(p) == ".md":
+			pages = append(pages, p)
+		case strings.Contains(text, abi.PhaseOne) || strings.Contains(p, "include/"):
+			d, err := header.Declarations(text, all.Constants)
+			if err != nil && strings.Contains(text, "aclnnStatus") {
+				return all, fmt.Errorf("%s of %s: %w", p, revision, err)
+			}
+			all.Add(d)
+		}
+	}
+	for _, p := range pages {
+		for _, at := range phaseOneInText.FindAllStringIndex(c.files[p], -1) {
+			text := c.files[p][at[0]:]
+			if end := strings.IndexAny(text, ")`"); end > 0 && text[end] == ')' {
+				d, err := header.Declarations(strings.NewReplacer("`", "", "\\_", "_", "&nbsp;", " ").Replace(text[:end+1])+";", nil)
+				if err != nil {
+					continue // no prototype: a page names the function in its text
+				}
+				for name := range d.Functions {
+					d.Functions[strings.TrimSuffix(name, abi.PhaseOne)] = header.Prototype{Ret: "aclnnStatus"}
+				}
+				all.Add(d)
+			}
+		}
+	}
+	return all, nil
+}
+
+// installed reports whether a file belongs to what a release installs, or documents that.
+func installed(p string) bool {
+	for _, part := range []string{"experimental/", "tests/", "test/", "third_party/", "examples/", "op_kernel/", "stub/", "docs/en/"} {
+		if strings.HasPrefix(p, part) || strings.Contains(p, "/"+part) {
+			return false
+		}
+	}
+	return true
+}
+
+// entry is what the lines of the table say of one name.
+type entry struct {
+	forms []*dated // by the text after the versions, oldest first
+}
+
+// dated is a line of the table, split at its versions.
+type dated struct {
+	kind, rest string
+	key        string // what a header must declare
+	types      string // of a function's parameters, or a constant's value
+	versions   []string
+}
+
+// write rewrites the versions in the lines of the table's files.
+func (all history) write(dir string, covered map[string][]string) error {
+	for _, file := range []string{"cann.txt", "extra.txt"} {
+		name := filepath.Join(dir, file)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		entries, at := map[string]*entry{}, make([]*dated, len(lines))
+		for i, line := range lines {
+			if at[i], err = formOf(line); err != nil {
+				return fmt.Errorf("%s:%d: %w", file, i+1, err)
+			}
+			if f := at[i]; f != nil {
+				if entries[f.key] == nil {
+					entries[f.key] = &entry{}
+				}
+				entries[f.key].forms = append(entries[f.key].forms, f)
+			}
+		}
+		added := map[*dated][]*dated{} // forms that come before another
+		for key, e := range entries {
+			last := e.forms[len(e.forms)-1]
+			for _, f := range all.date(key, e, covered[key]) {
+				added[last] = append(added[last], f)
+			}
+		}
+		var b strings.Builder
+		for i, line := range lines {
+			if at[i] == nil {
+				b.WriteString(line + "\n")
+				continue
+			}
+			for _, f := range append(added[at[i]], at[i]) {
+				if len(f.versions) > 0 {
+					b.WriteString(f.kind + "\t" + abi.VersionText(f.versions) + "\t" + f.rest + "\n")
+				}
+			}
+		}
+		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	_, err := abi.Load()
+	return err
+}
+
+// formOf splits a line of the table; it returns nil for lines without releases.
+func formOf(line string) (*dated, error) {
+	f := strings.Split(line, "\t")
+	place := map[string]int{"func": 3, "op": 3, "const": 3, "type": 2, "record": 4}[f[0]]
+	if place == 0 || f[1] == abi.Custom {
+		return nil, nil
+	}
+	versions, err := abi.ParseVersions(f[1])
+	if err != nil {
+		return nil, err
+	}
+	one := &dated{kind: f[0], rest: strings.Join(f[2:], "\t"), key: f[place], versions: versions}
+	params := f[place+1:]
+	switch f[0] {
+	case "const":
+		one.types = f[4]
+		return one, nil
+	case "func":
+		params = params[1:] // the result
+	case "op":
+		one.key += abi.PhaseOne
+		params = append(params, "workspaceSize:uint64_t *", "executor:aclOpExecutor **")
+	default:
+		return one, nil
+	}
+	var types []string
+	for _, p := range params {
+		if _, t, ok := strings.Cut(p, ":"); ok {
+			types = append(types, t)
+		}
+	}
+	one.types = strings.Join(types, ", ")
+	return one, nil
+}
+
+// date sets the releases of the forms of an entry, and returns the forms that the table lacks. Where no checkout
+// declares the name the table keeps its releases. What a checkout without a release has before and after it, it had then.
+func (all history) date(key string, e *entry, covered []string) (more []*dated) {
+	last := e.forms[len(e.forms)-1]
+	releases := abi.Releases()[1:]
+	if len(covered) == 0 || strings.HasPrefix(strings.ToLower(key), "dcmi_") { // the driver has releases of its own
+		return nil
+	}
+	for _, f := range e.forms {
+		f.versions = slices.DeleteFunc(f.versions, func(v string) bool { return v != abi.V81RC1 })
+	}
+	var before *dated
+	for i, release := range releases {
+		types, params, ok := all.declared(key, release, last.kind)
+		switch {
+		case ok && (last.kind == "type" || last.kind == "record"):
+			last.versions = append(last.versions, release)
+			before = last
+		case ok:
+			before = formWith(append(slices.Clone(e.forms), more...), types, last)
+			if before == nil {
+				before = &dated{kind: last.kind}
+				switch fields := strings.Split(last.rest, "\t"); last.kind {
+				case "op":
+					before.rest = strings.Join(fields[:2], "\t") + strings.TrimSuffix(params, "\tworkspaceSize:uint64_t *\texecutor:aclOpExecutor **")
+				case "func":
+					before.rest = strings.Join(fields[:3], "\t") + params
+				case "const":
+					before.rest = strings.Join(fields[:2], "\t") + "\t" + types
+				}
+				before.types, before.key = types, key
+				more = append(more, before)
+			}
+			before.versions = append(before.versions, release)
+		case before != nil && !slices.Contains(covered, release) && slices.ContainsFunc(releases[i:], func(r string) bool {
+			_, _, later := all.declared(key, r, last.kind)
+			return later
+		}):
+			before.versions = append(before.versions, release)
+		}
+	}
+	return more
+}
+
+// declared returns what a release declares under a name: the types of a function's parameters or the value of a
+// constant, and the fields of a line of the table for a function.
+func (all history) declared(key, release, kind string) (types, params string, ok bool) {
+	d := all[release]
+	switch kind {
+	case "const":
+		v, ok := d.Constants[key]
+		return v, "", ok
+	case "type", "record":
+		return "", "", d.Types[key]
+	}
+	f, ok := d.Functions[key]
+	for _, p := range f.Params {
+		params += "\t" + p.Name + ":" + p.Type
+	}
+	if f.Unread != "" {
+		return "", "", ok // whatever the table says
+	}
+	return f.Types(), params, ok
+}
+
+// formWith returns the form with these types, else the newest one whose types differ from them only in const, else
+// nil. Of constants only equal ones fit.
+func formWith(forms []*dated, types string, last *dated) *dated {
+	plain := func(s string) string { return strings.NewReplacer("const ", "", "aclrtDim3", "dim3").Replace(s) }
+	wide := func(s string) string { return strings.ReplaceAll(plain(s), "int32_t", "int64_t") }
+	for _, f := range forms {
+		if f.types == types {
+			return f
+		}
+	}
+	if last.kind != "const" && (types == "" && strings.Contains(last.types, "aclTensor") || plain(types) == plain(last.types) || strings.HasSuffix(last.rest, "\t...")) {
+		return last
+	}
+	if last.kind == "op" && wide(types) != wide(last.types) { // a page may name fewer: it is no header
+		return last
+	}
+	return nil
+}
