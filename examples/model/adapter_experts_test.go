@@ -25,7 +25,7 @@ import (
 // expertLoRA adapts the weights of experts, and those of attention.
 var expertLoRA = model.LoRA{
 	Rank: 4, Alpha: 6, Targets: []string{"q_proj"}, Parameters: []string{"mlp.experts.gate_up_proj", "experts.down_proj"},
-	Ranks: map[string]int{"layers.1.mlp.experts.down_proj": 2},
+	Ranks: model.Overrides{{Layers: "layers.1.mlp.experts.down_proj", Value: 2}},
 }
 
 // random fills an adapter with numbers that depend on the names alone.

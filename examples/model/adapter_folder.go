@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/durable"
+	"github.com/goascend/cann/examples/verdict"
 )
 
 // Files of a PEFT folder, and the prefix of the names in it.
@@ -26,31 +28,57 @@ const (
 
 // peftConfig holds the keys of adapter_config.json that this package follows.
 type peftConfig struct {
-	Type       string             `json:"peft_type"`
-	Rank       int                `json:"r"`
-	Alpha      float64            `json:"lora_alpha"`
-	Dropout    float64            `json:"lora_dropout"`
-	RSLoRA     bool               `json:"use_rslora"`
-	Targets    moduleNames        `json:"target_modules"`
-	Parameters []string           `json:"target_parameters"`
-	Exclude    moduleNames        `json:"exclude_modules"`
-	Ranks      map[string]int     `json:"rank_pattern"`
-	Alphas     map[string]float64 `json:"alpha_pattern"`
-	Layers     layerNumbers       `json:"layers_to_transform"`
-	Bias       string             `json:"bias"`
-	Initialise json.RawMessage    `json:"init_lora_weights"`
+	Type       string          `json:"peft_type"`
+	Rank       int             `json:"r"`
+	Alpha      float64         `json:"lora_alpha"`
+	Dropout    float64         `json:"lora_dropout"`
+	RSLoRA     bool            `json:"use_rslora"`
+	Targets    moduleNames     `json:"target_modules"`
+	Parameters []string        `json:"target_parameters"`
+	Exclude    moduleNames     `json:"exclude_modules"`
+	Ranks      Overrides       `json:"rank_pattern"`
+	Alphas     Overrides       `json:"alpha_pattern"`
+	Layers     layerNumbers    `json:"layers_to_transform"`
+	Bias       string          `json:"bias"`
+	Initialise json.RawMessage `json:"init_lora_weights"`
 }
 
-// ignoredKeys do not change the result of an adapter.
-var ignoredKeys = []string{
-	"peft_version", "base_model_name_or_path", "inference_mode", "task_type", "revision", "auto_mapping", "loftq_config", "eva_config", "corda_config",
-	"lora_ga_config", "megatron_core", "qalora_group_size", "ensure_weight_tying", "runtime_config",
-	"peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "target_modules", "target_parameters", "exclude_modules", "rank_pattern", "alpha_pattern", "layers_to_transform",
-	"bias", "init_lora_weights",
-}
-
-// harmless are the ways to initialise an adapter that leave the base as it is.
-var harmless = []string{"", "null", "true", "false", `"gaussian"`, `"eva"`, `"orthogonal"`}
+// AdapterTable says what becomes of each key of PEFT's adapter_config.json.
+var AdapterTable = verdict.Table{Format: adapterConfigFile, Keys: slices.Concat([]verdict.Key{
+	verdict.Honour("peft_type", "LORA; others are refused"),
+	verdict.Honour("r", "rank of the products; default 8"),
+	verdict.Honour("lora_alpha", "the products are scaled by lora_alpha/r; default 8"),
+	verdict.Honour("lora_dropout", "of the inputs in training"),
+	verdict.Honour("use_rslora", "scale by the root of the rank instead"),
+	verdict.Honour("target_modules", "layers of a new adapter: names, their ends, all-linear, or an expression, which may look around; a loaded one has those with weights"),
+	verdict.Honour("target_parameters", "stacked weights of experts that get products"),
+	verdict.Honour("exclude_modules", "layers without products"),
+	verdict.Honour("rank_pattern", "other ranks by expression; the first that matches counts"),
+	verdict.Honour("alpha_pattern", "other scales by expression; the first that matches counts"),
+	verdict.Honour("layers_to_transform", "numbers of the layers of a new adapter"),
+	verdict.Refuse("layers_pattern", "layers are numbered in model.layers", `"layers"`, `["layers"]`, "[]"),
+	verdict.Refuse("bias", "biases of the base are not trained", `"none"`),
+	verdict.Refuse("lora_bias", "products have no bias", "false"),
+	verdict.Refuse("fan_in_fan_out", "weights are [out, in]", "false"),
+	verdict.Refuse("use_dora", "the norms of DoRA are not computed; merge the adapter with PEFT", "false"),
+	verdict.Refuse("modules_to_save", "weights that an adapter replaces are not read; merge the adapter with PEFT", "[]"),
+	verdict.Refuse("trainable_token_indices", "rows of the embedding that an adapter replaces are not read", "[]", "{}"),
+	verdict.Refuse("init_lora_weights", "this way to begin changes the base too; convert the adapter to LoRA with PEFT", "true", "false", `"gaussian"`, `"eva"`, `"orthogonal"`),
+	verdict.Refuse("layer_replication", "layers are not repeated", "[]"),
+	verdict.Refuse("megatron_config", "Megatron's layers are not wrapped"),
+	verdict.Refuse("alora_invocation_tokens", "an adapter holds for all tokens of a text", "[]"),
+	verdict.Refuse("arrow_config", "adapters are not routed"),
+	verdict.Refuse("ensure_weight_tying", "embedding and head are not adapted together", "false"),
+	verdict.Refuse("use_qalora", "inputs are not pooled", "false"),
+	verdict.Refuse("use_bdlora", "products are not divided into blocks", "false"),
+	verdict.Refuse("kasa_config", "this kind of product is not computed"),
+	verdict.Refuse("monteclora_config", "this kind of product is not computed"),
+	verdict.Refuse("velora_config", "this kind of product is not computed"),
+},
+	verdict.Each("peft_version base_model_name_or_path revision inference_mode task_type auto_mapping runtime_config", verdict.NoEffect("", "where the adapter came from")),
+	verdict.Each("loftq_config eva_config corda_config lora_ga_config", verdict.NoEffect("", "how the weights began, where init_lora_weights names this way")),
+	verdict.Each("megatron_core qalora_group_size", verdict.NoEffect("", "of a kind that is refused")),
+)}
 
 // moduleNames is a list of names, or one regular expression.
 type moduleNames struct {
@@ -106,27 +134,23 @@ func ReadLoRA(folder string) (LoRA, error) {
 func readPEFT(folder string) (l LoRA, raw map[string]json.RawMessage, err error) {
 	path := filepath.Join(folder, adapterConfigFile)
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && checkpoint.Find(folder) {
+		return l, nil, fmt.Errorf("%s is a checkpoint of a training, not an adapter's folder: trainstep -resume %s -export FOLDER writes one", folder, folder)
+	}
 	if err != nil {
 		return l, nil, err
 	}
-	var c peftConfig
-	if err := errors.Join(json.Unmarshal(text, &c), json.Unmarshal(text, &raw)); err != nil {
-		return l, nil, fmt.Errorf("%s: %w", path, err)
+	c := peftConfig{Rank: 8, Alpha: 8} // PEFT's defaults
+	t := AdapterTable
+	t.Format = path
+	if _, err := t.Decode(text, &c, &raw); err != nil {
+		return l, nil, err
 	}
 	if !strings.EqualFold(c.Type, "LORA") {
 		return l, nil, fmt.Errorf("%s: peft_type is %q; only LORA is supported", path, c.Type)
 	}
-	if c.Bias != "" && c.Bias != "none" || !slices.Contains(harmless, string(c.Initialise)) {
-		return l, nil, fmt.Errorf("%s: bias %q with init_lora_weights %s is not supported, only adapters that leave the base as it is", path, c.Bias, c.Initialise)
-	}
-	for _, key := range slices.Sorted(maps.Keys(raw)) {
-		var value any
-		if err := json.Unmarshal(raw[key], &value); err != nil {
-			return l, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if !slices.Contains(ignoredKeys, key) && !slices.Contains([]string{"<nil>", "false", "0", "[]", "map[]", ""}, fmt.Sprint(value)) {
-			return l, nil, fmt.Errorf("%s: %s is %s, which is not supported", path, key, raw[key])
-		}
+	if len(c.Layers) == 0 {
+		c.Layers = nil
 	}
 	l = LoRA{
 		Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, RSLoRA: c.RSLoRA, Targets: c.Targets.list, Pattern: c.Targets.pattern,
@@ -135,29 +159,46 @@ func readPEFT(folder string) (l LoRA, raw map[string]json.RawMessage, err error)
 	return l, raw, nil
 }
 
-// LoadAdapter makes an adapter of a folder that PEFT or Save has written.
-func LoadAdapter(ctx context.Context, m *Model, folder string, seed uint64) (*Adapter, error) {
+// LoadAdapter makes an adapter of a folder that PEFT or Save has written. It has the layers that have weights in the
+// folder, whatever its target_modules say. Weights without a layer are an error.
+func LoadAdapter(ctx context.Context, m *Model, folder string, seed uint64) (a *Adapter, err error) {
 	lora, raw, err := readPEFT(folder)
 	if err != nil {
 		return nil, err
 	}
-	a, err := NewAdapter(ctx, m, lora, seed)
+	f, err := safetensors.Open(filepath.Join(folder, adapterWeightsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if lora.modules, err = adapted(f); err == nil {
+		a, err = NewAdapter(ctx, m, lora, seed)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	a.config = raw
-	if err := a.load(ctx, filepath.Join(folder, adapterWeightsFile)); err != nil {
-		return nil, errors.Join(err, a.Close())
+	if err := a.load(ctx, f); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", folder, err), a.Close())
 	}
 	return a, nil
 }
 
-func (a *Adapter) load(ctx context.Context, path string) (err error) {
-	f, err := safetensors.Open(path)
-	if err != nil {
-		return err
+// adapted names the layers that have weights in a file.
+func adapted(f *safetensors.File) (map[string]bool, error) {
+	modules := map[string]bool{}
+	for _, name := range f.Names() {
+		rest, ok := strings.CutPrefix(name, peftPrefix)
+		module, kind, low := strings.Cut(rest, ".lora_")
+		if !ok || !low || kind != "A.weight" && kind != "B.weight" {
+			return nil, fmt.Errorf("model: %s is neither A nor B of a product; weights that an adapter replaces, magnitudes of DoRA, biases and embeddings are not read", name)
+		}
+		modules[canonical(module)] = true
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	return modules, nil
+}
+
+func (a *Adapter) load(ctx context.Context, f *safetensors.File) error {
 	read := map[string]bool{}
 	for _, p := range a.params.all {
 		name := p.Name
@@ -182,7 +223,7 @@ func (a *Adapter) load(ctx context.Context, path string) (err error) {
 	}
 	for _, name := range f.Names() {
 		if !read[name] {
-			return fmt.Errorf("model: %s: %s is of no layer that %s selects", path, name, adapterConfigFile)
+			return fmt.Errorf("model: %s is of no layer of this model", name)
 		}
 	}
 	return nil

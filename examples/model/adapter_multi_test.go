@@ -134,7 +134,7 @@ func TestMultipleAdaptersEqualSeparateOnes(t *testing.T) {
 	each := []model.LoRA{
 		{Rank: 3, Alpha: 5, Targets: []string{"o_proj", "up_proj", "lm_head"}, Dropout: 0.25},
 		{Rank: 2, Alpha: 2, Targets: []string{"v_proj", "gate_proj"}},
-		{Rank: 8, Alpha: 16, Targets: []string{model.AllLinear}, Ranks: map[string]int{"o_proj": 5}, Dropout: 0.1},
+		{Rank: 8, Alpha: 16, Targets: []string{model.AllLinear}, Ranks: model.Overrides{{Layers: "o_proj", Value: 5}}, Dropout: 0.1},
 	}
 	for _, name := range []string{"qwen3", "qwen3_5"} {
 		st, reg := setUp(t)

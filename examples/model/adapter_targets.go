@@ -1,15 +1,17 @@
 package model
 
 import (
-	"cmp"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/dlclark/regexp2"
 )
 
 // LoRA holds the options of an adapter, with the names and meaning that they have in PEFT.
@@ -27,12 +29,59 @@ type LoRA struct {
 	Exclude        []string
 	ExcludePattern string
 	Layers         []int // if not nil, only layers with these numbers
-	// Ranks and Alphas have other values for layers whose names end with a match of an expression.
-	Ranks  map[string]int
-	Alphas map[string]float64
-	RSLoRA bool // scale by Alpha/√Rank instead
+	// Ranks and Alphas have other values for layers whose names end with a match of an expression; the first that
+	// matches counts.
+	Ranks, Alphas Overrides
+	RSLoRA        bool // scale by Alpha/√Rank instead
 	// Dropout is the probability with which an element of the input of A is zero in training.
 	Dropout float64
+
+	modules map[string]bool // of a folder that was loaded: the layers that have weights in it, in place of Targets
+}
+
+// Override gives the layers whose names end with a match of an expression another value.
+type Override struct {
+	Layers string
+	Value  float64
+}
+
+// Overrides are in JSON an object whose members stand in their order, as PEFT writes rank_pattern and alpha_pattern.
+type Overrides []Override
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *Overrides) UnmarshalJSON(text []byte) error {
+	var all map[string]float64
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	*o = nil
+	d := json.NewDecoder(bytes.NewReader(text))
+	for range 2*len(all) + 1 { // the brace, and names with their values
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if name, ok := token.(string); ok {
+			*o = append(*o, Override{name, all[name]})
+		}
+	}
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o Overrides) MarshalJSON() ([]byte, error) {
+	text := []byte("{")
+	for i, one := range o {
+		member, err := json.Marshal(map[string]float64{one.Layers: one.Value})
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, member[1:len(member)-1]...)
+	}
+	return append(text, '}'), nil
 }
 
 // AllLinear as the only target stands for every linear layer but the output head and routers.
@@ -47,16 +96,41 @@ type target struct {
 // targets selects layers by name.
 type targets struct {
 	lora            LoRA
-	pattern, except *regexp.Regexp
+	pattern, except *expression
 	ranks, alphas   []override
 	used            map[string]bool // of Targets
 	count           int
+	err             error // of an expression that took too long
 }
 
 // override is an entry of Ranks or Alphas.
 type override struct {
-	name  *regexp.Regexp
+	name  *expression
 	value float64
+}
+
+// expression is a regular expression of Python, which may look around, so that a match may take long: it is given up
+// after a second.
+type expression struct{ re *regexp2.Regexp }
+
+// python spells what .NET's expressions, which the library has, call otherwise.
+var python = strings.NewReplacer(`\\`, `\\`, `(?P<`, `(?<`, `\Z`, `\z`)
+
+func newExpression(pattern string) (*expression, error) {
+	re, err := regexp2.Compile(python.Replace(pattern), regexp2.None)
+	if err != nil {
+		return nil, err
+	}
+	re.MatchTimeout = time.Second
+	return &expression{re}, nil
+}
+
+func (e *expression) matches(name string) (bool, error) {
+	ok, err := e.re.MatchString(name)
+	if err != nil {
+		err = fmt.Errorf("model: LoRA: the expression %q takes longer than a second with %q", e.re, name)
+	}
+	return ok, err
 }
 
 func (l LoRA) compile() (t *targets, err error) {
@@ -67,15 +141,17 @@ func (l LoRA) compile() (t *targets, err error) {
 		return nil, fmt.Errorf("model: LoRA has dropout %g; it must be from 0 to below 1", l.Dropout)
 	case len(l.Parameters) > 0 && l.Dropout > 0:
 		return nil, errors.New("model: LoRA of experts' weights has no dropout, as PEFT's has none")
-	case l.Targets != nil && l.Pattern != "" || l.Targets == nil && l.Pattern == "" && len(l.Parameters) == 0:
+	case l.modules == nil && (l.Targets != nil && l.Pattern != "" || l.Targets == nil && l.Pattern == "" && len(l.Parameters) == 0):
 		return nil, errors.New("model: LoRA needs targets: names of layers, all-linear, or else a pattern")
+	case l.modules == nil && l.Layers != nil && l.Pattern != "":
+		return nil, errors.New("model: LoRA has a pattern and numbers of layers; PEFT refuses the two together: write the numbers into the pattern")
 	}
 	t = &targets{lora: l, used: map[string]bool{}}
-	whole := func(pattern string) (r *regexp.Regexp, err error) {
-		if pattern == "" {
+	whole := func(pattern string) (*expression, error) {
+		if pattern == "" || l.modules != nil {
 			return nil, nil
 		}
-		return regexp.Compile(`\A(?:` + pattern + `)\z`)
+		return newExpression(`\A(?:` + pattern + `)\z`)
 	}
 	if t.pattern, err = whole(l.Pattern); err == nil {
 		t.except, err = whole(l.ExcludePattern)
@@ -86,9 +162,9 @@ func (l LoRA) compile() (t *targets, err error) {
 	if err == nil {
 		t.alphas, err = overrides(l.Alphas)
 	}
-	for _, r := range t.ranks {
-		if r.value < 1 {
-			err = fmt.Errorf("rank %g; it must be positive", r.value)
+	for _, r := range l.Ranks {
+		if !(r.Value >= 1) || r.Value != math.Trunc(r.Value) {
+			err = fmt.Errorf("rank %g; it must be positive, and whole", r.Value)
 		}
 	}
 	if err != nil {
@@ -97,22 +173,22 @@ func (l LoRA) compile() (t *targets, err error) {
 	return t, nil
 }
 
-// overrides compiles expressions; of those that match a layer the longest counts.
-func overrides[T int | float64](values map[string]T) (list []override, err error) {
-	longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) }
-	for _, pattern := range slices.SortedFunc(maps.Keys(values), longest) {
-		name, err := regexp.Compile(`\A(?:.*\.)?(?:` + pattern + `)\z`)
+// overrides compiles expressions, in their order.
+func overrides(values Overrides) (list []override, err error) {
+	for _, v := range values {
+		name, err := newExpression(`\A(?:.*\.)?(?:` + v.Layers + `)\z`)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, override{name, float64(values[pattern])})
+		list = append(list, override{name, v.Value})
 	}
 	return list, nil
 }
 
-func pick(list []override, name string, otherwise float64) float64 {
+// pick returns the value of the first expression that matches.
+func (t *targets) pick(list []override, name string, otherwise float64) float64 {
 	for _, o := range list {
-		if o.name.MatchString(name) {
+		if t.matches(o.name, name) {
 			return o.value
 		}
 	}
@@ -122,7 +198,14 @@ func pick(list []override, name string, otherwise float64) float64 {
 // of returns what the adapter adds to the layer of a weight.
 func (t *targets) of(q *Parameter) (target, bool) {
 	name := q.module()
-	if !q.linear || !t.selects(name) || t.excludes(name) || !t.inLayer(name) {
+	switch {
+	case !q.linear:
+		return target{}, false
+	case t.lora.modules != nil:
+		if !t.lora.modules[name] {
+			return target{}, false
+		}
+	case t.excludes(name) || !t.selects(name):
 		return target{}, false
 	}
 	return t.size(name), true
@@ -154,41 +237,54 @@ func (t *targets) selectsParameter(name string) bool {
 // size counts a layer and returns the size of its product.
 func (t *targets) size(name string) target {
 	t.count++
-	rank, alpha := pick(t.ranks, name, float64(t.lora.Rank)), pick(t.alphas, name, t.lora.Alpha)
+	rank, alpha := t.pick(t.ranks, name, float64(t.lora.Rank)), t.pick(t.alphas, name, t.lora.Alpha)
 	if t.lora.RSLoRA {
 		return target{int(rank), alpha / math.Sqrt(rank)}
 	}
 	return target{int(rank), alpha / rank}
 }
 
+// selects applies Targets, or Pattern. Layers holds for names that are given by their end, as in PEFT.
 func (t *targets) selects(name string) bool {
 	if t.pattern != nil {
-		return matches(t.pattern, name)
+		return t.matches(t.pattern, name)
 	}
 	if len(t.lora.Targets) == 1 && t.lora.Targets[0] == AllLinear {
 		t.used[AllLinear] = true
-		return name != "lm_head"
+		return name != "lm_head" && t.inLayer(name)
 	}
-	found := false
+	found, whole := false, false
 	for _, one := range t.lora.Targets {
 		if ends(name, one) {
-			t.used[one], found = true, true
+			t.used[one], found, whole = true, true, whole || name == one
 		}
 	}
-	return found
+	return found && (whole || t.inLayer(name))
 }
 
 func (t *targets) excludes(name string) bool {
-	return t.except != nil && matches(t.except, name) || slices.ContainsFunc(t.lora.Exclude, func(one string) bool { return ends(name, one) })
+	return t.except != nil && t.matches(t.except, name) || slices.ContainsFunc(t.lora.Exclude, func(one string) bool { return ends(name, one) })
 }
 
 // ends reports whether a name is the end of a layer's, from a dot on, or all of it.
 func ends(layer, name string) bool { return layer == name || strings.HasSuffix(layer, "."+name) }
 
 // matches also tries the name that a layer has in a model that sees images.
-func matches(pattern *regexp.Regexp, name string) bool {
-	rest, inner := strings.CutPrefix(name, "model.")
-	return pattern.MatchString(name) || inner && pattern.MatchString(nestedPrefix+rest)
+func (t *targets) matches(e *expression, name string) bool {
+	names := []string{name}
+	if rest, inner := strings.CutPrefix(name, "model."); inner {
+		names = append(names, nestedPrefix+rest)
+	}
+	for _, one := range names {
+		ok, err := e.matches(one)
+		if err != nil && t.err == nil {
+			t.err = err
+		}
+		if ok {
+			return true
+		}
+	}
+	return false
 }
 
 // inLayer reports whether Layers has the number in a name.
@@ -205,11 +301,11 @@ func (t *targets) inLayer(name string) bool {
 // unused refuses targets that no layer of the whole model has. A stage of a pipeline may lack
 // layers of some kind, so there nothing is known.
 func (t *targets) unused(m *Model) error {
-	if _, stages := m.par.stage(); stages > 1 {
-		return nil
+	if _, stages := m.par.stage(); stages > 1 || t.err != nil {
+		return t.err
 	}
 	for _, one := range t.lora.Targets {
-		if !t.used[one] {
+		if !t.used[one] && t.lora.modules == nil {
 			return fmt.Errorf("model: LoRA target %q is not a linear layer of this model; it has %s", one, strings.Join(m.linears(), ", "))
 		}
 	}

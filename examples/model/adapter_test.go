@@ -325,8 +325,8 @@ func TestAdapterRefusals(t *testing.T) {
 	}
 	for text, change := range map[string]string{
 		"use_dora is true": `"use_dora": true`, "not a stacked weight": `"target_parameters": ["mlp.experts.gate_up_proj"]`, "bias": `"bias": "all"`,
-		"init_lora_weights": `"init_lora_weights": "pissa"`, "IA3": `"peft_type": "IA3"`, "not a linear layer": `"target_modules": ["w1"]`,
-		"is of no layer": `"target_modules": ["q_proj"]`, "has shape [8 64]": `"r": 4`,
+		"init_lora_weights": `"init_lora_weights": "pissa"`, "IA3": `"peft_type": "IA3"`, "has shape [8 64]": `"r": 4`,
+		"modules_to_save": `"modules_to_save": ["lm_head"]`, "layer_replication": `"layer_replication": [[0,2]]`, "new_kind is 7": `"new_kind": 7`,
 	} {
 		dir := t.TempDir()
 		text0, err := os.ReadFile(filepath.Join(r.folder, "a", "adapter_config.json"))
@@ -360,7 +360,10 @@ func TestAdapterTargets(t *testing.T) {
 		{model.LoRA{Rank: 2, Pattern: `model\.language_model\.layers\.1\..*v_proj`}, []string{"model.layers.1.self_attn.v_proj 2"}},
 		{model.LoRA{Rank: 2, Targets: []string{"down_proj"}, Layers: []int{0}}, []string{"model.layers.0.mlp.down_proj 2"}},
 		{model.LoRA{Rank: 2, Targets: []string{"mlp.up_proj", "lm_head"}, Exclude: []string{"model.layers.0.mlp.up_proj"}}, []string{"model.layers.1.mlp.up_proj 2", "lm_head 2"}},
-		{model.LoRA{Rank: 2, Targets: []string{"o_proj", "k_proj"}, Ranks: map[string]int{"o_proj": 4, "layers.1.self_attn.o_proj": 6}}, []string{"model.layers.1.self_attn.k_proj 2", "model.layers.1.self_attn.o_proj 6"}},
+		{model.LoRA{Rank: 2, Targets: []string{"o_proj", "k_proj"}, Ranks: model.Overrides{{Layers: "layers.1.self_attn.o_proj", Value: 6}, {Layers: "o_proj", Value: 4}}}, []string{"model.layers.1.self_attn.k_proj 2", "model.layers.1.self_attn.o_proj 6"}},
+		{model.LoRA{Rank: 2, Targets: []string{"o_proj", "k_proj"}, Ranks: model.Overrides{{Layers: "o_proj", Value: 4}, {Layers: "layers.1.self_attn.o_proj", Value: 6}}}, []string{"model.layers.1.self_attn.k_proj 2", "model.layers.1.self_attn.o_proj 4"}},
+		{model.LoRA{Rank: 2, Pattern: `^(model(?=\.).*\.1\.(?!mlp).*(q_proj))$`}, []string{"model.layers.1.self_attn.q_proj 2"}},
+		{model.LoRA{Rank: 2, Targets: []string{"k_proj", "model.layers.1.self_attn.o_proj"}, Layers: []int{0}}, []string{"model.layers.1.self_attn.o_proj 2"}},
 	} {
 		c.lora.Alpha = 1
 		a, err := model.NewAdapter(t.Context(), m, c.lora, 1)
