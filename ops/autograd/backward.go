@@ -15,27 +15,38 @@ func (t *Tape) Backward(loss *Var) error {
 			t.Fail(fmt.Errorf("backward: %w: the loss is %v; it must have one element, or give its gradient to BackwardFrom", acl.ErrInvalidArgument, loss))
 			return t.err
 		}
-		loss.grad = gradient{one: true}
+		loss.grad = gradient{factor: 1}
 		t.run(0)
 		t.done = true
 	}
 	return t.err
 }
 
+// Output is a result of a forward pass and the gradient of it with which a backward pass starts.
+type Output struct {
+	Var *Var
+	// Grad is like the variable. It remains the caller's and is not changed.
+	Grad *aclnn.Tensor
+	// Factor is the gradient of each element if Grad is nil, such as the weight of a loss in a sum of several.
+	Factor float64
+}
+
 // BackwardFrom computes the gradients of Σ outputs·gradients, as a pipeline stage does that receives the gradients of its outputs.
-// Gradients are like the outputs; a nil one is zero.
-func (t *Tape) BackwardFrom(outputs []*Var, gradients []*aclnn.Tensor) error {
-	if t.err == nil && len(outputs) != len(gradients) {
-		t.Fail(fmt.Errorf("backward: %w: there are %d outputs and %d gradients", acl.ErrInvalidArgument, len(outputs), len(gradients)))
-	}
-	for i, v := range outputs {
-		if !t.startBackward(v) {
+func (t *Tape) BackwardFrom(outputs ...Output) error {
+	for _, o := range outputs {
+		if !t.startBackward(o.Var) {
 			return t.err
 		}
-		if g := gradients[i]; g != nil {
+		if o.Grad != nil {
 			// The caller's memory: the extra need keeps the tape from writing to it or freeing it.
-			t.contribute(v, gradient{tensor: g, mem: &memory{refs: 2}})
+			t.contribute(o.Var, gradient{tensor: o.Grad, mem: &memory{refs: 2}})
+			continue
 		}
+		if o.Var.grad.present() {
+			t.Fail(fmt.Errorf("backward: %w: output %v is there twice; add up the factors", acl.ErrInvalidArgument, o.Var))
+			return t.err
+		}
+		o.Var.grad.factor = o.Factor
 	}
 	if t.err == nil {
 		t.run(0)
@@ -65,11 +76,21 @@ func (t *Tape) run(first int) {
 	for i := len(t.nodes) - 1; i >= first; i-- {
 		n := t.nodes[i]
 		t.nodes = t.nodes[:i]
+		if n.hook != nil {
+			outer := t.block
+			t.block = n.block
+			n.hook()
+			t.block = outer
+			continue
+		}
 		if t.err == nil && n.reached() {
 			outer := t.block
 			t.block = n.block
 			g := &Gradients{t: t, n: n}
-			n.backward(g)
+			g.derive()
+			if t.err == nil {
+				n.backward(g)
+			}
 			g.end()
 			t.block = outer
 		}
@@ -92,13 +113,14 @@ func (n *node) reached() bool {
 // no result depends is zero.
 func (t *Tape) complete(n *node) {
 	for _, p := range n.params {
-		if p.uses--; p.uses > 0 {
+		u := t.parameters[p]
+		if u.left--; u.left > 0 {
 			continue
 		}
-		if !p.wrote && !t.opts.Accumulate {
+		if !u.wrote && !t.accumulates(p) {
 			launch(t, aclnn.InplaceZero, aclnn.InplaceZeroParams{Self: p.Grad})
 		}
-		p.wrote = true
+		u.wrote = true
 		if t.opts.Complete != nil {
 			t.do(func() error { return t.opts.Complete(p) })
 		}
@@ -110,10 +132,10 @@ func (t *Tape) contribute(v *Var, g gradient) {
 	switch {
 	case t.err != nil:
 		t.drop(g.mem)
-	case v.tape == nil:
+	case v.parameter() != nil:
 		t.write(v, g.tensor)
 		t.drop(g.mem)
-	case v.grad.tensor == nil && !v.grad.one:
+	case !v.grad.present():
 		v.grad = g
 	default:
 		t.materialize(v)
@@ -139,19 +161,46 @@ func (t *Tape) contribute(v *Var, g gradient) {
 	}
 }
 
-// write writes a gradient to that of a parameter, or adds it.
-func (t *Tape) write(p *Var, g *aclnn.Tensor) {
-	if p.wrote || t.opts.Accumulate {
-		launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: p.Grad, Other: g, Alpha: aclnn.Float(1)})
-	} else {
-		t.do(func() error { return aclnn.Copy(t.st, p.Grad, g) })
+// write writes a gradient to that of a parameter, or adds it. v is the parameter, or derived from it.
+func (t *Tape) write(v *Var, g *aclnn.Tensor) {
+	to, accumulate := t.target(v)
+	if accumulate {
+		launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: to, Other: g, Alpha: aclnn.Float(1)})
+		return
 	}
-	p.wrote = true
+	t.do(func() error { return aclnn.Copy(t.st, to, g) })
 }
 
-// materialize gives a gradient of one its tensor.
+// target returns where the gradient of a parameter, or of a variable derived from it, is written, and whether it is added to what is
+// there.
+func (t *Tape) target(v *Var) (to *aclnn.Tensor, accumulate bool) {
+	p := v.parameter()
+	u := t.parameters[p]
+	to = p.Grad
+	if to == nil {
+		t.Fail(fmt.Errorf("%w: the parameter %v has no Grad now; set it before the backward pass of what reads it", acl.ErrInvalidArgument, p.like))
+		return nil, false
+	}
+	if v.from != nil {
+		to = v.from.grad(to)
+		t.Fail(to.Err())
+		if to.Len() != p.Grad.Len() && !u.wrote && !t.accumulates(p) {
+			launch(t, aclnn.InplaceZero, aclnn.InplaceZeroParams{Self: p.Grad})
+			u.wrote = true
+		}
+	}
+	accumulate = u.wrote || t.accumulates(p)
+	u.wrote = true
+	return to, accumulate
+}
+
+// accumulates reports whether the gradient of a parameter starts with what earlier tapes have written.
+func (t *Tape) accumulates(p *Var) bool { return t.opts.Accumulate && !p.received }
+
+// materialize gives a gradient of one number its tensor.
 func (t *Tape) materialize(v *Var) {
-	if !v.grad.one {
+	factor := v.grad.factor
+	if factor == 0 {
 		return
 	}
 	x, mem := t.allocate(v.like.DType(), v.like.Shape()...)
@@ -160,5 +209,5 @@ func (t *Tape) materialize(v *Var) {
 	}
 	mem.refs++
 	v.grad = gradient{tensor: x, mem: mem}
-	launch(t, aclnn.InplaceFillScalar, aclnn.InplaceFillScalarParams{Self: x, Value: aclnn.Float(1)})
+	launch(t, aclnn.InplaceFillScalar, aclnn.InplaceFillScalarParams{Self: x, Value: aclnn.Float(factor)})
 }

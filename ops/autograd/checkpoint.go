@@ -15,6 +15,9 @@ type watch struct {
 
 // watch notes a variable that an operator reads.
 func (t *Tape) watch(v *Var) {
+	if p := v.parameter(); p != nil {
+		v = p
+	}
 	for _, w := range t.watching {
 		outside := v.tape == nil && v.needs || v.tape != nil && v.number < w.from
 		if outside && !slices.Contains(w.vars, v) {
@@ -95,8 +98,8 @@ func (t *Tape) again(n *node, drawn int64, body func() []*Var) {
 		r := results[i]
 		switch {
 		case !r.NeedsGrad() || !v.grad.present():
-		case v.grad.one && !r.grad.present() && r.tape != nil:
-			r.grad = gradient{one: true}
+		case v.grad.factor != 0 && !r.grad.present() && r.parameter() == nil:
+			r.grad.factor = v.grad.factor
 		default:
 			t.materialize(v)
 			v.grad.mem.refs++

@@ -22,6 +22,7 @@ func (t *Tape) DeltaGate(a, b, aLog, dtBias *Var) (decay, beta *Var) {
 	c.Keep(a, b, aLog, dtBias)
 	c.KeepOutputs()
 	c.Backward(func(g *Gradients) {
+		args.ALog, args.DTBias = aLog.now(args.ALog), dtBias.now(args.DTBias)
 		grad := ops.DeltaGateGradArgs{DeltaGateArgs: args, DDecay: g.OutputOrZero(0), DBeta: g.OutputOrZero(1), DA: g.orScratch(0), DB: g.orScratch(1)}
 		grad.DALog, grad.DDTBias, grad.Accumulate = g.weights(2, 3, true)
 		runGrad(g, t.reg.DeltaGateGrad(), &grad)
@@ -30,9 +31,19 @@ func (t *Tape) DeltaGate(a, b, aLog, dtBias *Var) (decay, beta *Var) {
 	return outputs[0], outputs[len(outputs)-1]
 }
 
-// GatedDelta computes the gated delta rule (ops.GatedDelta) of query, key [B,T,Hk,K], value [B,T,Hv,V], decay and beta [B,T,Hv] from an initial state [N,Hv,K,V], or nil
-// for zeros. a gives Scale, Normalize and CuSeqLens; its tensors must be nil. final is the state after the last token, for N sequences.
-func (t *Tape) GatedDelta(query, key, value, decay, beta, initial *Var, a ops.GatedDeltaArgs) (out, final *Var) {
+// GatedDelta computes the gated delta rule (ops.GatedDelta) of query, key [B,T,Hk,K], value [B,T,Hv,V], decay and beta [B,T,Hv] from a state of
+// zeros. a gives Scale, Normalize and CuSeqLens; its tensors must be nil.
+func (t *Tape) GatedDelta(query, key, value, decay, beta *Var, a ops.GatedDeltaArgs) *Var {
+	out, _ := t.gatedDelta(query, key, value, decay, beta, nil, a, false)
+	return out
+}
+
+// GatedDeltaFrom is GatedDelta from an initial state [N,Hv,K,V], or nil for zeros. final is the state after the last token, for N sequences.
+func (t *Tape) GatedDeltaFrom(query, key, value, decay, beta, initial *Var, a ops.GatedDeltaArgs) (out, final *Var) {
+	return t.gatedDelta(query, key, value, decay, beta, initial, a, true)
+}
+
+func (t *Tape) gatedDelta(query, key, value, decay, beta, initial *Var, a ops.GatedDeltaArgs, keepsState bool) (out, final *Var) {
 	c := t.beginOptional("gated delta rule", 5, query, key, value, decay, beta, initial)
 	if c == nil {
 		return t.failed(), t.failed()
@@ -50,13 +61,18 @@ func (t *Tape) GatedDelta(query, key, value, decay, beta, initial *Var, a ops.Ga
 		a.InitialState = initial.Value
 	}
 	a.Out = c.Output(value.Value.DType(), value.Shape()...)
-	a.FinalState = c.Output(aclnn.Float32, sequences, value.Dim(2), query.Dim(3), value.Dim(3))
+	if keepsState {
+		a.FinalState = c.Output(aclnn.Float32, sequences, value.Dim(2), query.Dim(3), value.Dim(3))
+	}
 	run(c, t.reg.GatedDelta(), &a)
 	c.Keep(query, key, value, decay, beta, initial)
 	c.Backward(func(g *Gradients) {
 		grad := ops.GatedDeltaGradArgs{
-			GatedDeltaArgs: a, DOut: g.OutputOrZero(0), DFinalState: g.Output(1), DQuery: g.orScratch(0), DKey: g.orScratch(1), DValue: g.orScratch(2),
+			GatedDeltaArgs: a, DOut: g.OutputOrZero(0), DQuery: g.orScratch(0), DKey: g.orScratch(1), DValue: g.orScratch(2),
 			DDecay: g.orScratch(3), DBeta: g.orScratch(4), DInitialState: g.Input(5),
+		}
+		if keepsState {
+			grad.DFinalState = g.Output(1)
 		}
 		grad.Out, grad.FinalState = nil, nil // the gradient does not read them, and the tape has freed them
 		runGrad(g, t.reg.GatedDeltaGrad(), &grad)
@@ -83,6 +99,10 @@ func (t *Tape) CausalConv(x, weight, bias *Var, a ops.CausalConvArgs) *Var {
 	run(c, t.reg.CausalConv(), &a)
 	c.Keep(x, weight, bias)
 	c.Backward(func(g *Gradients) {
+		a.Weight = weight.now(a.Weight)
+		if bias != nil {
+			a.Bias = bias.now(a.Bias)
+		}
 		grad := ops.CausalConvGradArgs{CausalConvArgs: a, DOut: g.Output(0), DX: g.orScratch(0)}
 		grad.Out = nil
 		grad.DWeight, grad.DBias, grad.Accumulate = g.weights(1, 2, true)

@@ -11,7 +11,9 @@
 // A Var is a tensor and how it was made. Parameters are variables that a program makes once with
 // NewParameter, with the tensor that receives the gradient; Input makes one without gradient. The methods of a Tape
 // are the differentiable operators of packages ops and ops/parallel. Each launches what a direct call of the
-// operator launches, and nothing else; Record adds an operator of the program's own.
+// operator launches, and nothing else; Record adds an operator of the program's own. Derive makes a variable of a view or a function of a
+// parameter, whose gradient kernels write directly to that of the parameter. Around runs functions of the program before and after a part, forward and
+// backward, so that weights exist only while they are read (NewOpenedParameter).
 //
 // # Coming from PyTorch
 //

@@ -8,8 +8,21 @@ import (
 )
 
 // Dropout sets elements of x to zero with this probability and divides the others by 1 − probability
-// (aclnnDropoutGenMaskV2, aclnnDropoutDoMask). The mask is not kept: the backward pass draws it again.
+// (aclnnDropoutGenMaskV2, aclnnDropoutDoMask). The mask is not kept: the backward pass draws it again. Each call draws other
+// numbers, of Options.Seed.
 func (t *Tape) Dropout(x *Var, probability float64) *Var {
+	return t.dropout(x, probability, func() drawMask { return t.dropMask(probability, x.Shape()...) })
+}
+
+// DropoutOf is Dropout with numbers of a seed of the call's own, which depend on the shape and the seed only.
+func (t *Tape) DropoutOf(x *Var, probability float64, seed int64) *Var {
+	return t.dropout(x, probability, func() drawMask { return t.maskOf(probability, seed, 0, x.Shape()...) })
+}
+
+// drawMask draws a mask of bits in a tensor of scratch.
+type drawMask func(scratch func(aclnn.DType, ...int64) *aclnn.Tensor) *aclnn.Tensor
+
+func (t *Tape) dropout(x *Var, probability float64, mask func() drawMask) *Var {
 	c := t.begin("dropout", x)
 	if c == nil {
 		return t.failed()
@@ -21,7 +34,7 @@ func (t *Tape) Dropout(x *Var, probability float64) *Var {
 	if probability == 0 {
 		return x
 	}
-	draw := t.dropMask(probability, x.Shape()...)
+	draw := mask()
 	drop := func(from, to, mask *aclnn.Tensor) {
 		launch(t, aclnn.DropoutDoMask, aclnn.DropoutDoMaskParams{Self: from, Mask: mask, Prob: probability, Out: to})
 	}
@@ -33,20 +46,27 @@ func (t *Tape) Dropout(x *Var, probability float64) *Var {
 	return c.end()[0]
 }
 
-// dropMask takes the next random numbers of the tape for a mask of bits, one for each element of a shape, and returns a function that draws
-// it in a tensor of scratch.
-func (t *Tape) dropMask(probability float64, shape ...int64) func(scratch func(aclnn.DType, ...int64) *aclnn.Tensor) *aclnn.Tensor {
+// dropMask takes the next random numbers of the tape for a mask of bits, one for each element of a shape.
+func (t *Tape) dropMask(probability float64, shape ...int64) drawMask {
+	offset := t.drawn
+	t.drawn += maskBits(shape)
+	return t.maskOf(probability, t.opts.Seed, offset, shape...)
+}
+
+// maskBits is the size of a mask, as DropoutGenMask asks it of its output.
+func maskBits(shape []int64) int64 {
 	n := int64(1)
 	for _, d := range shape {
 		n *= d
 	}
-	n = (n + 127) / 128 * 128 // what DropoutGenMask asks of its output
-	offset := t.drawn
-	t.drawn += n
+	return (n + 127) / 128 * 128
+}
+
+func (t *Tape) maskOf(probability float64, seed, offset int64, shape ...int64) drawMask {
 	return func(scratch func(aclnn.DType, ...int64) *aclnn.Tensor) *aclnn.Tensor {
-		mask := scratch(aclnn.Uint8, n/8)
+		mask := scratch(aclnn.Uint8, maskBits(shape)/8)
 		launch(t, aclnn.DropoutGenMaskV2, aclnn.DropoutGenMaskV2Params{
-			Shape: shape, Prob: probability, Seed: t.opts.Seed, Offset: offset, ProbDataType: aclnn.Float32, Out: mask,
+			Shape: shape, Prob: probability, Seed: seed, Offset: offset, ProbDataType: aclnn.Float32, Out: mask,
 		})
 		return mask
 	}

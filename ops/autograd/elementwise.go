@@ -24,10 +24,16 @@ func (t *Tape) Add(x, y *Var) *Var {
 	return c.end()[0]
 }
 
-// Mul computes x·y for tensors of one shape (aclnnMul).
+// Mul computes x·y (aclnnMul). Dimensions of y may be 1 where those of x are not, as for a factor per row: its gradient is
+// summed over them (aclnnReduceSum).
 func (t *Tape) Mul(x, y *Var) *Var {
-	c := t.elementwise("mul", x, y)
+	c := t.begin("mul", x, y)
 	if c == nil {
+		return t.failed()
+	}
+	sums, ok := broadcast(x.Shape(), y.Shape())
+	if !ok || x.Value.DType() != y.Value.DType() {
+		t.Fail(fmt.Errorf("mul: %w: x is %v and y %v; they must have one dtype, and the dimensions of y must be those of x or 1", acl.ErrInvalidArgument, x, y))
 		return t.failed()
 	}
 	a := aclnn.MulParams{Self: x.Value, Other: y.Value, Out: c.Output(x.Value.DType(), x.Shape()...)}
@@ -40,11 +46,68 @@ func (t *Tape) Mul(x, y *Var) *Var {
 	}
 	c.Backward(func(g *Gradients) {
 		if dx := g.Input(0); dx != nil {
-			launch(t, aclnn.Mul, aclnn.MulParams{Self: g.Output(0), Other: a.Other, Out: dx})
+			launch(t, aclnn.Mul, aclnn.MulParams{Self: g.Output(0), Other: y.now(a.Other), Out: dx})
 		}
 		if dy := g.Input(1); dy != nil {
-			launch(t, aclnn.Mul, aclnn.MulParams{Self: g.Output(0), Other: a.Self, Out: dy})
+			product := dy
+			if len(sums) > 0 {
+				product = g.Scratch(dy.DType(), g.Output(0).Shape()...)
+			}
+			launch(t, aclnn.Mul, aclnn.MulParams{Self: g.Output(0), Other: x.now(a.Self), Out: product})
+			if len(sums) > 0 {
+				launch(t, aclnn.ReduceSum, aclnn.ReduceSumParams{Self: product, Dims: sums, KeepDims: true, Dtype: dy.DType(), Out: dy})
+			}
 		}
+	})
+	return c.end()[0]
+}
+
+// broadcast returns the dimensions in which y is repeated for x; ok is false if they do not fit.
+func broadcast(x, y []int64) (repeated []int64, ok bool) {
+	if len(x) != len(y) {
+		return nil, false
+	}
+	for i := range x {
+		switch {
+		case y[i] == x[i]:
+		case y[i] == 1:
+			repeated = append(repeated, int64(i))
+		default:
+			return nil, false
+		}
+	}
+	return repeated, true
+}
+
+// AddTo adds x to a part of y, which is a view of it, and returns y, which must not be used any more itself. It is added in place (aclnnInplaceAdd),
+// but to a copy if something else needs the value of y.
+func (t *Tape) AddTo(y, x *Var, part func(*aclnn.Tensor) *aclnn.Tensor) *Var {
+	c := t.begin("add to", y, x)
+	if c == nil {
+		return t.failed()
+	}
+	var out *aclnn.Tensor
+	if y.mem != nil && y.mem.refs == 1 && y.mem.saved == nil && slices.Contains(t.block.vars, y) {
+		out = c.View(y, y.Value)
+	} else {
+		out = c.Output(y.Value.DType(), y.Shape()...)
+		c.Do(func() error { return aclnn.Copy(t.st, out, y.Value) })
+	}
+	if t.err == nil {
+		launch(t, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: part(out), Other: x.Value, Alpha: aclnn.Float(1)})
+	}
+	t.Free(y)
+	c.Backward(func(g *Gradients) {
+		g.Pass(0, 0, nil)
+		if !g.Needs(1) {
+			return
+		}
+		if d := part(g.Output(0)); !d.Contiguous() {
+			dx := g.Input(1)
+			g.Do(func() error { return aclnn.Copy(t.st, dx, d) })
+			return
+		}
+		g.Pass(1, 0, part)
 	})
 	return c.end()[0]
 }

@@ -13,6 +13,7 @@ type Gradients struct {
 	n       *node
 	targets []gradient // by input, that Input has made
 	scratch []gradient
+	derived []derivedValue
 }
 
 // Output returns the gradient of output i. If nothing depends on that output, it is nil, which stands for zero; at least
@@ -34,8 +35,8 @@ func (g *Gradients) OutputOrZero(i int) *aclnn.Tensor {
 	return x
 }
 
-// unit reports whether the gradient of output i is 1, for which there is no tensor.
-func (g *Gradients) unit(i int) bool { return g.n.outputs[i].grad.one }
+// factor returns the gradient of output i if it is a number that the host knows, and has no tensor; else 0.
+func (g *Gradients) factor(i int) float64 { return g.n.outputs[i].grad.factor }
 
 // Needs reports whether the gradient of input i is wanted.
 func (g *Gradients) Needs(i int) bool { return g.n.inputs[i].NeedsGrad() }
@@ -66,6 +67,7 @@ func (t *Tape) place(v *Var) (*aclnn.Tensor, *memory) {
 	if v.view != nil && !v.grad.present() {
 		if base, mem := v.view.base(); base != nil {
 			if x := v.view.of(base); x.Err() == nil {
+				v.view.placed = placed{base, x}
 				return x, mem
 			}
 			if mem.refs == 0 { // the strides of the base do not allow this view
@@ -74,25 +76,31 @@ func (t *Tape) place(v *Var) (*aclnn.Tensor, *memory) {
 			}
 		}
 	}
-	return t.allocate(v.like.DType(), v.like.Shape()...)
+	dt := v.like.DType()
+	if v.wide && v.parameter() == nil {
+		dt = aclnn.Float32
+	}
+	return t.allocate(dt, v.like.Shape()...)
 }
 
 // viewed says how a variable views another one: of makes the same view of a gradient, for which base makes the memory.
 type viewed struct {
-	of   func(*aclnn.Tensor) *aclnn.Tensor
-	base func() (*aclnn.Tensor, *memory)
+	of     func(*aclnn.Tensor) *aclnn.Tensor
+	base   func() (*aclnn.Tensor, *memory)
+	placed placed
 }
+
+// placed is a gradient of a viewed variable, and the view of it that was handed out.
+type placed struct{ base, view *aclnn.Tensor }
 
 // Weight is Input for operators that can add to the gradient of a weight. For a parameter it returns the Grad of the parameter,
 // and whether to add to what it holds or to overwrite it. The operator must write all of it.
 func (g *Gradients) Weight(i int) (grad *aclnn.Tensor, accumulate bool) {
 	v := g.n.inputs[i]
-	if !v.NeedsGrad() || v.tape != nil {
+	if !v.NeedsGrad() || v.parameter() == nil {
 		return g.Input(i), false
 	}
-	accumulate = v.wrote || g.t.opts.Accumulate
-	v.wrote = true
-	return v.Grad, accumulate
+	return g.t.target(v)
 }
 
 // Pass makes the gradient of output j the gradient of input i, without a copy. With a view, which may be nil, it
@@ -102,8 +110,8 @@ func (g *Gradients) Pass(i, j int, view func(*aclnn.Tensor) *aclnn.Tensor) {
 	switch {
 	case !v.NeedsGrad() || !from.grad.present() || g.t.err != nil:
 		return
-	case from.grad.one && view == nil && v.tape != nil && !v.grad.present():
-		v.grad = gradient{one: true}
+	case from.grad.factor != 0 && view == nil && v.parameter() == nil && !v.grad.present():
+		v.grad.factor = from.grad.factor
 		return
 	}
 	x := g.Output(j)
@@ -164,6 +172,7 @@ func (g *Gradients) end() {
 	for _, s := range g.scratch {
 		g.t.drop(s.mem)
 	}
+	g.underive()
 }
 
 // weights is Weight for two inputs of an operator with one switch for accumulation. With both, the kernel computes both gradients in any

@@ -61,7 +61,7 @@ func (t *Tape) linear(name string, x, weight, bias *Var, shape []int64, calls li
 	}
 	c.Keep(weight)
 	c.Backward(func(g *Gradients) {
-		grad := ops.LinearGradArgs{X: a.X, Weight: a.Weight, DOut: g.Output(0), DX: g.Input(0)}
+		grad := ops.LinearGradArgs{X: x.now(a.X), Weight: weight.now(a.Weight), DOut: g.Output(0), DX: g.Input(0)}
 		grad.DWeight, grad.Accumulate = g.Weight(1)
 		var apart bool
 		if g.Needs(2) {
@@ -74,7 +74,7 @@ func (t *Tape) linear(name string, x, weight, bias *Var, shape []int64, calls li
 			}
 		}
 		if apart {
-			alone := ops.LinearGradArgs{X: a.X, DOut: grad.DOut, DBias: grad.DBias, Accumulate: !grad.Accumulate}
+			alone := ops.LinearGradArgs{X: grad.X, DOut: grad.DOut, DBias: grad.DBias, Accumulate: !grad.Accumulate}
 			grad.DBias = nil
 			calls.backward(g, &alone)
 		}
@@ -93,7 +93,7 @@ func (t *Tape) MatMul(a, b *Var) *Var {
 	run(c, t.reg.MatMul(), &args)
 	c.Keep(a, b)
 	c.Backward(func(g *Gradients) {
-		runGrad(g, t.reg.MatMulGrad(), &ops.MatMulGradArgs{DOut: g.Output(0), A: args.A, B: args.B, DA: g.Input(0), DB: g.Input(1)})
+		runGrad(g, t.reg.MatMulGrad(), &ops.MatMulGradArgs{DOut: g.Output(0), A: a.now(args.A), B: b.now(args.B), DA: g.Input(0), DB: g.Input(1)})
 	})
 	return c.end()[0]
 }
@@ -101,16 +101,16 @@ func (t *Tape) MatMul(a, b *Var) *Var {
 // GroupedMatmul multiplies the rows of each group by the matrix of the group (ops.GroupedMatmul): x [rows, in], weight [groups, in, out],
 // bias [groups, out] or nil; the result is [rows, out]. For a weight stored as [groups, out, in], make the parameter of
 // the transposed views of value and gradient.
-func (t *Tape) GroupedMatmul(x, weight, bias *Var, groups ops.Groups) *Var {
-	c := t.beginOptional("grouped matmul", 2, x, weight, bias)
+func (t *Tape) GroupedMatmul(x, weight, bias *Var, groups Groups) *Var {
+	c := t.beginOptional("grouped matmul", 2, x, weight, bias, groups.sums)
 	if c == nil {
 		return t.failed()
 	}
-	a := ops.GroupedMatmulArgs{X: x.Value, Weight: weight.Value, Bias: value(bias), Groups: groups, Out: c.Output(x.Value.DType(), x.Dim(0), weight.Dim(2))}
+	a := ops.GroupedMatmulArgs{X: x.Value, Weight: weight.Value, Bias: value(bias), Groups: groups.Groups, Out: c.Output(x.Value.DType(), x.Dim(0), weight.Dim(2))}
 	run(c, t.reg.GroupedMatmul(), &a)
-	c.Keep(x, weight)
+	c.Keep(x, weight, groups.sums)
 	c.Backward(func(g *Gradients) {
-		grad := ops.GroupedMatmulGradArgs{DOut: g.Output(0), X: a.X, Weight: a.Weight, Groups: groups, DX: g.Input(0)}
+		grad := ops.GroupedMatmulGradArgs{DOut: g.Output(0), X: x.now(a.X), Weight: weight.now(a.Weight), Groups: groups.Groups, DX: g.Input(0)}
 		grad.DWeight, grad.Accumulate = g.Weight(1)
 		if g.Needs(2) {
 			grad.DBias = g.Input(2)

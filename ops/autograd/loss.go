@@ -29,7 +29,7 @@ func (t *Tape) crossEntropy(
 	c.Keep(logits, labels)
 	c.Backward(func(g *Gradients) {
 		grad := ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLogits: g.Input(0)}
-		if !g.unit(0) {
+		if g.factor(0) != 1 {
 			grad.DLoss = g.Output(0)
 		}
 		backward(g, &grad)
@@ -92,6 +92,7 @@ func (t *Tape) LinearCrossEntropy(x, weight, labels *Var, ignore int64, l Linear
 	})
 	c.Keep(x, weight, labels)
 	c.Backward(func(g *Gradients) {
+		h.x, h.weight = x.now(h.x), weight.now(h.weight)
 		dx := g.Input(0)
 		dWeight, accumulate := g.Weight(1)
 		dLoss, weights := g.Output(0), g.Scratch(aclnn.Float32, n)

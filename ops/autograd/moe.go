@@ -16,6 +16,9 @@ type Routing struct {
 	experts *Var
 }
 
+// Vars lists what LoadBalance reads of the routing, so that a block or a checkpoint can return it.
+func (r Routing) Vars() []*Var { return []*Var{r.Probs, r.experts} }
+
 // MoERouting chooses the k most probable experts of each token (ops.MoERouting): logits [tokens, experts].
 func (t *Tape) MoERouting(logits *Var, k int64, normalize bool) Routing {
 	c := t.begin("moe routing", logits)
@@ -87,8 +90,13 @@ func (t *Tape) LoadBalance(scale float64, routings ...Routing) *Var {
 	c.Backward(func(g *Gradients) {
 		chosen, dProbs := g.Scratch(aclnn.Int32, rows, k), g.Scratch(aclnn.Float32, rows, experts)
 		gather(func(dst, src *aclnn.Tensor) { g.Do(func() error { return aclnn.Copy(t.st, dst, src) }) }, nil, chosen)
-		runGrad(g, t.reg.LoadBalanceGrad(), &ops.LoadBalanceGradArgs{Scale: scale, Experts: chosen, DProbs: dProbs})
-		if !g.unit(0) {
+		factor := g.factor(0)
+		known := factor != 0
+		if !known {
+			factor = 1
+		}
+		runGrad(g, t.reg.LoadBalanceGrad(), &ops.LoadBalanceGradArgs{Scale: scale * factor, Experts: chosen, DProbs: dProbs})
+		if !known {
 			launch(t, aclnn.InplaceMul, aclnn.InplaceMulParams{Self: dProbs, Other: g.Output(0)})
 		}
 		at := int64(0)
@@ -105,16 +113,24 @@ func (t *Tape) LoadBalance(scale float64, routings ...Routing) *Var {
 
 // Permuted holds tokens sorted by expert.
 type Permuted struct {
-	Rows         *Var          // [tokens·k, width]
-	Places, Sums *aclnn.Tensor // int32, as ops.MoEPermuteArgs describes them
-	places, sums *Var
+	Rows   *Var // [tokens·k, width]
+	Groups Groups
+	Places *aclnn.Tensor // int32, as ops.MoEPermuteArgs describes them
+	places *Var
+}
+
+// Groups says which rows are those of which group of a grouped product. Those of Permuted and Dispatched are the tape's; a program makes its own with
+// ops.Groups.Host.
+type Groups struct {
+	ops.Groups
+	sums *Var
 }
 
 // MoEPermute sorts tokens by expert (ops.MoEPermute): x [tokens, width], for a number of experts.
 func (t *Tape) MoEPermute(x *Var, r Routing, experts int64) Permuted {
 	c := t.begin("moe permute", x, r.experts)
 	if c == nil {
-		return Permuted{Rows: t.failed(), places: t.failed(), sums: t.failed()}
+		return Permuted{Rows: t.failed(), places: t.failed(), Groups: Groups{sums: t.failed()}}
 	}
 	rows := r.Experts.Len()
 	a := ops.MoEPermuteArgs{
@@ -127,24 +143,21 @@ func (t *Tape) MoEPermute(x *Var, r Routing, experts int64) Permuted {
 	})
 	outputs := c.end()
 	if t.err != nil {
-		return Permuted{Rows: t.failed(), places: t.failed(), sums: t.failed()}
+		return Permuted{Rows: t.failed(), places: t.failed(), Groups: Groups{sums: t.failed()}}
 	}
-	return Permuted{Rows: outputs[0], Places: a.Places, Sums: a.Sums, places: outputs[1], sums: outputs[2]}
+	groups := Groups{Groups: ops.Groups{Device: a.Sums, Cumulative: true}, sums: outputs[2]}
+	return Permuted{Rows: outputs[0], Groups: groups, Places: a.Places, places: outputs[1]}
 }
 
-// MoEExperts computes a gated feed-forward unit per expert (ops.MoEExperts): gateUp [experts, width, 2·inner] and down [experts, inner,
-// width]. For weights stored as [experts, out, in], make the parameters of the transposed views of values and gradients.
-func (t *Tape) MoEExperts(p Permuted, gateUp, down *Var) *Var {
-	return t.experts(p.Rows, p.sums, gateUp, down, ops.Groups{Device: p.Sums, Cumulative: true})
-}
-
-func (t *Tape) experts(rows, sums, gateUp, down *Var, groups ops.Groups) *Var {
-	c := t.beginOptional("experts", 3, rows, gateUp, down, sums)
+// MoEExperts computes a gated feed-forward unit per expert (ops.MoEExperts) on rows that MoEPermute or Dispatch has sorted: gateUp [experts, width, 2·inner] and
+// down [experts, inner, width]. For weights stored as [experts, out, in], Derive their transposes.
+func (t *Tape) MoEExperts(rows *Var, groups Groups, gateUp, down *Var) *Var {
+	c := t.beginOptional("experts", 3, rows, gateUp, down, groups.sums)
 	if c == nil {
 		return t.failed()
 	}
 	dt, n := rows.Value.DType(), rows.Dim(0)
-	a := ops.MoEExpertsArgs{Rows: rows.Value, GateUp: gateUp.Value, Down: down.Value, Groups: groups, Out: c.Output(dt, n, rows.Dim(1))}
+	a := ops.MoEExpertsArgs{Rows: rows.Value, GateUp: gateUp.Value, Down: down.Value, Groups: groups.Groups, Out: c.Output(dt, n, rows.Dim(1))}
 	s := aclnn.Scope{Stream: t.st}
 	if a.Hidden, a.Active = c.Scratch(dt, n, gateUp.Dim(2)), c.Scratch(dt, n, down.Dim(1)); !c.Needs() {
 		a.Hidden, a.Active = s.Tensor(dt, n, gateUp.Dim(2)), s.Tensor(dt, n, down.Dim(1))
@@ -152,8 +165,9 @@ func (t *Tape) experts(rows, sums, gateUp, down *Var, groups ops.Groups) *Var {
 	run(c, t.reg.MoEExperts(), &a)
 	t.Fail(s.Err())
 	t.Fail(s.Close())
-	c.Keep(rows, gateUp, down, sums)
+	c.Keep(rows, gateUp, down, groups.sums)
 	c.Backward(func(g *Gradients) {
+		a.GateUp, a.Down = gateUp.now(a.GateUp), down.now(a.Down)
 		grad := ops.MoEExpertsGradArgs{MoEExpertsArgs: a, DOut: g.Output(0), DRows: g.orScratch(0)}
 		grad.DGateUp, grad.DDown, grad.Accumulate = g.weights(1, 2, false)
 		runGrad(g, t.reg.MoEExpertsGrad(), &grad)

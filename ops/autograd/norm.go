@@ -16,7 +16,7 @@ func (t *Tape) RMSNorm(x, weight *Var, epsilon float64) *Var {
 	run(c, t.reg.RMSNorm(), &a)
 	c.Keep(x, weight)
 	c.Backward(func(g *Gradients) {
-		t.normGrad(g, g.Output(0), a.X, a.RStd, a.Weight, g.orScratch(0), 1)
+		t.normGrad(g, g.Output(0), x.now(a.X), a.RStd, weight.now(a.Weight), g.orScratch(0), 1)
 	})
 	return c.end()[0]
 }
@@ -36,7 +36,7 @@ func (t *Tape) AddRMSNorm(x, residual, weight *Var, epsilon float64) (sum, norme
 	c.Backward(func(g *Gradients) {
 		if dOut := g.Output(1); dOut != nil {
 			dSum := g.Scratch(dt, a.Sum.Shape()...)
-			t.normGrad(g, dOut, a.Sum, a.RStd, a.Weight, dSum, 2)
+			t.normGrad(g, dOut, a.Sum, a.RStd, weight.now(a.Weight), dSum, 2)
 			g.addToOutput(0, dSum)
 		}
 		g.Pass(0, 0, nil)
@@ -67,7 +67,7 @@ func (t *Tape) GatedNorm(x, gate, weight *Var, epsilon float64) *Var {
 	run(c, t.reg.GatedNorm(), &a)
 	c.Keep(x, gate, weight)
 	c.Backward(func(g *Gradients) {
-		grad := ops.GatedNormGradArgs{DOut: g.Output(0), X: a.X, Gate: a.Gate, RStd: a.RStd, Weight: a.Weight, DX: g.orScratch(0), DGate: g.orScratch(1)}
+		grad := ops.GatedNormGradArgs{DOut: g.Output(0), X: x.now(a.X), Gate: gate.now(a.Gate), RStd: a.RStd, Weight: weight.now(a.Weight), DX: g.orScratch(0), DGate: g.orScratch(1)}
 		if grad.DWeight, grad.Accumulate = g.Weight(2); grad.DWeight == nil {
 			grad.DWeight = g.Scratch(aclnn.Float32, a.Weight.Shape()...)
 		}

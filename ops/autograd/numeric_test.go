@@ -60,13 +60,13 @@ func (p *problem) check(forward func(t *autograd.Tape) []*autograd.Var) {
 	outputs := forward(tape)
 	require.NoError(t, tape.Err())
 	var factors [][]float32
-	var gradients []*aclnn.Tensor
+	var seeds []autograd.Output
 	for i, y := range outputs {
 		f := opstest.Random(aclnn.Float32, uint64(100+i), y.Value.Len())
 		factors = append(factors, f)
-		gradients = append(gradients, p.b.Floats(aclnn.Float32, f, y.Shape()...))
+		seeds = append(seeds, autograd.Output{Var: y, Grad: p.b.Floats(aclnn.Float32, f, y.Shape()...)})
 	}
-	require.NoError(t, tape.BackwardFrom(outputs, gradients))
+	require.NoError(t, tape.BackwardFrom(seeds...))
 	require.NoError(t, tape.Close())
 	rng := rand.New(rand.NewPCG(1, 2))
 	const step = 1.0 / 128
@@ -112,7 +112,7 @@ func TestGradients(t *testing.T) {
 		},
 		"grouped matmul": func(p *problem) forward {
 			x, w, b := p.param(5, 3), p.param(2, 3, 4), p.param(2, 4)
-			groups := ops.Groups{Host: []int64{2, 3}}
+			groups := autograd.Groups{Groups: ops.Groups{Host: []int64{2, 3}}}
 			return func(t *autograd.Tape) []*autograd.Var {
 				return of(t.GroupedMatmul(x, w, b, groups), t.GroupedMatmul(t.Scale(x, 2), w, b, groups))
 			}
@@ -214,6 +214,60 @@ func TestGradients(t *testing.T) {
 				return of(t.Add(t.Mul(x, t.Sigmoid(y)), t.Scale(t.AddScalar(t.Mul(x, x), 2), -0.5)))
 			}
 		},
+		"a factor per row": func(p *problem) forward {
+			x, y, z := p.param(3, 4), p.param(3, 1), p.param(1, 4)
+			return func(t *autograd.Tape) []*autograd.Var { return of(t.Mul(t.Mul(x, t.Sigmoid(y)), z)) }
+		},
+		"add to parts": func(p *problem) forward {
+			x, w, y, z := p.param(3, 4), p.param(6, 4), p.param(3, 2), p.param(2, 6)
+			columns := func(v *aclnn.Tensor) *aclnn.Tensor { return v.Narrow(1, 3, 2) }
+			rows := func(v *aclnn.Tensor) *aclnn.Tensor { return v.Narrow(0, 1, 2) }
+			return func(t *autograd.Tape) []*autograd.Var {
+				kept := t.Sigmoid(t.Linear(x, w, nil))
+				return of(t.AddTo(t.AddTo(t.Linear(x, w, nil), y, columns), t.Scale(z, 2), rows), t.AddTo(kept, y, columns))
+			}
+		},
+		"join": func(p *problem) forward {
+			x, y, z := p.param(2, 3, 4), p.param(2, 3, 2, 2), p.param(2, 3, 5)
+			return func(t *autograd.Tape) []*autograd.Var {
+				parts := t.Split(t.Scale(x, 1.5), 2, 1, 3)
+				whole := t.Join(2, parts[1], y, t.Unflatten(z, 1, 3, 1), parts[0])
+				return of(t.Mul(whole, whole), t.Join(0, x, z))
+			}
+		},
+		"repeat": func(p *problem) forward {
+			x := p.param(2, 3, 2)
+			return func(t *autograd.Tape) []*autograd.Var {
+				y := t.Repeat(x, 1, 3)
+				return of(t.Mul(y, y))
+			}
+		},
+		"derived": func(p *problem) forward {
+			x, w, v, half := p.param(3, 8), p.param(8), p.param(2, 4, 8), p.param(16)
+			same := func(d *aclnn.Tensor) *aclnn.Tensor { return d }
+			transposed := func(d *aclnn.Tensor) *aclnn.Tensor { return d.Transpose(1, 2) }
+			part := func(at int64) func(*aclnn.Tensor) *aclnn.Tensor {
+				return func(d *aclnn.Tensor) *aclnn.Tensor { return d.Narrow(0, at, 4) }
+			}
+			read := func(f func(*aclnn.Tensor) *aclnn.Tensor) func(*aclnn.Scope, *aclnn.Tensor) *aclnn.Tensor {
+				return func(_ *aclnn.Scope, v *aclnn.Tensor) *aclnn.Tensor { return f(v) }
+			}
+			return func(t *autograd.Tape) []*autograd.Var {
+				plusOne := t.Derive(w, func(s *aclnn.Scope, v *aclnn.Tensor) *aclnn.Tensor {
+					out := s.Like(v)
+					aclnn.Launch(s, aclnn.Adds, aclnn.AddsParams{Self: v, Other: aclnn.Float(1), Alpha: aclnn.Float(1), Out: out})
+					return out
+				}, same)
+				y := t.RMSNorm(x, plusOne, 1e-6)
+				grouped := t.GroupedMatmul(y, t.Derive(v, read(transposed), transposed), nil, autograd.Groups{Groups: ops.Groups{Host: []int64{1, 2}}})
+				joined := t.Join(0, t.Derive(half, read(part(2)), part(2)), t.Derive(half, read(part(9)), part(9)))
+				return of(t.RMSNorm(t.RMSNorm(y, plusOne, 1e-6), joined, 1e-6), grouped)
+			}
+		},
+		"dropout of a seed": func(p *problem) forward {
+			x := p.param(40, 8)
+			return func(t *autograd.Tape) []*autograd.Var { return of(t.DropoutOf(x, 0.4, 5)) }
+		},
 		"views": func(p *problem) forward {
 			x := p.param(4, 6)
 			return func(t *autograd.Tape) []*autograd.Var {
@@ -226,6 +280,8 @@ func TestGradients(t *testing.T) {
 			x, w, v := p.param(4, 8), p.param(4), p.param(4)
 			return func(t *autograd.Tape) []*autograd.Var {
 				parts := t.Split(t.Scale(x, 1.5), 1, 4, 4)
+				halves := t.Unflatten(parts[0], 1, 2, 2)
+				parts[0] = t.Reshape(t.Contiguous(t.Mul(halves, halves)), 4, 4)
 				return of(t.RMSNorm(parts[0], w, 1e-6), t.RMSNorm(t.Reshape(t.Contiguous(parts[1]), 4, 4), v, 1e-6))
 			}
 		},
@@ -238,7 +294,15 @@ func TestGradients(t *testing.T) {
 			a, b, aLog, bias := p.param(1, 5, 4), p.param(1, 5, 4), p.param(4), p.param(4)
 			return func(t *autograd.Tape) []*autograd.Var {
 				decay, beta := t.DeltaGate(a, b, aLog, bias)
-				return of(t.GatedDelta(q, k, v, decay, beta, nil, ops.GatedDeltaArgs{Scale: 0.35, Normalize: true}))
+				return of(t.GatedDeltaFrom(q, k, v, decay, beta, nil, ops.GatedDeltaArgs{Scale: 0.35, Normalize: true}))
+			}
+		},
+		"gated delta rule without states": func(p *problem) forward {
+			qkv, decay, beta := p.param(1, 5, 64), p.param(1, 5, 4), p.param(1, 5, 4)
+			return func(t *autograd.Tape) []*autograd.Var {
+				parts := t.Split(t.Scale(qkv, 0.5), 2, 16, 16, 32)
+				q, k, v := t.Unflatten(parts[0], 2, 2, 8), t.Unflatten(parts[1], 2, 2, 8), t.Unflatten(parts[2], 2, 4, 8)
+				return of(t.GatedDelta(q, k, v, t.Scale(t.Sigmoid(decay), -1), beta, ops.GatedDeltaArgs{Scale: 0.35, Normalize: true}))
 			}
 		},
 		"causal convolution": func(p *problem) forward {
@@ -253,7 +317,7 @@ func TestGradients(t *testing.T) {
 			return func(t *autograd.Tape) []*autograd.Var {
 				r := t.MoERouting(t.Linear(x, router, nil), 2, true)
 				rows := t.MoEPermute(x, r, 3)
-				y := t.MoEUnpermute(t.MoEExperts(rows, gateUp, down), rows, r, shared)
+				y := t.MoEUnpermute(t.MoEExperts(rows.Rows, rows.Groups, gateUp, down), rows, r, shared)
 				return of(y, t.LoadBalance(0.3, r, t.MoERouting(t.Linear(x, router, nil), 2, false)))
 			}
 		},

@@ -149,37 +149,55 @@ func (t *Tape) ulysses(name string, u *parallel.Ulysses, x *Var, grows, shrinks 
 	return c.end()[0]
 }
 
-// ParallelExperts is MoEExperts with the experts split over the ranks (parallel.ExpertParallel): it sends the rows to the ranks of their experts,
-// computes those of this rank's, and sends the results back. It waits for the stream, because the host needs the numbers of rows.
-func (t *Tape) ParallelExperts(e *parallel.ExpertParallel, p Permuted, gateUp, down *Var) *Var {
-	if t.begin("plan of experts", p.Rows, p.sums) == nil {
-		return t.failed()
+// Dispatched holds the rows of this rank's experts.
+type Dispatched struct {
+	Rows   *Var // [rows, width]
+	Groups Groups
+	plan   *parallel.ExpertPlan
+	mem    *memory
+	rows   int64 // that were sent
+}
+
+// Dispatch sends rows to the ranks of their experts (parallel.ExpertParallel). It waits for the stream, because the host needs the numbers of rows.
+func (t *Tape) Dispatch(e *parallel.ExpertParallel, p Permuted) Dispatched {
+	if t.begin("plan of experts", p.Rows, p.Groups.sums) == nil {
+		return Dispatched{Rows: t.failed()}
 	}
-	plan, err := e.Plan(t.ctx, t.st, p.Sums)
+	plan, err := e.Plan(t.ctx, t.st, p.Groups.Device)
 	if err != nil {
 		t.Fail(err)
-		return t.failed()
+		return Dispatched{Rows: t.failed()}
 	}
-	mem := &memory{closer: plan, refs: 1}
-	defer t.drop(mem)
-	dispatch := func(from, to *aclnn.Tensor) error { return plan.Dispatch(t.st, from, to) }
-	combine := func(from, to *aclnn.Tensor) error { return plan.Combine(t.st, from, to) }
-	mine := t.sendRows("dispatch", mem, p.Rows, plan.Rows(), dispatch, combine)
-	return t.sendRows("combine", mem, t.experts(mine, nil, gateUp, down, plan.Groups()), p.Rows.Dim(0), combine, dispatch)
+	d := Dispatched{plan: plan, mem: &memory{closer: plan}, rows: p.Rows.Dim(0), Groups: Groups{Groups: plan.Groups()}}
+	t.own(p.Rows.Value, d.mem) // the block keeps the plan
+	d.Rows = t.sendRows("dispatch", d.mem, p.Rows, plan.Rows(), d.send, d.back)
+	return d
+}
+
+// Combine sends the results of the experts back to the ranks that the rows came from.
+func (t *Tape) Combine(d Dispatched, results *Var) *Var {
+	return t.sendRows("combine", d.mem, results, d.rows, d.back, d.send)
+}
+
+func (d Dispatched) send(st *acl.Stream, from, to *aclnn.Tensor) error {
+	return d.plan.Dispatch(st, from, to)
+}
+func (d Dispatched) back(st *acl.Stream, from, to *aclnn.Tensor) error {
+	return d.plan.Combine(st, from, to)
 }
 
 // sendRows records an exchange of rows between the ranks. The node keeps the plan until its backward pass has run.
-func (t *Tape) sendRows(name string, plan *memory, x *Var, rows int64, forward, backward func(from, to *aclnn.Tensor) error) *Var {
+func (t *Tape) sendRows(name string, plan *memory, x *Var, rows int64, forward, backward func(st *acl.Stream, from, to *aclnn.Tensor) error) *Var {
 	c := t.begin(name, x)
 	if c == nil {
 		return t.failed()
 	}
 	out := c.Output(x.Value.DType(), rows, x.Dim(1))
-	c.Do(func() error { return forward(x.Value, out) })
+	c.Do(func() error { return forward(t.st, x.Value, out) })
 	c.keep(plan)
 	c.Backward(func(g *Gradients) {
 		d, dx := g.Output(0), g.Input(0)
-		g.Do(func() error { return backward(d, dx) })
+		g.Do(func() error { return backward(t.st, d, dx) })
 	})
 	return c.end()[0]
 }

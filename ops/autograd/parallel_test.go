@@ -141,7 +141,8 @@ func TestRanks(t *testing.T) {
 			return func(t *autograd.Tape) *autograd.Var {
 				r := t.MoERouting(logits, 2, true)
 				p := t.MoEPermute(x, r, 4)
-				return t.MoEUnpermute(t.ParallelExperts(e, p, weights, down), p, r, nil)
+				d := t.Dispatch(e, p)
+				return t.MoEUnpermute(t.Combine(d, t.MoEExperts(d.Rows, d.Groups, weights, down)), p, r, nil)
 			}, tokens
 		},
 	}
@@ -164,7 +165,7 @@ func TestRanks(t *testing.T) {
 						shape[cutOut.axis] *= cutOut.parts
 					}
 					factors, own := cutOut.of(opstest.Random(aclnn.Float32, 99, opstest.Size(shape)), shape)
-					require.NoError(t, tape.BackwardFrom([]*autograd.Var{y}, []*aclnn.Tensor{b.Floats(aclnn.Float32, factors, own...)}))
+					require.NoError(t, tape.BackwardFrom(autograd.Output{Var: y, Grad: b.Floats(aclnn.Float32, factors, own...)}))
 					require.NoError(t, tape.Close())
 					for _, v := range s.all {
 						gradients = append(gradients, b.Read(v.Grad))

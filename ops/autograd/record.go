@@ -2,6 +2,7 @@ package autograd
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -17,6 +18,7 @@ type node struct {
 	backward   func(g *Gradients)
 	params     []*Var // whose gradients it writes
 	checkpoint bool
+	hook       func() // of Around, in place of everything else
 }
 
 // Call is an operator while it is recorded.
@@ -47,7 +49,7 @@ func (t *Tape) Record(name string, inputs []*Var, forward func(c *Call)) []*Var 
 		return []*Var{{tape: t}}
 	}
 	forward(c)
-	return c.end()
+	return slices.Clone(c.end())
 }
 
 // begin starts an operator of which all inputs must be given. It returns nil if the tape has failed.
@@ -69,6 +71,9 @@ func (t *Tape) beginOptional(name string, required int, inputs ...*Var) *Call {
 			return nil
 		}
 		c.needs = c.needs || v.needs
+		if v.tape == nil {
+			v.like = v.Value
+		}
 		t.watch(v)
 	}
 	c.needs = c.needs && !t.opts.NoGrad
@@ -188,19 +193,28 @@ func (t *Tape) record(n *node) {
 		v.node = n
 	}
 	for _, v := range n.inputs {
-		if v != nil && v.tape == nil && v.needs {
-			n.params = append(n.params, v)
-			t.use(v)
+		if p := v.parameter(); p != nil && p.needs {
+			n.params = append(n.params, p)
+			t.use(p)
 		}
 	}
 	t.nodes = append(t.nodes, n)
 }
 
+// use is what a tape knows of a parameter.
+type use struct {
+	left  int  // nodes whose backward pass has not run
+	wrote bool // whether the backward pass has written to Grad
+}
+
 // use counts a node that will write the gradient of a parameter.
 func (t *Tape) use(p *Var) {
-	if p.uses++; p.uses == 1 {
-		t.parameters = append(t.parameters, p)
+	u := t.parameters[p]
+	if u == nil {
+		u = &use{}
+		t.parameters[p] = u
 	}
+	u.left++
 }
 
 // finish frees what a node has kept, and the gradients of its outputs.

@@ -40,16 +40,16 @@ type Tape struct {
 	drawn  int64 // random numbers so far, in blocks of the generator
 
 	watching   []*watch
-	parameters []*Var // used by this tape
-	backward   bool   // during Backward
-	done       bool   // after Backward
+	parameters map[*Var]*use
+	backward   bool // during Backward
+	done       bool // after Backward
 	closed     bool
 }
 
 // New makes a tape for one forward pass, and its backward pass, on a stream. The operators that wait, because they
 // copy a mask or counts, wait until ctx ends at most.
 func New(ctx context.Context, st *acl.Stream, reg *ops.Registry, o Options) *Tape {
-	t := &Tape{ctx: ctx, st: st, reg: reg, opts: o, block: &block{}}
+	t := &Tape{ctx: ctx, st: st, reg: reg, opts: o, block: &block{}, parameters: map[*Var]*use{}}
 	switch {
 	case ctx == nil:
 		t.Fail(fmt.Errorf("%w: the context is nil", acl.ErrInvalidArgument))
@@ -94,9 +94,6 @@ func (t *Tape) Close() error {
 	t.nodes = nil
 	for b := t.block; b != nil; b = b.outer {
 		t.leave(b, nil)
-	}
-	for _, p := range t.parameters {
-		p.uses, p.wrote = 0, false
 	}
 	return t.err
 }

@@ -293,7 +293,19 @@ func TestErrors(t *testing.T) {
 			y := t.CrossEntropy(x, t.Input(opstest.Data(b, aclnn.Int32, []int32{1, 2, 3}, 3)), -100)
 			return errors.Join(t.Backward(y), t.Backward(y))
 		}, says: "backward pass is over"},
-		"gradients": {run: func(t *autograd.Tape) error { return t.BackwardFrom([]*autograd.Var{loss(t)}, nil) }, says: "1 outputs and 0 gradients"},
+		"an output twice": {run: func(t *autograd.Tape) error {
+			y := loss(t)
+			return t.BackwardFrom(autograd.Output{Var: y, Factor: 1}, autograd.Output{Var: y, Factor: 2})
+		}, says: "is there twice"},
+		"derived from a result": {run: func(t *autograd.Tape) error {
+			t.Derive(t.Scale(x, 2), func(_ *aclnn.Scope, v *aclnn.Tensor) *aclnn.Tensor { return v }, func(v *aclnn.Tensor) *aclnn.Tensor { return v })
+			return t.Err()
+		}, says: "only parameters"},
+		"no gradient tensor": {run: func(t *autograd.Tape) error {
+			v := autograd.NewOpenedParameter(true)
+			v.Value = w.Value
+			return t.BackwardFrom(autograd.Output{Var: t.RMSNorm(x, v, 1e-6), Factor: 1})
+		}, says: "has no Grad now"},
 		"tensors in arguments": {run: func(t *autograd.Tape) error {
 			t.Attention(x, x, x, ops.AttentionArgs{Query: x.Value})
 			return t.Err()

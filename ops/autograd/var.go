@@ -19,20 +19,33 @@ type Var struct {
 	mem    *memory
 	node   *node         // which computed it, or nil
 	view   *viewed       // how it views another variable, or nil
+	from   *derivation   // how it was derived from a parameter, or nil
 	number int           // of the variable on its tape
 	like   *aclnn.Tensor // a tensor of the same dtype and shape, which stays when the value is freed
 	needs  bool          // whether the gradient of something depends on it
+	wide   bool          // its gradient is float32 whatever its dtype, because it goes to a parameter's of float32
+	// received says of a parameter that its gradient is of one backward pass.
+	received bool
 
-	grad  gradient // of a variable that a node computed, during the backward pass
-	uses  int      // of a parameter: the nodes whose backward pass has not run
-	wrote bool     // of a parameter: whether this tape's backward pass has written to Grad
+	grad gradient // of a variable that a node computed, during the backward pass
 }
 
 // NewParameter makes a variable whose gradient is written to grad, which has the shape of value and its dtype or float32
 // (a main gradient of mixed precision). With a nil grad it is a constant: a frozen weight. Both
 // tensors remain the caller's. A parameter may be used by many tapes, one after another.
 func NewParameter(value, grad *aclnn.Tensor) *Var {
-	return &Var{Value: value, Grad: grad, like: value, needs: grad != nil}
+	return &Var{Value: value, Grad: grad, like: value, needs: grad != nil, wide: grad != nil && grad.DType() == aclnn.Float32}
+}
+
+// NewOpenedParameter makes a parameter whose Value and Grad the program sets while they exist, such as a weight that is gathered from
+// shards: the Value before operators read it, forward and again backward, and with trained the Grad before the backward pass
+// of the first of them, float32 or of the value's dtype. Tape.Around is the place for both.
+func NewOpenedParameter(trained bool) *Var { return &Var{needs: trained, wide: trained} }
+
+// NewReceived makes an input that gets a gradient, such as what a pipeline stage receives. The program sets its Grad, which is like value, before the
+// backward pass, which overwrites it whatever Options.Accumulate says.
+func NewReceived(value *aclnn.Tensor) *Var {
+	return &Var{Value: value, like: value, needs: true, received: true}
 }
 
 // Shape returns the dimensions of the value; nil without one.
@@ -71,12 +84,12 @@ type memory struct {
 	saved       *saved // what is on the host, or nil
 }
 
-// gradient is a tensor with the memory behind it. one says that the gradient is 1 and has no
-// tensor yet.
+// gradient is a tensor with the memory behind it. A factor other than zero says that all elements are this number, and that
+// there is no tensor yet.
 type gradient struct {
 	tensor *aclnn.Tensor
 	mem    *memory
-	one    bool
+	factor float64
 }
 
-func (g *gradient) present() bool { return g.tensor != nil || g.one }
+func (g *gradient) present() bool { return g.tensor != nil || g.factor != 0 }
