@@ -27,8 +27,8 @@ type Adapter struct {
 	config map[string]json.RawMessage // of the folder that it was loaded from
 	nested bool                       // the names there are those of a model that sees images
 
-	// Masks of dropout depend on these: the number of updates, and of masks since.
-	seed, steps, drawn uint64
+	// Masks of dropout depend on these: the number of updates, and of passes since.
+	seed, steps, passes uint64
 
 	rests bool // it had no labels in the last step, and has no gradients
 }
@@ -156,6 +156,17 @@ func (m *Model) trained() trained {
 	return nil
 }
 
+// trainedAdapters lists the adapters in use.
+func (m *Model) trainedAdapters() []*Adapter {
+	switch {
+	case m.multi != nil:
+		return m.multi.adapters
+	case m.adapter != nil:
+		return []*Adapter{m.adapter}
+	}
+	return nil
+}
+
 // Close frees the adapter's weights; a model that uses it goes on without.
 func (a *Adapter) Close() error {
 	if a == nil || a.store == nil {
@@ -204,7 +215,7 @@ func (a *Adapter) master(slot int) *aclnn.Tensor { return a.store.slots()[slot].
 // begin starts the step after a number of updates.
 func (a *Adapter) begin(steps int) {
 	if a != nil {
-		a.steps, a.drawn = uint64(steps), 0
+		a.steps, a.passes = uint64(steps), 0
 	}
 }
 

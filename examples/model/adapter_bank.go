@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 )
 
 // AdapterBank holds adapters of one model side by side, so that one pass of Advance serves sequences with
@@ -147,27 +148,32 @@ type bankPass struct {
 	sizes []int64       // rows of each slot
 }
 
-// forward adds the products of the adapters to the rows that have one; y is the layer's own product.
-func (bank *bankPass) forward(p *pass, w *Parameter, x, y *aclnn.Tensor) {
-	if bank == nil || len(bank.layers[w]) == 0 || p.Err() != nil {
-		return
+// forward returns the layer's own product y plus the products of the adapters for the rows that have one. It has no gradient.
+func (bank *bankPass) forward(p *pass, w *Parameter, x, y *autograd.Var) *autograd.Var {
+	if bank == nil || len(bank.layers[w]) == 0 {
+		return y
 	}
-	read := p.pick(x, bank.rows)
-	for _, s := range bank.layers[w] {
+	return p.Record("adapter bank", []*autograd.Var{x, y}, func(c *autograd.Call) {
+		c.View(y, y.Value)
+		c.Do(func() error {
+			return aclnn.Compose(p.Stream(), func(s *aclnn.Scope) { bank.add(p, s, w, x.Value, y.Value) })
+		})
+	})[0]
+}
+
+func (bank *bankPass) add(p *pass, s *aclnn.Scope, w *Parameter, x, y *aclnn.Tensor) {
+	read := selectRows(s, x, bank.rows)
+	groups := ops.Groups{Host: bank.sizes}
+	for _, l := range bank.layers[w] {
 		part := y
-		if n := s.b.Dim(1); n != y.Dim(-1) {
-			part = y.Narrow(-1, s.row, n)
+		if n := l.b.Dim(1); n != y.Dim(-1) {
+			part = y.Narrow(-1, l.row, n)
 		}
-		groups := ops.Groups{Host: bank.sizes}
-		inner := p.Tensor(p.dt, read.Dim(0), bank.rank)
-		ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: read, Weight: s.a.Transpose(1, 2), Groups: groups, Out: inner})
-		more := p.Tensor(p.dt, read.Dim(0), s.b.Dim(1))
-		ops.Queue(p.ctx, &p.Scope, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: inner, Weight: s.b.Transpose(1, 2), Groups: groups, Out: more})
-		if p.Err() != nil {
-			return
-		}
-		sum := p.pick(part, bank.rows)
-		p.add(sum, more)
-		p.put(part, bank.rows, sum)
+		inner, more := s.Tensor(p.dt, bank.rows.Len(), bank.rank), s.Tensor(p.dt, bank.rows.Len(), l.b.Dim(1))
+		ops.Queue(p.ctx, s, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: read, Weight: l.a.Transpose(1, 2), Groups: groups, Out: inner})
+		ops.Queue(p.ctx, s, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: inner, Weight: l.b.Transpose(1, 2), Groups: groups, Out: more})
+		sum := selectRows(s, part, bank.rows)
+		aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: sum, Other: more, Alpha: aclnn.Float(1)})
+		replaceRows(s, part, bank.rows, sum)
 	}
 }

@@ -178,23 +178,28 @@ func (j *multiAdapter) active() []*Adapter {
 	return slices.DeleteFunc(slices.Clone(j.adapters), func(a *Adapter) bool { return a.rests })
 }
 
-func (j *multiAdapter) begin(*pass, int) {}
-
-// ready exchanges the gradients after the first layer, the last one in the backward pass: of one adapter after
-// the other, because they share the communicator, and all ranks in the same order.
-func (j *multiAdapter) ready(p *pass, u int) {
-	if u != embeddingUnit+1 {
-		return
+// parameters lists the weights of the adapters that get gradients.
+func (j *multiAdapter) parameters() (all []*parameters) {
+	for _, a := range j.active() {
+		all = append(all, &a.params)
 	}
+	return all
+}
+
+func (j *multiAdapter) begin(*pass, int) {}
+func (j *multiAdapter) ready(*pass, int) {}
+
+// finish exchanges the gradients of one adapter after the other, because they share the communicator, and in the same
+// order on all ranks.
+func (j *multiAdapter) finish(p *pass) error {
 	for _, a := range j.active() {
 		for unit := range a.params.units {
 			a.store.ready(p, unit)
 		}
-		p.Do(a.store.finish)
+		p.do(func() error { return a.store.finish(p) })
 	}
+	return p.Err()
 }
-
-func (j *multiAdapter) finish() error { return nil }
 
 func (j *multiAdapter) restart() error {
 	var errs []error

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/decode"
 )
 
@@ -80,26 +81,27 @@ func (c *Cache) Len() int { return int(c.length) }
 func (c *Cache) Reset() { c.length, c.err = 0, nil }
 
 // attend appends keys and values of new tokens to the cache and returns the attention of these tokens
-// to all tokens.
-func (m *inputs) attend(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
-	out, past, dec := p.Like(q), m.past, m.cache.ops
-	a := decode.AttentionArgs{
-		Query: q, Layout: ops.BSND, Keys: past.keys, Values: past.values, Lengths: []int64{m.from + m.length}, Hidden: m.hidden, Scale: m.scale, Out: out,
-	}
-	if m.slots != nil {
-		a.Lengths[0] = m.places
-		width := past.keys.Dim(2) * past.keys.Dim(3)
-		w := decode.WriteArgs{
-			Keys: k.Reshape(-1, k.Dim(2), k.Dim(3)), Values: v.Reshape(-1, v.Dim(2), v.Dim(3)), Slots: m.slots,
-			KeyCache: past.keys.Reshape(m.batch, -1, width), ValueCache: past.values.Reshape(m.batch, -1, width),
+// to all tokens. It has no gradient.
+func (m *inputs) attend(p *pass, q, k, v *autograd.Var) *autograd.Var {
+	return p.Record("attention to the cache", []*autograd.Var{q, k, v}, func(c *autograd.Call) {
+		past, dec := m.past, m.cache.ops
+		a := decode.AttentionArgs{
+			Query: q.Value, Layout: ops.BSND, Keys: past.keys, Values: past.values, Lengths: []int64{m.from + m.length}, Hidden: m.hidden, Scale: m.scale,
+			Out: c.Output(p.dt, q.Shape()...),
 		}
-		p.Do(func() error { return dec.Write().Run(p.ctx, p.Stream, &w) })
-	} else {
-		p.Copy(past.keys.Narrow(1, m.from, m.length), k)
-		p.Copy(past.values.Narrow(1, m.from, m.length), v)
-	}
-	p.Do(func() error { return dec.Attention().Run(p.ctx, p.Stream, &a) })
-	return out
+		c.Do(func() error {
+			if m.slots == nil {
+				return errors.Join(aclnn.Copy(p.Stream(), past.keys.Narrow(1, m.from, m.length), k.Value), aclnn.Copy(p.Stream(), past.values.Narrow(1, m.from, m.length), v.Value))
+			}
+			a.Lengths[0] = m.places
+			width := past.keys.Dim(2) * past.keys.Dim(3)
+			return dec.Write().Run(p.ctx, p.Stream(), &decode.WriteArgs{
+				Keys: k.Value.Reshape(-1, k.Dim(2), k.Dim(3)), Values: v.Value.Reshape(-1, v.Dim(2), v.Dim(3)), Slots: m.slots,
+				KeyCache: past.keys.Reshape(m.batch, -1, width), ValueCache: past.values.Reshape(m.batch, -1, width),
+			})
+		})
+		c.Do(func() error { return dec.Attention().Run(p.ctx, p.Stream(), &a) })
+	})[0]
 }
 
 // resume makes a delta net start from the states in the cache and store its final states there.
@@ -124,7 +126,7 @@ func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []
 		return nil, err
 	}
 	n := int64(len(tokens)) / c.batch
-	p := m.pass(ctx)
+	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() {
 		err = errors.Join(err, p.Close())
 		c.err = err
@@ -136,7 +138,7 @@ func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []
 	if in.rope, err = m.rope.get(ctx, m.st, m.Config, m.dt, c.length, n); err != nil {
 		return nil, err
 	}
-	logits = p.read(m.forward(p, in, nil).out)
+	logits = p.read(m.forward(p, in, nil).Value)
 	if p.Err() != nil {
 		return nil, p.Err()
 	}
@@ -174,14 +176,21 @@ func (m *Model) known(tokens []int32) error {
 
 // newest returns the rows of x [tokens, hidden] for which the head computes logits: with a cache
 // the last token of each sequence, with pages those in last if that is set, otherwise all tokens.
-func (m *inputs) newest(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
-	switch {
-	case x == nil || m.cache == nil && m.last == nil:
+func (m *inputs) newest(p *pass, x *autograd.Var) *autograd.Var {
+	if x == nil || m.cache == nil && m.last == nil {
 		return x
-	case m.last != nil:
-		return p.pick(x, m.last)
 	}
-	last := p.Tensor(p.dt, m.batch, x.Dim(1))
-	p.Copy(last, x.Reshape(m.batch, m.length, -1).Select(1, m.length-1))
-	return last
+	return p.Record("newest tokens", []*autograd.Var{x}, func(c *autograd.Call) {
+		if m.last != nil {
+			out := c.Output(p.dt, m.last.Len(), x.Dim(1))
+			c.Do(func() error {
+				return aclnn.IndexSelect(p.Stream(), aclnn.IndexSelectParams{Self: x.Value, Dim: 0, Index: m.last, Out: out})
+			})
+			return
+		}
+		out := c.Output(p.dt, m.batch, x.Dim(1))
+		c.Do(func() error {
+			return aclnn.Copy(p.Stream(), out, x.Value.Reshape(m.batch, m.length, -1).Select(1, m.length-1))
+		})
+	})[0]
 }

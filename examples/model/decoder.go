@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/autograd"
 )
 
 // Decoder appends tokens to a cache, one per sequence and call, by replaying a graph: the host
@@ -188,23 +189,34 @@ func (d *Decoder) give(tokens []int32) (places int64) {
 // launch queues the operators of a step.
 func (d *Decoder) launch(ctx context.Context, places int64) (err error) {
 	m := d.m
-	p := m.pass(ctx)
+	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() { err = errors.Join(err, p.Close()) }()
-	p.Do(func() error { return m.st.Copy(d.taken, d.given, d.given.Size()) })
 	in := &inputs{
-		batch: d.c.batch, length: 1, from: 1, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: d.ids, cache: d.c,
-		slots: d.slots, places: places, hidden: p.Tensor(aclnn.Bool, d.c.batch, 1, 1, d.c.capacity),
+		batch: d.c.batch, length: 1, from: 1, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: d.ids, cache: d.c, slots: d.slots, places: places,
 	}
-	p.Copy(in.hidden, d.hidden) // of each sequence, since CANN repeats no mask of single tokens
+	p.queue(func(s *aclnn.Scope) {
+		s.Do(func() error { return m.st.Copy(d.taken, d.given, d.given.Size()) })
+		in.hidden = s.Tensor(aclnn.Bool, d.c.batch, 1, 1, d.c.capacity)
+		s.Copy(in.hidden, d.hidden) // of each sequence, since CANN repeats no mask of single tokens
+	})
 	in.rope = rotation{p.at(d.rope.cos, d.position), p.at(d.rope.sin, d.position)}
-	logits := p.Contiguous(p.Cast(m.forward(p, in, nil).out, aclnn.Float32))
-	p.Do(func() error { return m.st.Copy(d.logits, logits.Buffer(), logits.Bytes()) })
+	p.deliver(d.logits, m.forward(p, in, nil).Value)
 	return p.Err()
 }
 
+// deliver queues a copy of results to the host, as float32.
+func (p *pass) deliver(to *acl.HostBuffer, out *aclnn.Tensor) {
+	p.queue(func(s *aclnn.Scope) {
+		wide := s.Contiguous(s.Cast(out, aclnn.Float32))
+		s.Do(func() error { return s.Stream.Copy(to, wide.Buffer(), wide.Bytes()) })
+	})
+}
+
 // at selects the rows of a table [1, length, 1, ·] at positions that the device knows.
-func (p *pass) at(table, positions *aclnn.Tensor) *aclnn.Tensor {
-	out := p.Tensor(table.DType(), 1, positions.Len(), 1, table.Dim(3))
-	aclnn.Launch(&p.Scope, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: table, Dim: 1, Index: positions, Out: out})
+func (p *pass) at(table, positions *aclnn.Tensor) (out *aclnn.Tensor) {
+	p.queue(func(s *aclnn.Scope) {
+		out = s.Tensor(table.DType(), 1, positions.Len(), 1, table.Dim(3))
+		aclnn.Launch(s, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: table, Dim: 1, Index: positions, Out: out})
+	})
 	return out
 }

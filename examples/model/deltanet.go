@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/mask"
 )
 
@@ -48,108 +49,65 @@ func newDeltaNet(ps *parameters, c Config, prefix string) deltaNet {
 	return d
 }
 
-type deltaNetState struct {
-	deltaNet
-	x, normed *aclnn.Tensor
-	gate      ops.DeltaGateArgs
-	conv      ops.CausalConvArgs
-	rule      ops.GatedDeltaArgs
-	norm      ops.GatedNormArgs
-}
-
 // taps views the convolution's weight without its middle dimension of size one.
 func (d deltaNet) taps(t *aclnn.Tensor) *aclnn.Tensor { return t.Squeeze(1) }
 
 // parts views [batch, length, channels] as queries, keys and values by head.
-func (d deltaNet) parts(t *aclnn.Tensor) (q, k, v *aclnn.Tensor) {
+func (d deltaNet) parts(p *pass, x *autograd.Var) (q, k, v *autograd.Var) {
 	keys := d.keyHeads * d.keyDim
-	return t.Narrow(-1, 0, keys).Unflatten(-1, d.keyHeads, d.keyDim),
-		t.Narrow(-1, keys, keys).Unflatten(-1, d.keyHeads, d.keyDim),
-		t.Narrow(-1, 2*keys, d.heads*d.dim).Unflatten(-1, d.heads, d.dim)
+	parts := p.Split(x, 2, keys, keys, d.heads*d.dim)
+	return p.Unflatten(parts[0], 2, d.keyHeads, d.keyDim), p.Unflatten(parts[1], 2, d.keyHeads, d.keyDim), p.Unflatten(parts[2], 2, d.heads, d.dim)
 }
 
 // hide sets padding to zero, so that it affects neither the convolution nor the state.
-func (m *inputs) hide(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
+func (m *inputs) hide(p *pass, x *autograd.Var) *autograd.Var {
 	if m.valid == nil {
 		return x
 	}
-	return p.product(x, m.valid)
+	return p.Mul(x, p.Input(m.valid))
 }
 
-func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed) {
+func (d deltaNet) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	b, n := m.batch, m.length
-	s := &deltaNetState{deltaNet: d, x: m.hide(p, p.enter(x))}
-	rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(b, n, -1) }
-
-	in := d.in.forward(p, s.x)
-	ours := d.ours(p)
-	s.conv = ops.CausalConvArgs{X: d.channelsToHeads(p, rows(in.qkv)), Weight: d.ownTaps(p), SiLU: true, CuSeqLens: m.cu}
-	s.conv.Out = p.Like(s.conv.X)
-	m.resume(&s.conv, &s.rule)
-
-	length := s.conv.X.Dim(1) // of whole sequences
-	s.gate = ops.DeltaGateArgs{
-		A: p.scalarsToHeads(rows(in.a)), B: p.scalarsToHeads(rows(in.b)), ALog: p.own(d.aLog.Value), DTBias: p.own(d.dtBias.Value),
-		Decay: p.Tensor(aclnn.Float32, b, length, ours.heads), Beta: p.Tensor(p.dt, b, length, ours.heads),
-	}
-	ops.Queue(p.ctx, &p.Scope, p.reg.DeltaGate(), &s.gate)
-
-	s.rule.Decay, s.rule.Beta, s.rule.Scale, s.rule.Normalize = s.gate.Decay, s.gate.Beta, 1/math.Sqrt(float64(d.keyDim)), true
-	s.rule.CuSeqLens = m.cu
-	s.rule.Out = p.Tensor(p.dt, b, length, ours.heads, d.dim)
-	s.rule.Query, s.rule.Key, s.rule.Value = ours.parts(s.conv.Out)
-	if m.paged != nil {
-		m.step(p, s)
+	in := d.in.forward(p, m.hide(p, p.enter(x)))
+	rows := func(x *autograd.Var) *autograd.Var { return p.Reshape(x, b, n, -1) }
+	conv, taps := d.channelsToHeads(p, rows(in.qkv)), d.ownTaps(p)
+	decay, beta := p.DeltaGate(p.scalarsToHeads(rows(in.a)), p.scalarsToHeads(rows(in.b)), p.own(d.aLog), p.own(d.dtBias))
+	rule := ops.GatedDeltaArgs{Scale: 1 / math.Sqrt(float64(d.keyDim)), Normalize: true, CuSeqLens: m.cu}
+	var y *autograd.Var
+	if m.paged != nil || m.past != nil {
+		y = d.resume(p, m, conv, taps, decay, beta, rule)
 	} else {
-		ops.Queue(p.ctx, &p.Scope, p.reg.CausalConv(), &s.conv)
-		ops.Queue(p.ctx, &p.Scope, p.reg.GatedDelta(), &s.rule)
+		q, k, v := d.ours(p).parts(p, p.CausalConv(conv, taps, nil, ops.CausalConvArgs{SiLU: true, CuSeqLens: m.cu}))
+		y = p.toSequence(p.GatedDelta(q, k, v, decay, beta, rule))
 	}
-
-	s.norm = ops.GatedNormArgs{
-		X: p.toSequence(s.rule.Out, d.heads), Gate: in.z.Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,
-		Out: p.Tensor(p.dt, b, n, d.heads, d.dim), RStd: p.Tensor(aclnn.Float32, b, n, d.heads, 1),
-	}
-	ops.Queue(p.ctx, &p.Scope, p.reg.GatedNorm(), &s.norm)
-	s.normed = s.norm.Out.Reshape(b*n, d.heads*d.dim)
-	return p.leave(d.out.forward(p, s.normed)), s
+	y = p.GatedNorm(y, p.Reshape(in.z, b, n, d.heads, d.dim), d.scale.Var, d.epsilon)
+	return p.leave(d.out.forward(p, p.Reshape(y, b*n, d.heads*d.dim)))
 }
 
-func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
-	d, tokens := s.deltaNet, m.batch*m.length
-	flat := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(tokens, -1) }
-
-	norm := ops.GatedNormGradArgs{
-		DOut: d.out.backward(p, s.normed, p.enter(dy)).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: d.scale.Value,
-		DX: p.Like(s.norm.X), DGate: p.Like(s.norm.Gate), DWeight: p.gradient(d.scale), Accumulate: p.adding(),
-	}
-	ops.Queue(p.ctx, &p.Scope, p.reg.GatedNormGrad(), &norm)
-
-	dConv := p.Like(s.conv.Out)
-	rule := ops.GatedDeltaGradArgs{GatedDeltaArgs: s.rule, DOut: p.toHeads(norm.DX), DDecay: p.Like(s.gate.Decay), DBeta: p.Like(s.gate.Beta)}
-	rule.DQuery, rule.DKey, rule.DValue = d.ours(p).parts(dConv)
-	ops.Queue(p.ctx, &p.Scope, p.reg.GatedDeltaGrad(), &rule)
-
-	s.gate.ALog, s.gate.DTBias = p.own(d.aLog.Value), p.own(d.dtBias.Value) // the shards may be gathered anew
-	dALog, dDTBias := p.gradient(d.aLog), p.gradient(d.dtBias)
-	gate := ops.DeltaGateGradArgs{
-		DeltaGateArgs: s.gate, DDecay: rule.DDecay, DBeta: rule.DBeta, DA: p.Like(s.gate.A), DB: p.Like(s.gate.B),
-		DALog: p.own(dALog), DDTBias: p.own(dDTBias), Accumulate: p.adding(),
-	}
-	if p.ulysses.Size() > 1 { // this rank has computed the gradients of its heads only
-		p.clear(dALog)
-		p.clear(dDTBias)
-	}
-	ops.Queue(p.ctx, &p.Scope, p.reg.DeltaGateGrad(), &gate)
-
-	s.conv.Weight = d.ownTaps(p)
-	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.Like(s.conv.X)}
-	d.convGrad(p, conv)
-
-	dx := projected{
-		qkv: d.channelsToSequence(p, conv.DX), z: norm.DGate,
-		b: p.scalarsToSequence(gate.DB, d.heads), a: p.scalarsToSequence(gate.DA, d.heads),
-	}
-	return p.leave(m.hide(p, d.in.backward(p, s.x, projected{qkv: flat(dx.qkv), z: flat(dx.z), b: flat(dx.b), a: flat(dx.a)})))
+// resume computes the convolution and the rule from the states of earlier tokens on, and stores the new states. It has no gradient.
+func (d deltaNet) resume(p *pass, m *inputs, x, taps, decay, beta *autograd.Var, rule ops.GatedDeltaArgs) *autograd.Var {
+	return p.Record("delta rule after earlier tokens", []*autograd.Var{x, taps, decay, beta}, func(c *autograd.Call) {
+		rule.Out = c.Output(p.dt, x.Dim(0), x.Dim(1), d.heads, d.dim)
+		c.Do(func() error {
+			return aclnn.Compose(p.Stream(), func(s *aclnn.Scope) {
+				conv := ops.CausalConvArgs{X: x.Value, Weight: taps.Value, SiLU: true, Out: s.Like(x.Value)}
+				if s.Err() != nil {
+					return
+				}
+				keys := d.keyHeads * d.keyDim
+				rule.Query, rule.Key = conv.Out.Narrow(2, 0, keys).Unflatten(2, d.keyHeads, d.keyDim), conv.Out.Narrow(2, keys, keys).Unflatten(2, d.keyHeads, d.keyDim)
+				rule.Value, rule.Decay, rule.Beta = conv.Out.Narrow(2, 2*keys, d.heads*d.dim).Unflatten(2, d.heads, d.dim), decay.Value, beta.Value
+				if m.paged != nil {
+					m.step(p, s, conv, rule)
+					return
+				}
+				m.resume(&conv, &rule)
+				ops.Queue(p.ctx, s, p.reg.CausalConv(), &conv)
+				ops.Queue(p.ctx, s, p.reg.GatedDelta(), &rule)
+			})
+		})
+	})[0]
 }
 
 // valid makes the padding mask of this rank's positions for a batch whose rows end in padding.
@@ -162,7 +120,11 @@ func (p *pass) valid(b Batch, chunks []mask.Range) *aclnn.Tensor {
 		}
 		values = append(values, mask.Gather(row, int64(b.Length), chunks)...)
 	}
-	wide := p.Tensor(aclnn.Float32, int64(len(values)), 1)
-	p.Do(func() error { return aclnn.CopyToDevice(p.ctx, p.Stream, wide, values) })
-	return p.Cast(wide, p.dt)
+	var valid *aclnn.Tensor
+	p.queue(func(s *aclnn.Scope) {
+		wide := s.Tensor(aclnn.Float32, int64(len(values)), 1)
+		s.Do(func() error { return aclnn.CopyToDevice(p.ctx, s.Stream, wide, values) })
+		valid = s.Cast(wide, p.dt)
+	})
+	return valid
 }

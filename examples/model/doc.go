@@ -14,6 +14,7 @@
 // A Decoder and a Trainer replay their steps as captured graphs. Pages and Advance read many sequences
 // of different lengths in one pass, which Steps replay as graphs. Quantize converts weights to int8.
 //
-// It serves as an example and is tested against golden training runs. There is no autograd: each
-// layer keeps what its backward pass needs and has the backward pass beside the forward pass.
+// It serves as an example and is tested against golden training runs. The layers are forward passes on a tape of
+// package autograd, which computes the gradients and frees each value after its last use; generation and evaluation run
+// the same passes on a tape that records nothing.
 package model

@@ -3,6 +3,7 @@ package model
 import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 )
 
 // Ranks of tensor parallelism without sequence parallelism have the same rows. Each then computes those of its
@@ -13,33 +14,44 @@ func (f experts) shares(p *pass) bool {
 	return p.ep.Size() > 1 && p.tp.Size() > 1 && !p.tp.Sequence()
 }
 
-// ownFirst numbers the experts anew, if the ranks share the rows, so that those of this rank come first.
-func (f experts) ownFirst(p *pass, chosen *aclnn.Tensor) *aclnn.Tensor {
+// ownFirst numbers the experts anew so that those of this rank come first.
+func (f experts) ownFirst(s *aclnn.Scope, chosen *aclnn.Tensor) *aclnn.Tensor {
 	first := f.gateUp.spread.part * f.gateUp.local()[0]
-	if !f.shares(p) || first == 0 {
+	if first == 0 {
 		return chosen
 	}
-	shifted, wrapped := p.Like(chosen), p.Like(chosen)
-	aclnn.Launch(&p.Scope, aclnn.Adds, aclnn.AddsParams{Self: chosen, Other: aclnn.Int(f.count - first), Alpha: aclnn.Int(1), Out: shifted})
-	aclnn.Launch(&p.Scope, aclnn.FmodScalar, aclnn.FmodScalarParams{Self: shifted, Other: aclnn.Int(f.count), Out: wrapped})
+	shifted, wrapped := s.Like(chosen), s.Like(chosen)
+	aclnn.Launch(s, aclnn.Adds, aclnn.AddsParams{Self: chosen, Other: aclnn.Int(f.count - first), Alpha: aclnn.Int(1), Out: shifted})
+	aclnn.Launch(s, aclnn.FmodScalar, aclnn.FmodScalarParams{Self: shifted, Other: aclnn.Int(f.count), Out: wrapped})
 	return wrapped
 }
 
-// share runs this rank's experts, whose rows come first, and adds up the results of all ranks.
-func (s *expertsState) share(p *pass, sums, shared *aclnn.Tensor) *aclnn.Tensor {
-	rows, own := s.unit.Rows.Dim(0), s.gateUp.local()[0]
-	s.unit.Groups.Device, s.unit.Out = sums.Narrow(0, 0, own), s.results
-	s.readWeights(p)
-	inner := s.down.Value.Dim(2)
-	s.unit.Hidden, s.unit.Active = p.Tensor(p.dt, rows, 2*inner), p.Tensor(p.dt, rows, inner)
-	p.Zero(s.unit.Hidden) // the products write no rows of other ranks
-	p.Zero(s.results)
-	ops.Queue(p.ctx, &p.Scope, p.reg.MoEExperts(), &s.unit)
-	y := p.Like(s.x)
-	ops.Queue(p.ctx, &p.Scope, p.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: s.results, Places: s.places, Weights: s.weights, Out: y})
+// share runs this rank's experts and adds up the results of all ranks. It has no gradient: the ranks would count each token
+// several times (errCounted).
+func (f experts) share(p *pass, x, shared *autograd.Var, routing autograd.Routing) *autograd.Var {
+	y := p.Record("experts of this rank", []*autograd.Var{x, routing.Weights}, func(c *autograd.Call) {
+		out := c.Output(p.dt, x.Shape()...)
+		c.Do(func() error {
+			return aclnn.Compose(p.Stream(), func(s *aclnn.Scope) { f.shareOf(p, s, x.Value, routing, out) })
+		})
+	})[0]
 	y = p.leave(y)
 	if shared != nil {
-		p.add(y, shared)
+		y = p.Add(y, shared)
 	}
 	return y
+}
+
+func (f experts) shareOf(p *pass, s *aclnn.Scope, x *aclnn.Tensor, routing autograd.Routing, out *aclnn.Tensor) {
+	rows, h, own := x.Dim(0)*f.perToken, x.Dim(1), f.gateUp.local()[0]
+	sums, places, permuted, results := s.Tensor(aclnn.Int32, f.count), s.Tensor(aclnn.Int32, rows), s.Tensor(p.dt, rows, h), s.Tensor(p.dt, rows, h)
+	ops.Queue(p.ctx, s, p.reg.MoEPermute(), &ops.MoEPermuteArgs{X: x, Experts: f.ownFirst(s, routing.Experts), Rows: permuted, Places: places, Sums: sums})
+	unit := ops.MoEExpertsArgs{Rows: permuted, GateUp: f.read(p, s, f.gateUp.Value), Down: f.read(p, s, f.down.Value), Out: results}
+	inner := f.down.Value.Dim(2)
+	unit.Groups = ops.Groups{Device: sums.Narrow(0, 0, own), Cumulative: true}
+	unit.Hidden, unit.Active = s.Tensor(p.dt, rows, 2*inner), s.Tensor(p.dt, rows, inner)
+	s.Zero(unit.Hidden) // the products write no rows of other ranks
+	s.Zero(results)
+	ops.Queue(p.ctx, s, p.reg.MoEExperts(), &unit)
+	ops.Queue(p.ctx, s, p.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: results, Places: places, Weights: routing.Weights.Value, Out: out})
 }

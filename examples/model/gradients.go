@@ -5,72 +5,126 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/ops/autograd"
 )
 
-// state holds the tensors of a stage's forward pass that the backward pass needs.
-type state struct {
-	layers []layerState
-	final  normState
-	normed *aclnn.Tensor // input of the head
-	out    *aclnn.Tensor // input of the next stage, or the logits
+// reading runs a part of the forward pass while the given units of weights are open. In its backward pass they are open too, unless
+// the part says that its gradient reads no weights, and have gradients; those of the first unit are then complete.
+func (p *pass) reading(w section, units ...int) {
+	open := func() {
+		for _, u := range units {
+			p.store.open(p, u)
+		}
+	}
+	closed := func() {
+		for _, u := range units {
+			p.store.close(p, u)
+		}
+	}
+	var span acl.Range
+	p.Around(autograd.Hooks{
+		BeforeForward: func() error {
+			span = p.Stream().Range("forward of " + w.name)
+			open()
+			return nil
+		},
+		AfterForward: func() error {
+			closed()
+			span.End()
+			return nil
+		},
+		BeforeBackward: func() error {
+			span = p.Stream().Range("backward of " + w.name)
+			if !w.lookup {
+				open()
+			}
+			for _, u := range units {
+				if p.Err() == nil {
+					p.trained.begin(p, u)
+				}
+			}
+			return nil
+		},
+		AfterBackward: func() error {
+			p.finiteGradients(units[0])
+			if p.lastMicro {
+				p.trained.ready(p, units[0])
+			}
+			if !w.lookup {
+				closed()
+			}
+			span.End()
+			return nil
+		},
+	}, w.forward)
 }
 
-// reading runs part while the given units of weights are open. It does nothing if they cannot be
-// opened.
-func (p *pass) reading(part func(), units ...int) {
-	for _, u := range units {
-		p.store.open(p, u)
-	}
-	if p.Err() == nil {
-		part()
-	}
-	for _, u := range units {
-		p.store.close(p, u)
-	}
+// section is a part of a forward pass.
+type section struct {
+	name    string
+	forward func()
+	lookup  bool // its gradient reads no weights
 }
 
-// forward runs the stage's layers; x is the output of the previous stage, nil in the first.
-func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
-	s := &state{}
+// forward runs the stage's layers; x is the output of the previous stage, nil in the first. It returns the input of the next stage,
+// or of the last one the logits, or without a head what the head would read; after an error a variable without a value.
+func (m *Model) forward(p *pass, in *inputs, x *autograd.Var) *autograd.Var {
 	if m.first() {
-		p.reading(func() { x = m.embed(p, in) }, embeddingUnit)
+		x = &autograd.Var{}
+		p.reading(section{"the embedding", func() { x = m.embed(p, in) }, true}, embeddingUnit)
 		p.finite(x, "the embedding of the tokens")
 	}
 	from, _ := m.par.layers(m.Config.Layers)
-	var y *aclnn.Tensor // of the residual stream x + y
+	var y *autograd.Var // of the residual stream x + y
 	for i, l := range m.layers {
-		var ls layerState
-		span := m.st.Range(fmt.Sprintf("forward of layer %d", i))
-		p.reading(func() { x, y, ls = l.forward(p, x, y, in.layer(i)) }, i+1)
-		span.End()
-		p.finite(x, "layer %d, after its attention or delta net", from+i)
-		p.finite(y, "layer %d, its feed-forward part", from+i)
+		at := from + i
+		x = p.finiteGradient(x, "the gradient of what enters layer %d", at)
+		p.reading(section{name: fmt.Sprint("layer ", at), forward: func() { x, y = p.layer(l, fmt.Sprint("layer ", at), x, y, in.layer(i)) }}, i+1)
+		p.finite(x, "layer %d, after its attention or delta net", at)
+		p.finite(y, "layer %d, its feed-forward part", at)
 		if p.Err() != nil {
-			return s
-		}
-		s.layers = append(s.layers, ls)
-		if e, ok := ls.fed.(interface{ routing() routed }); ok {
-			p.balance.layers = append(p.balance.layers, e.routing())
+			return x
 		}
 	}
 	switch {
 	case m.last():
-		p.reading(func() {
-			_, x, s.final = m.finalNorm.after(p, in.newest(p, x), in.newest(p, y))
-			s.normed = p.enter(x)
-			if !in.headless {
-				s.out = m.head.forward(p, s.normed)
-			}
-		}, m.headUnits()...)
-		p.finite(s.out, "the logits")
+		out := &autograd.Var{}
+		p.reading(section{name: "the head", forward: func() { out = p.Block("head", func() *autograd.Var { return m.output(p, in, x, y) }) }}, m.headUnits()...)
+		p.finite(out, "the logits")
+		return out
 	case y != nil:
-		s.out = p.sum(x, y)
-	default:
-		s.out = x
+		return p.Add(x, y)
 	}
-	return s
+	return x
+}
+
+// layer runs a layer, frees what it has read, and keeps the routing of its experts if that has a loss.
+func (p *pass) layer(l layer, name string, x, y *autograd.Var, in *inputs) (_, _ *autograd.Var) {
+	var routing *autograd.Routing
+	results := p.Blocks(name, func() []*autograd.Var {
+		first, second, r := l.forward(p, x, y, in)
+		if results := []*autograd.Var{first, second}; r == nil || !p.balanced {
+			return results
+		} else {
+			routing = r
+			return append(results, r.Vars()...)
+		}
+	})
+	if routing != nil {
+		p.routings = append(p.routings, *routing)
+	}
+	p.Free(x, y)
+	return results[0], results[1]
+}
+
+// output is the part after the layers.
+func (m *Model) output(p *pass, in *inputs, x, y *autograd.Var) *autograd.Var {
+	_, normed := m.finalNorm.after(p, in.newest(p, x), in.newest(p, y))
+	if normed = p.enter(normed); in.headless {
+		return normed
+	}
+	return m.head.forward(p, normed)
 }
 
 // headUnits returns the units that the head reads, including the embedding if it is tied.
@@ -82,79 +136,8 @@ func (m *Model) headUnits() []int {
 }
 
 // embed looks up the tokens: [tokens, hidden], or with sequence parallelism this rank's rows.
-func (m *Model) embed(p *pass, in *inputs) *aclnn.Tensor {
-	rows := in.batch * in.length
-	if m.tp.Sequence() {
-		rows /= m.tp.Size()
-	}
-	x := p.Tensor(m.dt, rows, int64(m.Config.HiddenSize))
-	p.Do(func() error {
-		return m.tp.Embedding(p.ctx, p.Stream, &ops.EmbeddingArgs{Weight: m.embedding.Value, IDs: in.ids, Out: x})
-	})
-	return x
-}
-
-// backward writes the gradient of every weight of the stage, given the gradient of its output. dIn
-// receives the gradient of its input; it is nil in the first stage. In the last micro-batch the
-// gradients are then ready to be exchanged.
-func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, lastMicro bool) {
-	p.backward = true
-	trained := []*parameters{&m.params}
-	switch {
-	case p.multi != nil:
-		trained = nil
-		for _, a := range p.multi.active() {
-			trained = append(trained, &a.params)
-		}
-	case p.frozen:
-		trained = []*parameters{&p.adapter.params}
-	}
-	// of runs the backward pass of a part that writes the gradients of its units. Those of the
-	// first unit are then complete.
-	of := func(part func(), units ...int) {
-		p.reading(func() {
-			for _, u := range units {
-				p.trained.begin(p, u)
-			}
-			if p.Err() == nil {
-				part()
-			}
-			for _, ps := range trained {
-				p.finiteGradients(ps, units[0])
-			}
-			if lastMicro {
-				p.trained.ready(p, units[0])
-			}
-		}, units...)
-	}
-	if m.last() {
-		of(func() { dx = m.finalNorm.backward(p, s.final, p.leave(m.head.backward(p, s.normed, dx))) }, m.headUnits()...)
-	}
-	from, _ := m.par.layers(m.Config.Layers)
-	for i := len(m.layers) - 1; i >= 0; i-- {
-		span := m.st.Range(fmt.Sprintf("backward of layer %d", i))
-		of(func() { dx = m.layers[i].backward(p, s.layers[i], in, dx) }, i+1)
-		span.End()
-		if p.dt != aclnn.Float16 {
-			p.finite(dx, "the gradient of what enters layer %d", from+i)
-		}
-	}
-	if !m.first() {
-		p.Copy(dIn, dx)
-		return
-	}
-	if p.frozen {
-		return
-	}
-	p.trained.begin(p, embeddingUnit)
-	// A tied head has already written its share of the gradient.
-	more := m.head.weight == m.embedding || p.accumulate
-	p.Do(func() error {
-		return m.tp.EmbeddingGrad(p.ctx, p.Stream, &ops.EmbeddingGradArgs{DOut: dx, IDs: in.ids, DWeight: m.embedding.Grad, Accumulate: more})
-	})
-	if lastMicro {
-		p.trained.ready(p, embeddingUnit)
-	}
+func (m *Model) embed(p *pass, in *inputs) *autograd.Var {
+	return p.ParallelEmbedding(m.tp, m.embedding.Var, p.Input(in.ids))
 }
 
 // Gradients runs forward and backward on this rank's batch: it computes every parameter's gradient
@@ -199,21 +182,13 @@ func (m *Model) outputs(ctx context.Context, b Batch, headless bool) (values []f
 	if err := m.checkPlain(b); err != nil {
 		return nil, err
 	}
-	p := m.pass(ctx)
+	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() { err = errors.Join(err, p.Close()) }()
 	in, err := m.inputs(p, b)
 	if err != nil {
 		return nil, err
 	}
 	in.headless = headless
-	s := m.forward(p, in, nil)
-	if p.Err() != nil {
-		return nil, p.Err()
-	}
-	out := s.out
-	if headless {
-		out = s.normed
-	}
-	values = p.read(out)
+	values = p.read(m.forward(p, in, nil).Value)
 	return values, p.Err()
 }

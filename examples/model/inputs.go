@@ -68,7 +68,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	in.parts = []portion{{rows: int64(len(ids)), labelled: labelled, trained: true}}
 	if b.Adapters != nil {
 		in.parts = b.adapterParts(chunks, labels)
-		p.multi = &multiAdapterPass{multiAdapter: m.multi, parts: in.parts, rows: int64(len(ids)), kept: map[*Parameter][]*group{}}
+		p.multi = &multiAdapterPass{multiAdapter: m.multi, parts: in.parts, rows: int64(len(ids))}
 	}
 	in.ids, in.labels = p.tokens(ids), p.tokens(labels)
 	if b.Lengths != nil && m.Config.family().hybrid { // attention uses its mask instead
@@ -91,11 +91,16 @@ func (p *pass) rows(table *aclnn.Tensor, chunks []mask.Range) *aclnn.Tensor {
 	for _, c := range chunks {
 		n += c.Len()
 	}
-	out := p.Tensor(table.DType(), 1, n, 1, table.Dim(3))
-	at := int64(0)
-	for _, c := range chunks {
-		p.Copy(out.Narrow(1, at, c.Len()), table.Narrow(1, c.From, c.Len()))
-		at += c.Len()
-	}
+	var out *aclnn.Tensor
+	p.queue(func(s *aclnn.Scope) {
+		out = s.Tensor(table.DType(), 1, n, 1, table.Dim(3))
+		at := int64(0)
+		for _, c := range chunks {
+			if s.Err() == nil {
+				s.Copy(out.Narrow(1, at, c.Len()), table.Narrow(1, c.From, c.Len()))
+			}
+			at += c.Len()
+		}
+	})
 	return out
 }

@@ -5,33 +5,22 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 )
 
 // linear is a projection without bias, weight [out, in].
 type linear struct{ weight *Parameter }
 
-func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
-	shape := x.Shape()
-	shape[len(shape)-1] = l.weight.Value.Dim(0)
-	y := p.Tensor(p.dt, shape...)
+func (l linear) forward(p *pass, x *autograd.Var) *autograd.Var {
+	var y *autograd.Var
 	if q := l.weight.quantized; q != nil {
-		q.multiply(p, x, y)
+		y = q.multiply(p, x)
 	} else {
-		ops.Queue(p.ctx, &p.Scope, p.reg.Linear(), &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
+		y = p.Linear(x, l.weight.Var, nil)
 	}
-	p.adapter.forward(p, l.weight, x, y)
-	p.bank.forward(p, l.weight, x, y)
-	p.multi.forward(p, l.weight, x, y)
-	return y
-}
-
-// backward returns dx and writes the gradient of the weight, or of an adapter on a frozen weight.
-func (l linear) backward(p *pass, x, dy *aclnn.Tensor) *aclnn.Tensor {
-	dx := p.Like(x)
-	ops.Queue(p.ctx, &p.Scope, p.reg.LinearGrad(), &ops.LinearGradArgs{X: x, Weight: l.weight.Value, DOut: dy, DX: dx, DWeight: l.weight.Grad, Accumulate: p.accumulate})
-	p.adapter.backward(p, l.weight, x, dy, dx)
-	p.multi.backward(p, l.weight, dy, dx)
-	return dx
+	y = p.adapter.forward(p, l.weight, x, y)
+	y = p.bank.forward(p, l.weight, x, y)
+	return p.multi.forward(p, l.weight, x, y)
 }
 
 // norm is RMSNorm over the last dimension.
@@ -49,56 +38,39 @@ func newNorm(ps *parameters, c Config, name string, size int64) norm {
 	return norm{scale: ps.addVector(name, size, start), epsilon: c.RMSNormEps, centred: c.family().hybrid}
 }
 
-type normState struct{ x, rstd *aclnn.Tensor }
-
-func (n norm) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, normState) {
-	shape := x.Shape()
-	shape[len(shape)-1] = 1
-	y, rstd := p.Like(x), p.Tensor(aclnn.Float32, shape...)
-	ops.Queue(p.ctx, &p.Scope, p.reg.RMSNorm(), &ops.RMSNormArgs{X: x, Weight: n.factor(p), Epsilon: n.epsilon, Out: y, RStd: rstd})
-	return y, normState{x, rstd}
+func (n norm) forward(p *pass, x *autograd.Var) *autograd.Var {
+	return p.RMSNorm(x, n.factor(p), n.epsilon)
 }
 
 // after normalises x + y, and returns that sum too; without y, x.
-func (n norm) after(p *pass, x, y *aclnn.Tensor) (sum, normed *aclnn.Tensor, s normState) {
+func (n norm) after(p *pass, x, y *autograd.Var) (sum, normed *autograd.Var) {
 	if y == nil {
-		normed, s = n.forward(p, x)
-		return x, normed, s
+		return x, n.forward(p, x)
 	}
-	shape := x.Shape()
-	shape[len(shape)-1] = 1
-	sum, normed, s.rstd = p.Like(x), p.Like(x), p.Tensor(aclnn.Float32, shape...)
-	s.x = sum
-	ops.Queue(p.ctx, &p.Scope, p.reg.AddRMSNorm(), &ops.AddRMSNormArgs{X: x, Residual: y, Weight: n.factor(p), Epsilon: n.epsilon, Sum: sum, Out: normed, RStd: s.rstd})
-	return sum, normed, s
+	return p.AddRMSNorm(x, y, n.factor(p), n.epsilon)
 }
 
 // factor returns the factor of the normalised features.
-func (n norm) factor(p *pass) *aclnn.Tensor {
+func (n norm) factor(p *pass) *autograd.Var {
 	if !n.centred {
-		return n.scale.Value
+		return n.scale.Var
 	}
-	scale := p.Like(n.scale.Value)
-	aclnn.Launch(&p.Scope, aclnn.Adds, aclnn.AddsParams{Self: n.scale.Value, Other: aclnn.Float(1), Alpha: aclnn.Float(1), Out: scale})
-	return scale
+	return p.Derive(n.scale.Var, func(s *aclnn.Scope, weight *aclnn.Tensor) *aclnn.Tensor {
+		scale := s.Like(weight)
+		aclnn.Launch(s, aclnn.Adds, aclnn.AddsParams{Self: weight, Other: aclnn.Float(1), Alpha: aclnn.Float(1), Out: scale})
+		return scale
+	}, func(d *aclnn.Tensor) *aclnn.Tensor { return d })
 }
 
-func (n norm) backward(p *pass, s normState, dy *aclnn.Tensor) *aclnn.Tensor {
-	dx := p.Like(s.x)
-	ops.Queue(p.ctx, &p.Scope, p.reg.RMSNormGrad(), &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: n.factor(p), DX: dx, DWeight: p.gradient(n.scale), Accumulate: p.adding()})
-	return dx
+// viewOf makes a variable of a view of a weight.
+func (p *pass) viewOf(w *Parameter, view func(*aclnn.Tensor) *aclnn.Tensor) *autograd.Var {
+	return p.Derive(w.Var, func(_ *aclnn.Scope, value *aclnn.Tensor) *aclnn.Tensor { return view(value) }, view)
 }
 
 // mixer exchanges information between the tokens of a sequence: attention, or a gated delta net. x
-// is [tokens, hidden]; the result includes the state for the backward pass.
+// is [tokens, hidden].
 type mixer interface {
-	forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed)
-}
-
-// mixed is the state of a mixer's forward pass: backward computes the gradient of the input from
-// that of the result, and writes the gradients of the weights.
-type mixed interface {
-	backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor
+	forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var
 }
 
 // attention is grouped-query attention with normalised, rotated queries and keys. Gated attention
@@ -112,136 +84,62 @@ type attention struct {
 	gated        bool
 }
 
-type attentionState struct {
-	attention
-	x, q, k, v, out *aclnn.Tensor
-	local, mixed    *aclnn.Tensor // this rank's positions of out, and the input of the projection
-	gate            *aclnn.Tensor // after the sigmoid
-	max, sum        *aclnn.Tensor
-	qNorm, kNorm    normState
-}
-
 // rotation holds the tables of the rotary embedding, which all layers share.
 type rotation struct{ cos, sin *aclnn.Tensor }
 
-// forward rotates queries and keys.
-func (r rotation) forward(p *pass, q, k *aclnn.Tensor) (rotatedQ, rotatedK *aclnn.Tensor) {
-	a := ops.RoPEArgs{X: q, Key: k, Cos: r.cos, Sin: r.sin, Out: p.Like(q), KeyOut: p.Like(k)}
-	ops.Queue(p.ctx, &p.Scope, p.reg.RoPE(), &a)
-	return a.Out, a.KeyOut
-}
-
-// backward returns the gradients of queries and keys from those of the rotated ones.
-func (r rotation) backward(p *pass, dq, dk *aclnn.Tensor) (_, _ *aclnn.Tensor) {
-	a := ops.RoPEGradArgs{DOut: dq, DKeyOut: dk, Cos: r.cos, Sin: r.sin, DX: p.Like(dq), DKey: p.Like(dk)}
-	ops.Queue(p.ctx, &p.Scope, p.reg.RoPEGrad(), &a)
-	return a.DX, a.DKey
-}
-
-func (s *attentionState) args(m *inputs) ops.AttentionArgs {
-	return ops.AttentionArgs{
-		Query: m.tokens(s.q), Key: m.tokens(s.k), Value: m.tokens(s.v), Layout: m.layout(), Heads: int(s.q.Dim(2)), Mask: m.mask, Scale: m.scale,
-		Out: m.tokens(s.out), SoftmaxMax: s.max, SoftmaxSum: s.sum,
-	}
-}
-
-func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed) {
+func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	b, n := m.batch, m.length
 	x = p.enter(x)
-	s := &attentionState{attention: a, x: x}
-	q := a.q.forward(p, x).Reshape(b, n, a.heads, -1)
+	q := p.Reshape(a.q.forward(p, x), b, n, a.heads, -1)
+	var gate *autograd.Var
 	if a.gated {
-		s.gate = p.Tensor(p.dt, b, n, a.heads, a.dim)
-		aclnn.Launch(&p.Scope, aclnn.Sigmoid, aclnn.SigmoidParams{Self: q.Narrow(-1, a.dim, a.dim), Out: s.gate})
-		q = q.Narrow(-1, 0, a.dim)
+		halves := p.Split(q, 3, a.dim, a.dim)
+		q, gate = halves[0], p.Sigmoid(halves[1])
 	}
-	k := a.k.forward(p, x).Reshape(b, n, a.kv, a.dim)
-	s.v = a.v.forward(p, x).Reshape(b, n, a.kv, a.dim)
-	q, s.qNorm = a.qNorm.forward(p, q)
-	k, s.kNorm = a.kNorm.forward(p, k)
-	s.q, s.k = m.rope.forward(p, q, k)
+	k := p.Reshape(a.k.forward(p, x), b, n, a.kv, a.dim)
+	v := p.Reshape(a.v.forward(p, x), b, n, a.kv, a.dim)
+	q, k = p.RoPE(a.qNorm.forward(p, q), a.kNorm.forward(p, k), m.rope.cos, m.rope.sin)
+	var y *autograd.Var
 	switch {
 	case m.paged != nil:
-		s.local = m.attendPages(p, s.q, s.k, s.v)
+		y = m.attendPages(p, q, k, v)
 	case m.past != nil:
-		s.local = m.attend(p, s.q, s.k, s.v)
+		y = m.attend(p, q, k, v)
 	default:
-		a.attend(p, s, m)
+		y = p.attend(q, k, v, m)
 	}
-	s.mixed = s.local
 	if a.gated {
-		s.mixed = p.product(s.local, s.gate)
+		y = p.Mul(y, gate)
 	}
-	s.mixed = s.mixed.Reshape(b*n, a.heads*a.dim)
-	return p.leave(a.o.forward(p, s.mixed)), s
+	return p.leave(a.o.forward(p, p.Reshape(y, b*n, a.heads*a.dim)))
 }
 
-// attend computes the attention of whole sequences, and what its gradient needs.
-func (a attention) attend(p *pass, s *attentionState, m *inputs) {
+// attend computes the attention of whole sequences.
+func (p *pass) attend(q, k, v *autograd.Var, m *inputs) *autograd.Var {
 	if p.exchange {
-		s.q, s.k, s.v = p.toHeads(s.q), p.toHeads(s.k), p.toHeads(s.v)
+		q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
 	}
-	s.out = p.Like(s.q)
-	stats := m.stats(s.q)
-	s.max, s.sum = p.Tensor(aclnn.Float32, stats...), p.Tensor(aclnn.Float32, stats...)
-	args := s.args(m)
-	p.Do(func() error { return p.cp.Attention(p.ctx, p.Stream, &args) })
-	s.local = s.out
+	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: m.mask, Scale: m.scale}
+	shape := q.Shape()
+	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), a)
+	if m.cu != nil {
+		y = p.Reshape(y, shape...)
+	}
 	if p.exchange {
-		s.local = p.toSequence(s.out, a.heads)
+		y = p.ToSequence(p.ulysses, y)
 	}
+	return y
 }
 
-func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
-	a, b, n := s.attention, m.batch, m.length
-	dOut := a.o.backward(p, s.mixed, p.enter(dy)).Reshape(b, n, a.heads, a.dim)
-	var dGate *aclnn.Tensor
-	if a.gated {
-		dGate = p.product(dOut, s.local)
-		dOut = p.product(dOut, s.gate)
-	}
-	if p.exchange {
-		dOut = p.toHeads(dOut)
-	}
-	dq, dk, dv := p.Like(s.q), p.Like(s.k), p.Like(s.v)
-	grad := ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: m.tokens(dOut), DQuery: m.tokens(dq), DKey: m.tokens(dk), DValue: m.tokens(dv)}
-	p.Do(func() error { return p.cp.AttentionGrad(p.ctx, p.Stream, &grad) })
-	if p.exchange {
-		dq, dk, dv = p.toSequence(dq, a.heads), p.toSequence(dk, a.kv), p.toSequence(dv, a.kv)
-	}
-	dq, dk = m.rope.backward(p, dq, dk)
-	dq, dk = a.qNorm.backward(p, s.qNorm, dq), a.kNorm.backward(p, s.kNorm, dk)
-	if a.gated {
-		both := p.Tensor(p.dt, b, n, a.heads, 2*a.dim)
-		p.Copy(both.Narrow(-1, 0, a.dim), dq)
-		aclnn.Launch(&p.Scope, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: dGate, Output: s.gate, GradInput: both.Narrow(-1, a.dim, a.dim)})
-		dq = both
-	}
-	dx := a.q.backward(p, s.x, dq.Reshape(b*n, -1))
-	p.add(dx, a.k.backward(p, s.x, dk.Reshape(b*n, a.kv*a.dim)))
-	p.add(dx, a.v.backward(p, s.x, dv.Reshape(b*n, a.kv*a.dim)))
-	return p.leave(dx)
-}
-
-// feedForward computes on each token independently: a gated unit, or experts. x is [tokens,
-// hidden].
+// feedForward computes on each token independently: a gated unit, or experts, of which it returns the
+// routing. x is [tokens, hidden].
 type feedForward interface {
-	forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed)
-}
-
-// fed is the state of a feedForward's forward pass, like mixed for a mixer.
-type fed interface {
-	backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor
+	forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Routing)
 }
 
 // mlp is the gated feed-forward layer; gateUp has the rows of the gate, then those of the up
 // projection.
 type mlp struct{ gateUp, down linear }
-
-type mlpState struct {
-	mlp
-	x, gateUp, act *aclnn.Tensor
-}
 
 func newMLP(ps *parameters, prefix string, hidden, inner int64) mlp {
 	return mlp{
@@ -250,20 +148,8 @@ func newMLP(ps *parameters, prefix string, hidden, inner int64) mlp {
 	}
 }
 
-func (f mlp) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
-	x = p.enter(x)
-	s := &mlpState{mlp: f, x: x, gateUp: f.gateUp.forward(p, x)}
-	s.act = p.Tensor(p.dt, x.Dim(0), f.down.weight.Value.Dim(1))
-	ops.Queue(p.ctx, &p.Scope, p.reg.SwiGLU(), &ops.SwiGLUArgs{X: s.gateUp, Out: s.act})
-	return p.leave(f.down.forward(p, s.act)), s
-}
-
-func (s *mlpState) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
-	f := s.mlp
-	dAct := f.down.backward(p, s.act, p.enter(dy))
-	dGateUp := p.Like(s.gateUp)
-	ops.Queue(p.ctx, &p.Scope, p.reg.SwiGLUGrad(), &ops.SwiGLUGradArgs{DOut: dAct, X: s.gateUp, DX: dGateUp})
-	return p.leave(f.gateUp.backward(p, s.x, dGateUp))
+func (f mlp) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Routing) {
+	return p.leave(f.down.forward(p, p.SwiGLU(f.gateUp.forward(p, p.enter(x))))), nil
 }
 
 // layer is a transformer block: a mixer and a feed-forward layer, each on the normalised residual.
@@ -271,12 +157,6 @@ type layer struct {
 	mixerNorm, mlpNorm norm
 	mixer              mixer
 	feedForward        feedForward
-}
-
-type layerState struct {
-	mixerNorm, mlpNorm normState
-	mixed              mixed
-	fed                fed
 }
 
 func newLayer(ps *parameters, c Config, index int) layer {
@@ -323,19 +203,10 @@ func newAttention(ps *parameters, c Config, prefix string) attention {
 }
 
 // forward returns the residual stream after the layer as two terms, which the norm of the next layer
-// adds up. x [tokens, hidden] is the stream before the layer; y, if not nil, is its other term.
-func (l layer) forward(p *pass, x, y *aclnn.Tensor, m *inputs) (_, _ *aclnn.Tensor, s layerState) {
-	var normed *aclnn.Tensor
-	x, normed, s.mixerNorm = l.mixerNorm.after(p, x, y)
-	y, s.mixed = l.mixer.forward(p, normed, m)
-	x, normed, s.mlpNorm = l.mlpNorm.after(p, x, y)
-	y, s.fed = l.feedForward.forward(p, normed)
-	return x, y, s
-}
-
-// backward computes the gradient of the layer's input from that of its output, in place in dy.
-func (l layer) backward(p *pass, s layerState, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
-	p.add(dy, l.mlpNorm.backward(p, s.mlpNorm, s.fed.backward(p, dy)))
-	p.add(dy, l.mixerNorm.backward(p, s.mixerNorm, s.mixed.backward(p, m, dy)))
-	return dy
+// adds up, and the routing of experts. x [tokens, hidden] is the stream before the layer; y, if not nil, is its other term.
+func (l layer) forward(p *pass, x, y *autograd.Var, m *inputs) (_, _ *autograd.Var, _ *autograd.Routing) {
+	x, normed := l.mixerNorm.after(p, x, y)
+	x, normed = l.mlpNorm.after(p, x, l.mixer.forward(p, normed, m))
+	y, routing := l.feedForward.forward(p, normed)
+	return x, y, routing
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/ops/autograd"
 )
 
 // Loss runs the forward pass on this rank's batch and returns the mean cross-entropy over the
@@ -38,27 +39,24 @@ func (m *Model) Loss(ctx context.Context, b Batch) (loss float64, err error) {
 // pipeline takes the rows from the one before it and hands them on.
 func (s *step) evaluate(ctx context.Context, b Batch, rows int64) (err error) {
 	m := s.m
-	p := m.pass(ctx)
+	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	u := &micro{pass: p}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if u.in, err = m.inputs(p, b); err != nil {
 		return err
 	}
 	at, _ := m.par.stage()
-	var x *aclnn.Tensor
 	if !m.first() {
-		x = p.Tensor(m.dt, rows, int64(m.Config.HiddenSize))
-		p.Do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.RecvFrom(at-1, x)) })
+		p.queue(func(s *aclnn.Scope) {
+			x := s.Tensor(m.dt, rows, int64(m.Config.HiddenSize))
+			s.Do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.RecvFrom(at-1, x)) })
+			u.input = p.Input(x)
+		})
 	}
-	u.state = m.forward(p, u.in, x)
-	switch {
-	case p.Err() != nil:
-	case !m.last():
-		p.Do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.SendTo(at+1, u.state.out)) })
-	default:
-		for _, part := range u.in.parts {
-			s.addLoss(u, part)
-		}
+	if u.out = m.forward(p, u.in, u.input); m.last() {
+		s.crossEntropy(u)
+	} else {
+		p.do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.SendTo(at+1, u.out.Value)) })
 	}
 	return p.Err()
 }

@@ -46,14 +46,14 @@ func (m *Model) LossScale() float64 { return m.scale.factor }
 
 // stepScaled is Step for gradients of a scaled loss. It updates nothing if some are infinite.
 func (o *Optimizer) stepScaled(ctx context.Context) (norm float64, err error) {
-	p := o.m.pass(ctx)
-	defer func() { err = errors.Join(err, p.Close()) }()
-	for _, s := range o.store.slots() {
-		aclnn.Launch(&p.Scope, aclnn.InplaceMuls, aclnn.InplaceMulsParams{Self: s.grad, Other: aclnn.Float(1 / o.m.scale.factor)})
+	s := &aclnn.Scope{Stream: o.m.st}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, w := range o.store.slots() {
+		aclnn.Launch(s, aclnn.InplaceMuls, aclnn.InplaceMulsParams{Self: w.grad, Other: aclnn.Float(1 / o.m.scale.factor)})
 	}
-	norms := o.clip(p)
-	if p.Err() != nil {
-		return 0, p.Err()
+	norms := o.clip(ctx, s)
+	if s.Err() != nil {
+		return 0, s.Err()
 	}
 	if norm, err = readScalar(ctx, o.m.st, norms); err != nil {
 		return 0, err
@@ -66,8 +66,8 @@ func (o *Optimizer) stepScaled(ctx context.Context) (norm float64, err error) {
 	if !finite {
 		return math.Inf(1), nil
 	}
-	if o.update(p, nil); p.Err() != nil {
-		return 0, p.Err()
+	if o.update(ctx, s, nil); s.Err() != nil {
+		return 0, s.Err()
 	}
 	o.count(o.steps + 1)
 	return norm, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -153,10 +154,10 @@ func (m *Model) together(what string) error {
 	return nil
 }
 
-func (m *Model) pass(ctx context.Context) *pass {
+func (m *Model) pass(ctx context.Context, o autograd.Options) *pass {
 	return &pass{
-		Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep,
-		store: m.store, trained: m.trained(), frozen: m.Config.Frozen, adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied,
+		Tape: autograd.New(ctx, m.st, m.reg, o), memory: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads,
+		exchange: m.par.Ulysses, ep: m.ep, store: m.store, trained: m.trained(), adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied,
 	}
 }
 

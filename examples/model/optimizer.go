@@ -82,11 +82,11 @@ func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 	if o.m.dt == aclnn.Float16 {
 		return o.stepScaled(ctx)
 	}
-	p := o.m.pass(ctx)
-	defer func() { err = errors.Join(err, p.Close()) }()
-	norms := o.queue(p, nil)
-	if p.Err() != nil {
-		return 0, p.Err()
+	s := &aclnn.Scope{Stream: o.m.st}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	norms := o.queue(ctx, s, nil)
+	if s.Err() != nil {
+		return 0, s.Err()
 	}
 	o.count(o.steps + 1)
 	return readScalar(ctx, o.m.st, norms)
@@ -117,24 +117,24 @@ func (o *Optimizer) rates() []float32 {
 
 // queue clips the gradients and updates the weights, and returns the norm before clipping. schedule
 // holds the rates of the update if the device has them.
-func (o *Optimizer) queue(p *pass, schedule *aclnn.Tensor) (norm *aclnn.Tensor) {
-	norm = o.clip(p)
-	o.update(p, schedule)
+func (o *Optimizer) queue(ctx context.Context, s *aclnn.Scope, schedule *aclnn.Tensor) (norm *aclnn.Tensor) {
+	norm = o.clip(ctx, s)
+	o.update(ctx, s, schedule)
 	return norm
 }
 
 // clip clips the gradients and returns their norm before.
-func (o *Optimizer) clip(p *pass) (norm *aclnn.Tensor) {
-	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: p.Tensor(aclnn.Float32), Sum: parallel.Sum(o.m.par.World)}
-	for _, s := range o.store.slots() {
-		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
+func (o *Optimizer) clip(ctx context.Context, s *aclnn.Scope) (norm *aclnn.Tensor) {
+	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: s.Tensor(aclnn.Float32), Sum: parallel.Sum(o.m.par.World)}
+	for _, w := range o.store.slots() {
+		clip.Grads, clip.Copies = append(clip.Grads, w.grad), append(clip.Copies, w.copies)
 	}
-	ops.Queue(p.ctx, &p.Scope, o.m.reg.ClipGradNorm(), &clip)
+	ops.Queue(ctx, s, o.m.reg.ClipGradNorm(), &clip)
 	return clip.Norm
 }
 
 // update updates the weights.
-func (o *Optimizer) update(p *pass, schedule *aclnn.Tensor) {
+func (o *Optimizer) update(ctx context.Context, s *aclnn.Scope, schedule *aclnn.Tensor) {
 	var lists [2]ops.AdamWListArgs // of weights that differ in their decay
 	var schedules [2]*aclnn.Tensor
 	for i := range schedules {
@@ -143,18 +143,18 @@ func (o *Optimizer) update(p *pass, schedule *aclnn.Tensor) {
 			schedules[i] = schedule.Narrow(0, int64(i)*n, n)
 		}
 	}
-	for i, s := range o.store.slots() {
+	for i, w := range o.store.slots() {
 		at := 0
-		if s.vectors && o.Options.DecayMatrices {
+		if w.vectors && o.Options.DecayMatrices {
 			at = 1
 		}
-		a := o.args(s.vectors)
-		a.Param, a.Copy, a.Grad, a.ExpAvg, a.ExpAvgSq, a.Schedule = s.master, s.copy, s.grad, o.moments[i].average, o.moments[i].square, schedules[at]
+		a := o.args(w.vectors)
+		a.Param, a.Copy, a.Grad, a.ExpAvg, a.ExpAvgSq, a.Schedule = w.master, w.copy, w.grad, o.moments[i].average, o.moments[i].square, schedules[at]
 		lists[at].Updates = append(lists[at].Updates, a)
 	}
 	for i := range lists {
 		if len(lists[i].Updates) > 0 {
-			ops.Queue(p.ctx, &p.Scope, o.m.reg.AdamWList(), &lists[i])
+			ops.Queue(ctx, s, o.m.reg.AdamWList(), &lists[i])
 		}
 	}
 }

@@ -3,8 +3,8 @@ package model
 import (
 	"fmt"
 
-	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/mask"
 )
 
@@ -88,19 +88,10 @@ func (m *inputs) layout() ops.Layout {
 	return ops.TND
 }
 
-// tokens views [1, length, …] as [length, …] if sequences are packed.
-func (m *inputs) tokens(t *aclnn.Tensor) *aclnn.Tensor {
+// packed views [1, length, …] as [length, …] if sequences are packed.
+func (m *inputs) packed(p *pass, x *autograd.Var) *autograd.Var {
 	if m.cu == nil {
-		return t
+		return x
 	}
-	return t.Squeeze(0)
-}
-
-// stats returns the shape of the softmax statistics of attention for queries [batch, length, heads,
-// ·].
-func (m *inputs) stats(q *aclnn.Tensor) []int64 {
-	if m.cu == nil {
-		return []int64{q.Dim(0), q.Dim(2), q.Dim(1), 8}
-	}
-	return []int64{q.Dim(1), q.Dim(2), 8}
+	return p.Reshape(x, x.Shape()[1:]...)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/decode"
 )
 
@@ -135,15 +136,15 @@ func (m *Model) Advance(ctx context.Context, g *Pages, pieces []Piece) (logits [
 	if size, ok := g.steps.size(pieces); ok {
 		return g.steps.advance(ctx, size, pieces)
 	}
-	p := m.pass(ctx)
+	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() { err = errors.Join(err, p.Close()) }()
 	in, err := g.inputs(p, pieces)
 	if err != nil {
 		return nil, err
 	}
-	out := m.whole(p, m.forward(p, in, nil).out)
+	out := m.whole(p, m.forward(p, in, nil).Value)
 	if m.tp.Rank() > 0 {
-		p.Do(func() error { return m.st.Synchronize(ctx) })
+		p.do(func() error { return m.st.Synchronize(ctx) })
 		return nil, p.Err()
 	}
 	return p.read(out), p.Err()
@@ -156,9 +157,15 @@ func (m *Model) whole(p *pass, logits *aclnn.Tensor) *aclnn.Tensor {
 		return logits
 	}
 	rows, columns := logits.Dim(0), logits.Dim(1)
-	all := p.Tensor(logits.DType(), n, rows, columns)
-	p.Do(func() error { return m.par.Tensor.AllGather(m.st, logits, all) })
-	return p.Contiguous(all.Transpose(0, 1)).Reshape(rows, n*columns)
+	var joined *aclnn.Tensor
+	p.queue(func(s *aclnn.Scope) {
+		all := s.Tensor(logits.DType(), n, rows, columns)
+		s.Do(func() error { return m.par.Tensor.AllGather(m.st, logits, all) })
+		if s.Err() == nil {
+			joined = s.Contiguous(all.Transpose(0, 1)).Reshape(rows, n*columns)
+		}
+	})
+	return joined
 }
 
 // check refuses pieces that the pages cannot take.

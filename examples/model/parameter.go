@@ -5,16 +5,17 @@ import (
 	"math/rand/v2"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/autograd"
 )
 
 // Parameter is a weight with its gradient; on several ranks it is this rank's part. In bfloat16
 // training Value is the bfloat16 copy that the layers read and Master the float32 weight that the
 // optimiser updates; otherwise both are the same tensor.
 type Parameter struct {
-	Name   string // as in Hugging Face's checkpoints
-	Value  *aclnn.Tensor
+	Name string // as in Hugging Face's checkpoints
+	// Var holds Value and Grad, which is float32 and nil for a frozen weight.
+	*autograd.Var
 	Master *aclnn.Tensor
-	Grad   *aclnn.Tensor // float32
 
 	shape      []int64 // of the whole weight
 	spread     spread

@@ -2,115 +2,108 @@ package model
 
 import (
 	"context"
+	"errors"
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/parallel"
 )
 
-// pass is one forward and backward pass: a scope, which owns the activations and keeps the first
-// error, and other data that the layers need. After an error nothing is launched, so layers need
-// not check errors; the caller checks once at the end.
+// pass is one forward pass and, if its tape records, one backward pass: the tape, which owns the activations
+// and keeps the first error, and what else the layers need. After an error nothing is launched, so
+// layers need not check errors; the caller checks once at the end.
 type pass struct {
-	aclnn.Scope
-	ctx context.Context
-	reg *ops.Registry
-	dt  aclnn.DType // of activations
+	*autograd.Tape
+	memory aclnn.Scope // of what the layers read besides: tokens, tables, masks
+	ctx    context.Context
+	reg    *ops.Registry
+	dt     aclnn.DType // of activations
 
-	accumulate bool // gradients are added to those of earlier micro-batches
-	backward   bool // the forward pass is over
-	tp         *parallel.TensorParallel
-	cp         *parallel.ContextParallel
-	ulysses    *parallel.Ulysses // for layers that need whole sequences
-	exchange   bool              // whether attention is such a layer
-	ep         *parallel.ExpertParallel
-	store      storage
-	trained    trained                // nil if no weights get gradients
-	training   bool                   // dropout applies
-	frozen     bool                   // the weights of the model get none
-	adapter    *Adapter               // in use, or nil
-	low        map[*Parameter]lowRank // of the adapter, by its first weight
-	bank       *bankPass              // adapters of Advance, or nil
-	multi      *multiAdapterPass      // adapters of GradientsEach, or nil
-	narrow     narrowed               // the last input of a quantised product
-	feed       *feed                  // of a Trainer; nil otherwise
-	detect     bool                   // NaN and infinite elements
-	balance    balance                // of the experts of all layers
-	copied     *int64                 // of the model
+	backward  bool // the forward pass is over
+	lastMicro bool // gradients are complete after the backward pass
+	tp        *parallel.TensorParallel
+	cp        *parallel.ContextParallel
+	ulysses   *parallel.Ulysses // for layers that need whole sequences
+	exchange  bool              // whether attention is such a layer
+	ep        *parallel.ExpertParallel
+	store     storage
+	trained   trained             // nil if no weights get gradients
+	training  bool                // dropout applies
+	adapter   *Adapter            // in use, or nil
+	draws     map[*Adapter]uint64 // numbers of the pass for dropout
+	bank      *bankPass           // adapters of Advance, or nil
+	multi     *multiAdapterPass   // adapters of GradientsEach, or nil
+	narrow    narrowed            // the last input of a quantised product
+	feed      *feed               // of a Trainer; nil otherwise
+	detect    bool                // NaN and infinite elements
+	balanced  bool                // the routing of experts has a loss
+	routings  []autograd.Routing  // of the layers, if so
+	copied    *int64              // of the model
+}
+
+// Close frees the pass in stream order.
+func (p *pass) Close() error {
+	failed := p.Err()
+	err := p.Tape.Close()
+	if failed != nil { // the caller has it already
+		err = nil
+	}
+	return errors.Join(err, p.memory.Close())
+}
+
+// do runs f unless the pass has failed.
+func (p *pass) do(f func() error) {
+	if p.Err() == nil {
+		p.Fail(f())
+	}
+}
+
+// queue runs operators that are not part of the tape, with memory that lives as long as the pass.
+func (p *pass) queue(f func(s *aclnn.Scope)) {
+	if p.Err() == nil {
+		f(&p.memory)
+		p.Fail(p.memory.Err())
+	}
 }
 
 // enter returns x [tokens, ·] as the input of layers that are split over ranks: with sequence
 // parallelism it gathers the rows of all ranks.
-func (p *pass) enter(x *aclnn.Tensor) *aclnn.Tensor {
-	if !p.tp.Sequence() {
-		return x
-	}
-	full := p.Tensor(x.DType(), x.Dim(0)*p.tp.Size(), x.Dim(1))
-	p.Do(func() error { return p.tp.Gather(p.Stream, x, full) })
-	return full
-}
+func (p *pass) enter(x *autograd.Var) *autograd.Var { return p.Gather(p.tp, x) }
 
 // leave sums the partial outputs of such a layer over the ranks and keeps this rank's rows.
-func (p *pass) leave(full *aclnn.Tensor) *aclnn.Tensor {
-	x := full
-	if p.tp.Sequence() {
-		x = p.Tensor(full.DType(), full.Dim(0)/p.tp.Size(), full.Dim(1))
-	}
-	p.Do(func() error { return p.tp.Reduce(p.Stream, full, x) })
-	return x
-}
-
-// gradient returns the gradient of a weight. Operators that compute it together with that of their
-// input get scratch memory for it if the weight is frozen.
-func (p *pass) gradient(w *Parameter) *aclnn.Tensor {
-	if !p.frozen {
-		return w.Grad
-	}
-	return p.Tensor(aclnn.Float32, w.local()...)
-}
-
-// adding reports whether such operators add to the gradient of a weight.
-func (p *pass) adding() bool { return p.accumulate && !p.frozen }
-
-// add computes x += y.
-func (p *pass) add(x, y *aclnn.Tensor) {
-	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: x, Other: y, Alpha: aclnn.Float(1)})
-}
-
-// sum returns x + y in a new tensor.
-func (p *pass) sum(x, y *aclnn.Tensor) *aclnn.Tensor {
-	out := p.Like(x)
-	aclnn.Launch(&p.Scope, aclnn.Add, aclnn.AddParams{Self: x, Other: y, Alpha: aclnn.Float(1), Out: out})
-	return out
-}
-
-// product returns x·y in a new tensor; y broadcasts.
-func (p *pass) product(x, y *aclnn.Tensor) *aclnn.Tensor {
-	out := p.Like(x)
-	aclnn.Launch(&p.Scope, aclnn.Mul, aclnn.MulParams{Self: x, Other: y, Out: out})
-	return out
-}
+func (p *pass) leave(full *autograd.Var) *autograd.Var { return p.Reduce(p.tp, full) }
 
 // tokens copies token ids to the device.
-func (p *pass) tokens(ids []int32) *aclnn.Tensor {
-	t := p.Tensor(aclnn.Int32, int64(len(ids)))
-	if p.feed != nil {
-		p.Do(func() error { return p.feed.take(p.Stream, t) })
-		return t
-	}
-	p.Do(func() error { return aclnn.CopyToDevice(p.ctx, p.Stream, t, ids) })
+func (p *pass) tokens(ids []int32) (t *aclnn.Tensor) {
+	p.queue(func(s *aclnn.Scope) {
+		t = s.Tensor(aclnn.Int32, int64(len(ids)))
+		s.Do(func() error {
+			if p.feed != nil {
+				return p.feed.take(s.Stream, t)
+			}
+			return aclnn.CopyToDevice(p.ctx, s.Stream, t, ids)
+		})
+	})
 	return t
 }
 
 // read waits for a result and converts it to float32; it returns nil after an error.
 func (p *pass) read(t *aclnn.Tensor) (values []float32) {
-	p.Do(func() error {
-		wide := p.Cast(t, aclnn.Float32)
-		if err := p.Err(); err != nil {
-			return err
-		}
-		values = make([]float32, wide.Len())
-		return aclnn.CopyFromDevice(p.ctx, p.Stream, values, wide)
+	p.do(func() error {
+		values = make([]float32, t.Len())
+		return fromDevice(p.ctx, p.Stream(), values, t)
 	})
+	if p.Err() != nil {
+		return nil
+	}
 	return values
+}
+
+// scaled returns x times a factor.
+func (p *pass) scaled(x *autograd.Var, factor float64) *autograd.Var {
+	if factor == 1 {
+		return x
+	}
+	return p.Scale(x, factor)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/autograd"
 )
 
 // quantized is a weight [out, in] in int8, with a scale for each row. Products with it also take the other factor in
@@ -66,17 +67,27 @@ func (m *Model) narrowable() (all []*Parameter) {
 	return all
 }
 
-// multiply computes y = x·weightᵀ, where x is [tokens, in] with any dimensions for the tokens.
-func (q *quantized) multiply(p *pass, x, y *aclnn.Tensor) {
+// multiply returns x·weightᵀ, where x is [tokens, in] with any dimensions for the tokens. It has no gradient.
+func (q *quantized) multiply(p *pass, x *autograd.Var) *autograd.Var {
 	if p.narrow.of != x { // queries, keys and values read the same tensor
-		rows := x.Reshape(-1, x.Dim(-1))
-		p.narrow = narrowed{x, p.Tensor(aclnn.Int8, rows.Shape()...), p.Tensor(aclnn.Float32, rows.Dim(0))}
-		aclnn.Launch(&p.Scope, aclnn.DynamicQuant, aclnn.DynamicQuantParams{X: rows, YOut: p.narrow.values, ScaleOut: p.narrow.scales})
+		out := p.Record("quantisation", []*autograd.Var{x}, func(c *autograd.Call) {
+			rows := x.Value.Reshape(-1, x.Dim(-1))
+			a := aclnn.DynamicQuantParams{X: rows, YOut: c.Output(aclnn.Int8, rows.Shape()...), ScaleOut: c.Output(aclnn.Float32, rows.Dim(0))}
+			c.Do(func() error { return aclnn.DynamicQuant(p.Stream(), a) })
+		})
+		p.narrow = narrowed{x, out[0], out[len(out)-1]}
 	}
-	aclnn.Launch(&p.Scope, aclnn.QuantMatmulV4, aclnn.QuantMatmulV4Params{
-		X1: p.narrow.values, X2: q.values, Scale: q.scales, PertokenScale: p.narrow.scales, TransposeX2: true, Out: y.Reshape(-1, y.Dim(-1)),
-	})
+	return p.Record("quantised product", []*autograd.Var{p.narrow.values, p.narrow.scales}, func(c *autograd.Call) {
+		shape := x.Shape()
+		shape[len(shape)-1] = q.values.Dim(0)
+		y := c.Output(p.dt, shape...)
+		c.Do(func() error {
+			return aclnn.QuantMatmulV4(p.Stream(), aclnn.QuantMatmulV4Params{
+				X1: p.narrow.values.Value, X2: q.values, Scale: q.scales, PertokenScale: p.narrow.scales.Value, TransposeX2: true, Out: y.Reshape(-1, y.Dim(-1)),
+			})
+		})
+	})[0]
 }
 
 // narrowed is the input of a product in int8.
-type narrowed struct{ of, values, scales *aclnn.Tensor }
+type narrowed struct{ of, values, scales *autograd.Var }

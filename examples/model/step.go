@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -26,10 +26,11 @@ type step struct {
 
 // micro is a micro-batch between its forward and backward pass.
 type micro struct {
-	pass    *pass
-	in      *inputs
-	state   *state
-	dLogits *aclnn.Tensor
+	pass     *pass
+	in       *inputs
+	input    *autograd.Var // from the stage before, or nil
+	out      *autograd.Var
+	gradient []autograd.Output // with which the backward pass starts, but for that of the stage after
 }
 
 func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
@@ -73,9 +74,8 @@ func (m *Model) pieces(ctx context.Context, b Batch) (*step, error) {
 			parts[i] = parts[i].byAdapter()
 		}
 	}
-	s := &step{m: m, batches: parts, pass: m.pass(ctx), targets: targets, live: map[int]*micro{}}
-	s.loss = s.pass.Tensor(aclnn.Float32, int64(len(targets)))
-	s.pass.Zero(s.loss)
+	s := &step{m: m, batches: parts, pass: m.pass(ctx, autograd.Options{NoGrad: true}), targets: targets, live: map[int]*micro{}}
+	s.pass.queue(func(scope *aclnn.Scope) { s.loss = zeros(scope, aclnn.Float32, int64(len(targets))) })
 	return s, s.pass.Err()
 }
 
@@ -105,15 +105,15 @@ func (s *step) run(ctx context.Context) error {
 	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
 		return errors.Join(err, m.trained().restart())
 	}
-	if err := m.trained().finish(); err != nil {
+	if err := m.trained().finish(s.pass); err != nil {
 		return err
 	}
-	return s.tie(ctx)
+	return s.tie()
 }
 
 // tie adds up the gradients of a tied embedding, of which the first stage of a pipeline has those of
 // the input, and the last stage those of the head. Both then make the same update.
-func (s *step) tie(ctx context.Context) error {
+func (s *step) tie() error {
 	m := s.m
 	at, stages := m.par.stage()
 	w, other := m.embedding, stages-1
@@ -123,13 +123,13 @@ func (s *step) tie(ctx context.Context) error {
 	if m.Config.Frozen || w == nil || !w.tied {
 		return nil
 	}
-	p := m.pass(ctx)
-	theirs := p.Like(w.Grad)
-	p.Do(func() error {
-		return m.par.Pipeline.Exchange(m.st, hccl.SendTo(other, w.Grad), hccl.RecvFrom(other, theirs))
+	return aclnn.Compose(m.st, func(s *aclnn.Scope) {
+		theirs := s.Like(w.Grad)
+		s.Do(func() error {
+			return m.par.Pipeline.Exchange(m.st, hccl.SendTo(other, w.Grad), hccl.RecvFrom(other, theirs))
+		})
+		aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: w.Grad, Other: theirs, Alpha: aclnn.Float(1)})
 	})
-	p.add(w.Grad, theirs)
-	return errors.Join(p.Err(), p.Close())
 }
 
 // close frees the loss and what remains after an error.
@@ -163,25 +163,52 @@ func (s *step) rows() (int64, error) {
 
 // Forward computes the stage's layers on a micro-batch, and the loss in the last stage.
 func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn.Tensor) error {
-	u := &micro{pass: s.m.pass(ctx)}
+	m := s.m
+	u := &micro{pass: m.pass(ctx, autograd.Options{Accumulate: at > 0 || m.multi != nil})}
 	s.live[at] = u
 	p := u.pass
-	p.training = true
+	p.training, p.lastMicro = true, at == len(s.batches)-1
+	p.draw(m.trainedAdapters()...)
+	balance := m.Config.balanceScale() * s.share()
+	p.balanced = balance != 0
 	var err error
-	if u.in, err = s.m.inputs(p, s.batches[at]); err != nil {
+	if u.in, err = m.inputs(p, s.batches[at]); err != nil {
 		return err
 	}
-	if u.state = s.m.forward(p, u.in, x); p.Err() != nil {
-		return p.Err()
+	if x != nil {
+		u.input = autograd.NewReceived(x)
 	}
-	p.balance.scale, p.balance.up = s.m.Config.balanceScale()*s.share(), s.m.scale.factor
-	p.balance.add(p, s.loss)
+	u.out = m.forward(p, u.in, u.input)
+	if len(p.routings) > 0 {
+		loss := p.LoadBalance(balance, p.routings...)
+		// The total over ranks is divided by the number of tensor-parallel ranks, because these have
+		// the same cross-entropy; but their tokens of the balance differ.
+		s.add(loss, 0, float64(m.tp.Size()))
+		u.start(autograd.Output{Var: loss, Factor: m.scale.factor})
+	}
 	if out != nil {
-		p.Copy(out, u.state.out)
+		p.do(func() error { return aclnn.Copy(m.st, out, u.out.Value) })
 		return p.Err()
 	}
 	s.crossEntropy(u)
 	return p.Err()
+}
+
+// start adds a gradient with which the backward pass starts, if something needs it.
+func (u *micro) start(o autograd.Output) {
+	if o.Var.NeedsGrad() {
+		u.gradient = append(u.gradient, o)
+	}
+}
+
+// add adds a weighted loss to those of the step.
+func (s *step) add(loss *autograd.Var, number int, weight float64) {
+	s.pass.do(func() error {
+		if loss.Value == nil { // after an error of its pass
+			return nil
+		}
+		return aclnn.InplaceAdd(s.m.st, aclnn.InplaceAddParams{Self: s.loss.Narrow(0, int64(number), 1), Other: loss.Value, Alpha: aclnn.Float(weight)})
+	})
 }
 
 // share returns the weight of this rank's tokens of a micro-batch in the balance loss, which is a
@@ -191,43 +218,39 @@ func (s *step) share() float64 {
 	return 1 / float64(len(s.batches)*stages*int(size(s.m.par.Data)*s.m.tp.Size()))
 }
 
-// crossEntropy adds the loss of a micro-batch to that of the step, and computes the gradient of its
-// logits.
+// crossEntropy adds the losses of a micro-batch to those of the step. It weights the mean over the labels of each part by
+// their share of all labels of the step.
 func (s *step) crossEntropy(u *micro) {
-	p := u.pass
-	u.dLogits = p.Like(u.state.out)
-	for _, part := range u.in.parts {
-		dLogits := u.dLogits.Narrow(0, part.first, part.rows)
-		args, weight := s.addLoss(u, part)
-		if part.labelled == 0 || !part.trained {
-			p.Zero(dLogits)
+	p, started := u.pass, len(u.gradient)
+	for i, logits := range u.parts() {
+		part := u.in.parts[i]
+		if part.labelled == 0 || p.Err() != nil {
 			continue
 		}
-		weight *= s.m.scale.factor
-		grad := ops.CrossEntropyGradArgs{CrossEntropyArgs: args, DLogits: dLogits}
-		if weight != 1 {
-			grad.DLoss = p.Tensor(aclnn.Float32, 1)
-			p.Fill(grad.DLoss, aclnn.Float(weight))
+		loss := p.ParallelCrossEntropy(p.tp, logits, p.Input(u.in.labels.Narrow(0, part.first, part.rows)), ignored)
+		weight := float64(part.labelled) / float64(s.targets[part.number])
+		s.add(loss, part.number, weight)
+		if part.trained {
+			u.start(autograd.Output{Var: loss, Factor: weight * s.m.scale.factor})
 		}
-		p.Do(func() error { return p.tp.CrossEntropyGrad(p.ctx, p.Stream, &grad) })
+	}
+	if len(u.gradient) == started && p.Records() { // the other ranks of a sequence may have labels, and exchange gradients with this one
+		p.queue(func(s *aclnn.Scope) {
+			u.start(autograd.Output{Var: u.out, Grad: zeros(s, u.out.Value.DType(), u.out.Shape()...)})
+		})
 	}
 }
 
-// addLoss adds the loss of a part of a micro-batch to that of the step, if it has labels. It weights
-// the mean over these labels by their share of all labels of the step.
-func (s *step) addLoss(u *micro, part portion) (args ops.CrossEntropyArgs, weight float64) {
-	if part.labelled == 0 {
-		return args, 0
+// parts returns the rows of the logits that have a loss of their own.
+func (u *micro) parts() []*autograd.Var {
+	if len(u.in.parts) == 1 || u.pass.Err() != nil {
+		return []*autograd.Var{u.out}
 	}
-	p := u.pass
-	logits, labels := u.state.out.Narrow(0, part.first, part.rows), u.in.labels.Narrow(0, part.first, part.rows)
-	own, logProb := p.Tensor(aclnn.Float32, 1), p.Like(logits)
-	args = ops.CrossEntropyArgs{Logits: logits, Labels: labels, Loss: own, LogProb: logProb}
-	weight = float64(part.labelled) / float64(s.targets[part.number])
-	p.Do(func() error { return p.tp.CrossEntropy(p.ctx, p.Stream, &args) })
-	sum := s.loss.Narrow(0, int64(part.number), 1)
-	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: sum, Other: own, Alpha: aclnn.Float(weight)})
-	return args, weight
+	var rows []int64
+	for _, part := range u.in.parts {
+		rows = append(rows, part.rows)
+	}
+	return u.pass.Split(u.out, 0, rows...)
 }
 
 // Backward adds the gradients of a micro-batch to those of the weights. In the last micro-batch
@@ -236,11 +259,16 @@ func (s *step) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *acl
 	u := s.live[at]
 	delete(s.live, at)
 	p := u.pass
-	p.accumulate = at > 0
-	if dOut == nil {
-		dOut = u.dLogits
+	p.backward = true
+	if u.input != nil {
+		u.input.Grad = dIn
 	}
-	s.m.backward(p, u.in, u.state, dOut, dIn, at == len(s.batches)-1)
+	if dOut != nil {
+		u.start(autograd.Output{Var: u.out, Grad: dOut})
+	}
+	if len(u.gradient) > 0 {
+		p.Fail(p.BackwardFrom(u.gradient...))
+	}
 	return errors.Join(p.Err(), p.Close())
 }
 

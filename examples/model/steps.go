@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/autograd"
 )
 
 // Steps lets Advance replay a graph when every piece has one token and no adapter: the host then queues the pass
@@ -229,20 +230,22 @@ func (x *stepGraph) give(pieces []Piece) {
 // launch queues the operators of the pass.
 func (x *stepGraph) launch(ctx context.Context) (err error) {
 	m, n := x.g.m, int64(x.size.rows)
-	p := m.pass(ctx)
+	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() { err = errors.Join(err, p.Close()) }()
-	p.Do(func() error { return m.st.Copy(x.taken, x.given, x.given.Size()) })
-	hidden := p.Tensor(aclnn.Bool, n, 1, 1, x.places())
-	aclnn.Launch(&p.Scope, aclnn.GtTensor, aclnn.GtTensorParams{Self: x.numbers, Other: x.positions.Reshape(n, 1, 1, 1), Out: hidden})
+	var hidden *aclnn.Tensor
+	p.queue(func(s *aclnn.Scope) {
+		s.Do(func() error { return m.st.Copy(x.taken, x.given, x.given.Size()) })
+		hidden = s.Tensor(aclnn.Bool, n, 1, 1, x.places())
+		aclnn.Launch(s, aclnn.GtTensor, aclnn.GtTensorParams{Self: x.numbers, Other: x.positions.Reshape(n, 1, 1, 1), Out: hidden})
+	})
 	in := &inputs{
 		batch: 1, length: n, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: x.ids, slots: x.slots, pages: x.g,
 		subBatches: []subBatch{{size: n, length: 1, lengths: []int64{x.places()}, hidden: hidden, blocks: x.blocks, before: x.before, after: x.after}},
 	}
 	in.rope = rotation{p.at(x.rope.cos, x.positions), p.at(x.rope.sin, x.positions)}
-	out := m.whole(p, m.forward(p, in, nil).out)
+	out := m.whole(p, m.forward(p, in, nil).Value)
 	if x.logits != nil {
-		wide := p.Contiguous(p.Cast(out, aclnn.Float32))
-		p.Do(func() error { return m.st.Copy(x.logits, wide.Buffer(), wide.Bytes()) })
+		p.deliver(x.logits, out)
 	}
 	return p.Err()
 }

@@ -28,11 +28,12 @@ type storage interface {
 
 // trained has the gradients of weights.
 type trained interface {
+	parameters() []*parameters // whose gradients they are
 	// begin gives the parameters of the open unit gradient tensors. ready says that all work on a
 	// unit's gradients in this step has been queued, finish says so for all units.
 	begin(p *pass, u int)
 	ready(p *pass, u int)
-	finish() error
+	finish(p *pass) error
 	restart() error // after a failed step
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/meter"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -34,7 +35,7 @@ func newReplicated(st *acl.Stream, ps *parameters, dt aclnn.DType, par *Parallel
 func (r *replicated) allocate(dt aclnn.DType, par *Parallel, frozen bool) error {
 	for _, u := range r.ps.units {
 		for _, w := range u {
-			w.Value = r.memory.Tensor(dt, w.local()...)
+			w.Var = autograd.NewParameter(r.memory.Tensor(dt, w.local()...), nil)
 			w.Master = w.Value
 			if dt != aclnn.Float32 && !frozen {
 				w.Master = r.memory.Tensor(aclnn.Float32, w.local()...)
@@ -60,7 +61,7 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel, frozen bool) error 
 			continue
 		}
 		rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Narrow(0, q.row, q.local()[0]) }
-		q.Value = rows(w.Value)
+		q.Var = autograd.NewParameter(rows(w.Value), nil)
 		if q.Master = q.Value; w.Master != w.Value {
 			q.Master = rows(w.Master)
 		}
@@ -92,7 +93,7 @@ func (r *replicated) allocateGradients(par *Parallel) (err error) {
 		return err
 	}
 	for w, at := range r.slot {
-		w.Grad = r.gradients(w).Tensor(r.place[w])
+		w.Var = autograd.NewParameter(w.Value, r.gradients(w).Tensor(r.place[w]))
 		r.list[at].grad = w.Grad
 	}
 	return nil
@@ -105,6 +106,8 @@ func (r *replicated) gradients(w *Parameter) *parallel.Gradients {
 	return r.dense
 }
 
+func (r *replicated) parameters() []*parameters { return []*parameters{r.ps} }
+
 func (r *replicated) open(*pass, int)  {}
 func (r *replicated) close(*pass, int) {}
 func (r *replicated) begin(*pass, int) {}
@@ -112,7 +115,7 @@ func (r *replicated) begin(*pass, int) {}
 func (r *replicated) ready(p *pass, u int) {
 	for _, w := range r.ps.units[u] {
 		p.sumParts(w)
-		p.Do(func() error { return r.gradients(w).Ready(r.place[w]) })
+		p.do(func() error { return r.gradients(w).Ready(r.place[w]) })
 	}
 }
 
@@ -121,13 +124,13 @@ func (p *pass) sumParts(w *Parameter) {
 	switch {
 	case w.spread.parts > 0 || w.spread.experts:
 	case w.heads:
-		p.Do(func() error { return p.tp.Sum(p.Stream, w.Grad) })
+		p.do(func() error { return p.tp.Sum(p.Stream(), w.Grad) })
 	default:
-		p.Do(func() error { return p.tp.SumPartial(p.Stream, w.Grad) })
+		p.do(func() error { return p.tp.SumPartial(p.Stream(), w.Grad) })
 	}
 }
 
-func (r *replicated) finish() error {
+func (r *replicated) finish(*pass) error {
 	return r.meter.Join(func() error { return errors.Join(r.dense.Finish(), r.experts.Finish()) })
 }
 

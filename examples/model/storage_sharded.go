@@ -9,6 +9,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -18,6 +19,7 @@ import (
 type sharded struct {
 	st     *acl.Stream
 	memory aclnn.Scope
+	ps     *parameters
 	nz     nzUse
 	units  [][]*shards
 	all    []*shards // the slots
@@ -44,7 +46,7 @@ type shardPlace struct{ slot, part int }
 var groupedWeights = []parallel.ShardRule{{Module: "mlp.experts", Weight: "*_proj", Role: parallel.GroupedWeight}}
 
 func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, dt aclnn.DType, par *Parallel) (*sharded, error) {
-	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}, used: map[parallel.ShardRule]bool{}}
+	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}, used: map[parallel.ShardRule]bool{}}
 	for _, u := range ps.units {
 		s.units = append(s.units, nil)
 		for _, kind := range []func(w *Parameter) bool{
@@ -57,6 +59,11 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 			if err := s.group(reg, u, kind, cfg, dt, par); err != nil {
 				return nil, errors.Join(err, s.Close())
 			}
+		}
+	}
+	for _, q := range ps.all {
+		if q.stack != nil {
+			q.Var = autograd.NewOpenedParameter(false) // its rows are read as those of the weight that has them
 		}
 	}
 	for _, r := range par.ShardRules {
@@ -88,6 +95,7 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 			return fmt.Errorf("model: a rule says that grouped products read %v; they read weights of experts only", w)
 		}
 		s.place[w] = shardPlace{len(s.all), len(list)}
+		w.Var = autograd.NewOpenedParameter(!cfg.Frozen)
 		g.weights, list = append(g.weights, w), append(list, parallel.ShardedParameter{Name: w.Name, Shape: w.kept()})
 	}
 	if len(list) == 0 {
@@ -112,14 +120,16 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	return s.memory.Err()
 }
 
+func (s *sharded) parameters() []*parameters { return []*parameters{s.ps} }
+
 func (s *sharded) open(p *pass, u int) {
 	for _, g := range s.units[u] {
 		gather := g.GatherND
 		if s.nz.in(p) {
 			gather = g.Gather
 		}
-		p.Do(func() error {
-			err := gather(p.ctx, p.Stream)
+		p.do(func() error {
+			err := gather(p.ctx, p.Stream())
 			*p.copied += int64(g.Traffic())
 			return err
 		})
@@ -157,9 +167,9 @@ func (s *sharded) ready(p *pass, u int) {
 			grads = append(grads, w.turn(w.Grad))
 			w.Grad = nil
 		}
-		p.Do(func() error { return g.Reduce(p.Stream, grads, g.slot.grad) })
+		p.do(func() error { return g.Reduce(p.Stream(), grads, g.slot.grad) })
 		if g.copies != nil {
-			p.Do(func() error { return g.copies.AllReduce(p.Stream, g.slot.grad, g.slot.grad, hccl.Sum) })
+			p.do(func() error { return g.copies.AllReduce(p.Stream(), g.slot.grad, g.slot.grad, hccl.Sum) })
 		}
 		p.Fail(g.freeGrads())
 	}
@@ -172,7 +182,7 @@ func (g *shards) freeGrads() error {
 	return err
 }
 
-func (s *sharded) finish() error { return nil }
+func (s *sharded) finish(*pass) error { return nil }
 
 func (s *sharded) restart() error {
 	var errs []error

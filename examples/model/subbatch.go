@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/decode"
 )
 
@@ -147,50 +148,59 @@ func (c *subBatch) gather(n *numbers, pieces []Piece, members []int, block int) 
 }
 
 // attendPages writes keys and values of the new tokens into their blocks, and returns the attention of
-// these tokens to all tokens of their sequences.
-func (m *inputs) attendPages(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
-	out, dec := p.Like(q), m.pages.ops
-	ops.Queue(p.ctx, &p.Scope, dec.Write(), &decode.WriteArgs{Keys: k.Squeeze(0), Values: v.Squeeze(0), KeyCache: m.paged.keys, ValueCache: m.paged.values, Slots: m.slots})
-	for i := range m.subBatches {
-		c := &m.subBatches[i]
-		ops.Queue(p.ctx, &p.Scope, dec.Attention(), &decode.AttentionArgs{
-			Query: c.of(q), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: c.blocks, Lengths: c.lengths, Hidden: c.hidden, Scale: m.scale, Out: c.of(out),
+// these tokens to all tokens of their sequences. It has no gradient.
+func (m *inputs) attendPages(p *pass, q, k, v *autograd.Var) *autograd.Var {
+	dec := m.pages.ops
+	return p.Record("attention to pages", []*autograd.Var{q, k, v}, func(c *autograd.Call) {
+		out := c.Output(p.dt, q.Shape()...)
+		c.Do(func() error {
+			return dec.Write().Run(p.ctx, p.Stream(), &decode.WriteArgs{
+				Keys: k.Value.Squeeze(0), Values: v.Value.Squeeze(0), KeyCache: m.paged.keys, ValueCache: m.paged.values, Slots: m.slots,
+			})
 		})
-	}
-	return out
+		for i := range m.subBatches {
+			sub := &m.subBatches[i]
+			c.Do(func() error {
+				return dec.Attention().Run(p.ctx, p.Stream(), &decode.AttentionArgs{
+					Query: sub.of(q.Value), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: sub.blocks, Lengths: sub.lengths, Hidden: sub.hidden,
+					Scale: m.scale, Out: sub.of(out),
+				})
+			})
+		}
+	})[0]
 }
 
 // step runs the convolution and the rule of a delta net from the states of the sequences on, and stores
 // the new states.
-func (m *inputs) step(p *pass, s *deltaNetState) {
+func (m *inputs) step(p *pass, s *aclnn.Scope, allConv ops.CausalConvArgs, allRule ops.GatedDeltaArgs) {
 	for i := range m.subBatches {
 		c := &m.subBatches[i]
-		conv, rule := s.conv, s.rule
+		conv, rule := allConv, allRule
 		conv.X, conv.Out = c.of(conv.X), c.of(conv.Out)
-		conv.InitialState = p.pick(m.paged.inputs, c.before)
-		conv.FinalState = p.Like(conv.InitialState)
-		ops.Queue(p.ctx, &p.Scope, p.reg.CausalConv(), &conv)
-		p.put(m.paged.inputs, c.after, conv.FinalState)
+		conv.InitialState = selectRows(s, m.paged.inputs, c.before)
+		conv.FinalState = s.Like(conv.InitialState)
+		ops.Queue(p.ctx, s, p.reg.CausalConv(), &conv)
+		replaceRows(s, m.paged.inputs, c.after, conv.FinalState)
 
 		rule.Query, rule.Key, rule.Value = c.of(rule.Query), c.of(rule.Key), c.of(rule.Value)
 		rule.Decay, rule.Beta, rule.Out = c.of(rule.Decay), c.of(rule.Beta), c.of(rule.Out)
-		rule.InitialState = p.pick(m.paged.state, c.before)
-		rule.FinalState = p.Like(rule.InitialState)
-		ops.Queue(p.ctx, &p.Scope, p.reg.GatedDelta(), &rule)
-		p.put(m.paged.state, c.after, rule.FinalState)
+		rule.InitialState = selectRows(s, m.paged.state, c.before)
+		rule.FinalState = s.Like(rule.InitialState)
+		ops.Queue(p.ctx, s, p.reg.GatedDelta(), &rule)
+		replaceRows(s, m.paged.state, c.after, rule.FinalState)
 	}
 }
 
-// pick returns rows of x.
-func (p *pass) pick(x, rows *aclnn.Tensor) *aclnn.Tensor {
+// selectRows returns rows of x.
+func selectRows(s *aclnn.Scope, x, rows *aclnn.Tensor) *aclnn.Tensor {
 	shape := x.Shape()
 	shape[0] = rows.Len()
-	out := p.Tensor(x.DType(), shape...)
-	aclnn.Launch(&p.Scope, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: x, Dim: 0, Index: rows, Out: out})
+	out := s.Tensor(x.DType(), shape...)
+	aclnn.Launch(s, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: x, Dim: 0, Index: rows, Out: out})
 	return out
 }
 
-// put replaces rows of x.
-func (p *pass) put(x, rows, values *aclnn.Tensor) {
-	aclnn.Launch(&p.Scope, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{Self: x, Dim: 0, Index: rows, Source: values})
+// replaceRows replaces rows of x.
+func replaceRows(s *aclnn.Scope, x, rows, values *aclnn.Tensor) {
+	aclnn.Launch(s, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{Self: x, Dim: 0, Index: rows, Source: values})
 }

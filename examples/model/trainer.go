@@ -215,11 +215,11 @@ func (t *Trainer) launch(ctx context.Context, b Batch) (err error) {
 	if err := errors.Join(s.run(ctx), s.sum()); err != nil {
 		return err
 	}
-	p := m.pass(ctx)
-	defer func() { err = errors.Join(err, p.Close()) }()
-	norm := t.o.queue(p, t.rates)
+	memory := &aclnn.Scope{Stream: m.st}
+	defer func() { err = errors.Join(err, memory.Close()) }()
+	norm := t.o.queue(ctx, memory, t.rates)
 	for i, v := range []*aclnn.Tensor{s.loss, norm} {
-		p.Do(func() error {
+		memory.Do(func() error {
 			to, err := t.result.View(i*feedUnit, 4)
 			if err != nil {
 				return err
@@ -227,7 +227,7 @@ func (t *Trainer) launch(ctx context.Context, b Batch) (err error) {
 			return m.st.Copy(to, v.Buffer(), 4)
 		})
 	}
-	return p.Err()
+	return memory.Err()
 }
 
 // own returns the ids and labels of this rank's positions, and how many labels count.
