@@ -113,6 +113,90 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
+// halves is a layer that computes the gradient of its weight apart.
+type halves struct {
+	*layer
+	dOut map[int]*aclnn.Tensor
+}
+
+func (h *halves) Backward(ctx context.Context, st *acl.Stream, micro int, dOut, dIn *aclnn.Tensor) error {
+	if dOut == nil {
+		dOut = h.dLast[micro]
+	}
+	h.dOut[micro] = dOut
+	if dIn == nil {
+		return nil
+	}
+	return h.b.LinearGrad().Run(ctx, st, &ops.LinearGradArgs{DOut: dOut, X: h.ins[micro], Weight: h.weight, DX: dIn})
+}
+
+func (h *halves) BackwardWeights(ctx context.Context, st *acl.Stream, micro int) error {
+	in := h.ins[micro]
+	delete(h.ins, micro)
+	return h.b.LinearGrad().Run(ctx, st, &ops.LinearGradArgs{DOut: h.dOut[micro], X: in, Weight: h.weight, DWeight: h.dw, Accumulate: true})
+}
+
+// Interleaved and zero-bubble schedules give the results of 1F1B. The layers of a rank are the chunks.
+func TestPipelineForms(t *testing.T) {
+	const rows, width, stages, micros = 3, 5, 4, 4
+	want := whole(t, func(b *opstest.Bench) (out []*aclnn.Tensor) {
+		ctx, layers := b.T.Context(), make([]*layer, stages)
+		for s := range layers {
+			layers[s] = newLayer(b, s, micros, rows, width)
+		}
+		for m := range micros {
+			x := layers[0].data[m]
+			for _, l := range layers {
+				require.NoError(b.T, l.Forward(ctx, b.Stream, m, x, l.results[m]))
+				x = l.results[m]
+			}
+			d := layers[0].dLast[m]
+			for s := stages - 1; s >= 0; s-- {
+				dIn := b.Empty(aclnn.Float32, rows, width)
+				require.NoError(b.T, layers[s].Backward(ctx, b.Stream, m, d, dIn))
+				d = dIn
+			}
+		}
+		for _, l := range layers {
+			out = append(out, l.dw)
+		}
+		return out
+	})
+	for name, c := range map[string]struct {
+		ranks int
+		zero  bool
+	}{"interleaved": {2, false}, "zero bubble": {4, true}} {
+		t.Run(name, func(t *testing.T) {
+			onRanks(t, c.ranks, func(r *rank) {
+				p := parallel.NewPipeline(r.comm, aclnn.Float32, rows, width)
+				p.ZeroBubble = c.zero
+				var chunks []parallel.Stage
+				var layers []*layer
+				for s := r.comm.Rank(); s < stages; s += c.ranks {
+					l := newLayer(r.Bench, s, micros, rows, width)
+					layers = append(layers, l)
+					if c.zero {
+						chunks = append(chunks, &halves{l, map[int]*aclnn.Tensor{}})
+					} else {
+						chunks = append(chunks, l)
+					}
+				}
+				require.NoError(r.T, p.Run(r.T.Context(), r.Stream, micros, chunks...))
+				for i, l := range layers {
+					r.Near("gradient", l.dw, want[r.comm.Rank()+i*c.ranks], 1e-6)
+				}
+			})
+		})
+	}
+	b := opstest.New(t)
+	p := parallel.NewPipeline(nil, aclnn.Float32, rows, width)
+	p.ZeroBubble = true
+	err := p.Run(t.Context(), b.Stream, 1, newLayer(b, 0, 1, rows, width))
+	require.ErrorIs(t, err, ops.ErrInvalid)
+	require.ErrorContains(t, err, "needs a WeightStage")
+	require.ErrorContains(t, p.Run(t.Context(), b.Stream, 1), "there is no stage")
+}
+
 // The error of a failed stage names the stage and the micro-batch, and everything is freed.
 func TestPipelineFaults(t *testing.T) {
 	b := opstest.New(t)
