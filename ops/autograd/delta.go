@@ -1,6 +1,7 @@
 package autograd
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/goascend/cann/acl"
@@ -48,8 +49,7 @@ func (t *Tape) gatedDelta(query, key, value, decay, beta, initial *Var, a ops.Ga
 	if c == nil {
 		return t.failed(), t.failed()
 	}
-	if a.Query != nil || a.Key != nil || a.Value != nil || a.Decay != nil || a.Beta != nil || a.InitialState != nil || a.Out != nil || a.FinalState != nil {
-		t.Fail(fmt.Errorf("gated delta rule: %w: the tensors of the arguments are the tape's; give them as variables", acl.ErrInvalidArgument))
+	if !t.untouched("gated delta rule", a.Query, a.Key, a.Value, a.Decay, a.Beta, a.InitialState, a.Out, a.FinalState) {
 		return t.failed(), t.failed()
 	}
 	sequences := query.Dim(0)
@@ -84,19 +84,26 @@ func (t *Tape) gatedDelta(query, key, value, decay, beta, initial *Var, a ops.Ga
 // CausalConv computes a causal depthwise convolution (ops.CausalConv): x [B,T,D], weight [D,W], bias [D] or nil. a gives SiLU and CuSeqLens;
 // its tensors must be nil. Training starts from zeros: a state has no gradient.
 func (t *Tape) CausalConv(x, weight, bias *Var, a ops.CausalConvArgs) *Var {
-	c := t.beginOptional("causal convolution", 2, x, weight, bias)
+	return t.causalConv("causal convolution", x, weight, bias, a, t.reg.CausalConv().Run, t.reg.CausalConvGrad().Run)
+}
+
+// causalConv records a convolution that forward and backward compute.
+func (t *Tape) causalConv(
+	name string, x, weight, bias *Var, a ops.CausalConvArgs,
+	forward func(context.Context, *acl.Stream, *ops.CausalConvArgs) error, backward func(context.Context, *acl.Stream, *ops.CausalConvGradArgs) error,
+) *Var {
+	c := t.beginOptional(name, 2, x, weight, bias)
 	if c == nil {
 		return t.failed()
 	}
-	if a.X != nil || a.Weight != nil || a.Bias != nil || a.Out != nil || a.InitialState != nil || a.FinalState != nil {
-		t.Fail(fmt.Errorf("causal convolution: %w: the tensors of the arguments are the tape's; give them as variables", acl.ErrInvalidArgument))
+	if !t.untouched(name, a.X, a.Weight, a.Bias, a.Out, a.InitialState, a.FinalState) {
 		return t.failed()
 	}
 	a.X, a.Weight, a.Out = x.Value, weight.Value, c.Output(x.Value.DType(), x.Shape()...)
 	if bias != nil {
 		a.Bias = bias.Value
 	}
-	run(c, t.reg.CausalConv(), &a)
+	c.Do(func() error { return forward(t.ctx, t.st, &a) })
 	c.Keep(x, weight, bias)
 	c.Backward(func(g *Gradients) {
 		a.Weight = weight.now(a.Weight)
@@ -106,7 +113,18 @@ func (t *Tape) CausalConv(x, weight, bias *Var, a ops.CausalConvArgs) *Var {
 		grad := ops.CausalConvGradArgs{CausalConvArgs: a, DOut: g.Output(0), DX: g.orScratch(0)}
 		grad.Out = nil
 		grad.DWeight, grad.DBias, grad.Accumulate = g.weights(1, 2, true)
-		runGrad(g, t.reg.CausalConvGrad(), &grad)
+		g.Do(func() error { return backward(t.ctx, t.st, &grad) })
 	})
 	return c.end()[0]
+}
+
+// untouched refuses arguments that hold tensors, which are the tape's.
+func (t *Tape) untouched(name string, tensors ...*aclnn.Tensor) bool {
+	for _, x := range tensors {
+		if x != nil {
+			t.Fail(fmt.Errorf("%s: %w: the tensors of the arguments are the tape's; give them as variables", name, acl.ErrInvalidArgument))
+			return false
+		}
+	}
+	return true
 }

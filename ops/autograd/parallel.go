@@ -1,6 +1,8 @@
 package autograd
 
 import (
+	"fmt"
+
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
@@ -115,6 +117,49 @@ func (t *Tape) exchange(name string, p *parallel.TensorParallel, x *Var, times, 
 // describes the whole sequence.
 func (t *Tape) ContextAttention(p *parallel.ContextParallel, query, key, value *Var, a ops.AttentionArgs) *Var {
 	return t.attention("context-parallel attention", query, key, value, a, p.Attention, p.AttentionGrad)
+}
+
+// ContextGatedDelta is GatedDelta with the sequence split over the ranks (parallel.ContextParallel.GatedDelta): the tensors hold this rank's positions, and
+// CuSeqLens describes the whole row. Sequences start from zero states.
+func (t *Tape) ContextGatedDelta(p *parallel.ContextParallel, query, key, value, decay, beta *Var, a ops.GatedDeltaArgs) *Var {
+	const name = "context-parallel gated delta rule"
+	c := t.begin(name, query, key, value, decay, beta)
+	if c == nil {
+		return t.failed()
+	}
+	if !t.untouched(name, a.Query, a.Key, a.Value, a.Decay, a.Beta, a.InitialState, a.Out, a.FinalState) {
+		return t.failed()
+	}
+	states, err := p.DeltaStates(a.CuSeqLens, query.Dim(0), query.Dim(1))
+	if err != nil {
+		t.Fail(fmt.Errorf("%s: %w", name, err))
+		return t.failed()
+	}
+	a.Query, a.Key, a.Value, a.Decay, a.Beta = query.Value, key.Value, value.Value, decay.Value, beta.Value
+	a.Out = c.Output(value.Value.DType(), value.Shape()...)
+	shape := []int64{states, value.Dim(2), query.Dim(3), value.Dim(3)}
+	s := aclnn.Scope{Stream: t.st}
+	if a.InitialState = c.Scratch(aclnn.Float32, shape...); a.InitialState == nil {
+		a.InitialState = s.Tensor(aclnn.Float32, shape...)
+	}
+	c.Do(func() error { return p.GatedDelta(t.ctx, t.st, &a) })
+	t.Fail(s.Err())
+	t.Fail(s.Close())
+	c.Keep(query, key, value, decay, beta)
+	c.Backward(func(g *Gradients) {
+		grad := ops.GatedDeltaGradArgs{
+			GatedDeltaArgs: a, DOut: g.Output(0), DQuery: g.orScratch(0), DKey: g.orScratch(1), DValue: g.orScratch(2), DDecay: g.orScratch(3), DBeta: g.orScratch(4),
+		}
+		grad.Out = nil // the gradient does not read it, and the tape has freed it
+		g.Do(func() error { return p.GatedDeltaGrad(t.ctx, t.st, &grad) })
+	})
+	return c.end()[0]
+}
+
+// ContextCausalConv is CausalConv with the sequence split over the ranks (parallel.ContextParallel.CausalConv): x holds this rank's positions, and
+// CuSeqLens describes the whole row. The gradients of the weights are those of this rank's positions.
+func (t *Tape) ContextCausalConv(p *parallel.ContextParallel, x, weight, bias *Var, a ops.CausalConvArgs) *Var {
+	return t.causalConv("context-parallel causal convolution", x, weight, bias, a, p.CausalConv, p.CausalConvGrad)
 }
 
 // ToHeads exchanges positions for heads (parallel.Ulysses.ToHeads): x [B, S/n, N, D] becomes [B, S, N/n, D].

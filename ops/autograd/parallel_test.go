@@ -123,6 +123,20 @@ func TestRanks(t *testing.T) {
 				return t.ContextAttention(cp, q, k, v, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})
 			}, tokens
 		},
+		"context parallelism of delta nets": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			cp, err := parallel.NewContextParallel(s.b.Stream, s.b.Registry, group(c), mask.Contiguous)
+			require.NoError(s.b.T, err)
+			s.b.T.Cleanup(func() { require.NoError(s.b.T, cp.Close()) })
+			tokens := cut{1, rank, ranks}
+			q, k, v := s.param(tokens, 1, rows, 2, width), s.param(tokens, 1, rows, 2, width), s.param(tokens, 1, rows, 4, width)
+			gate, beta := s.param(tokens, 1, rows, 4), s.param(tokens, 1, rows, 4)
+			x, taps := s.param(tokens, 1, rows, 4*width), autograd.NewParameter(s.b.Floats(aclnn.Float32, opstest.Random(aclnn.Float32, 77, 12*width), 4*width, 3), nil)
+			return func(t *autograd.Tape) *autograd.Var {
+				decay := t.Scale(t.Sigmoid(gate), -1)
+				y := t.ContextGatedDelta(cp, q, k, v, decay, t.Sigmoid(beta), ops.GatedDeltaArgs{Scale: 0.4, Normalize: true})
+				return t.Add(t.Reshape(y, 1, -1, 4*width), t.ContextCausalConv(cp, x, taps, nil, ops.CausalConvArgs{SiLU: true}))
+			}, tokens
+		},
 		"ulysses": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
 			u := parallel.NewUlysses(group(c), mask.Contiguous)
 			tokens := cut{1, rank, ranks}

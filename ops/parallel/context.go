@@ -17,8 +17,8 @@ import (
 // ContextParallel implements context parallelism as ring attention (Liu et al., arXiv 2310.01889): it splits
 // sequences over the ranks of a communicator. Each rank computes attention for its own queries, step by step: keys and
 // values go from rank to rank around a ring, on a stream of their own beside the kernels, and each step takes in the attention to the keys of one more
-// rank. In the backward pass the gradients of keys and values travel with them. Other layers
-// work on single tokens and need no exchange.
+// rank. In the backward pass the gradients of keys and values travel with them. GatedDelta and CausalConv split the layers of a gated
+// delta net; other layers work on single tokens and need no exchange.
 //
 // Besides its own a rank holds the keys and values of two other ranks, and in the backward pass their gradients in float32.
 // Close a ContextParallel before the device.
