@@ -16,9 +16,6 @@ import (
 	"github.com/goascend/cann/hccl/world"
 )
 
-// joinTimeout is how long ranks wait for one another at the start.
-const joinTimeout = 2 * time.Minute
-
 // errWrong says that a check failed; the rows say which.
 var errWrong = errors.New("results are wrong")
 
@@ -32,14 +29,12 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer job.Close(&err, rt)
-	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
-	defer cancel()
 	place, err := world.Detect()
 	switch {
 	case err == nil && o.ranks > 0:
 		return errors.New("-p is for ranks in one process, and a launcher has started this one")
 	case err == nil:
-		group, err := world.Join(deadline, place, world.GroupConfig{})
+		group, err := job.Join(ctx, place)
 		if err != nil {
 			return err
 		}
@@ -57,7 +52,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if o.ranks > devices {
 		return fmt.Errorf("-p %d; there are %d devices", o.ranks, devices)
 	}
-	groups, err := world.LocalGroups(deadline, o.ranks, world.GroupConfig{})
+	groups, err := job.Local(ctx, o.ranks)
 	if err != nil {
 		return err
 	}
@@ -84,7 +79,7 @@ func runRank(ctx context.Context, end context.CancelCauseFunc, o options, rt *ac
 		return err
 	}
 	defer job.Close(&err, st)
-	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
+	deadline, cancel := context.WithTimeout(ctx, job.JoinLimit)
 	defer cancel()
 	comm, err := hccl.Join(deadline, st, group, hccl.Config{})
 	if err != nil {

@@ -430,7 +430,7 @@ func TestFlags(t *testing.T) {
 	assert.Contains(t, vars, "WORLD_SIZE=2")
 	assert.Contains(t, vars, "MASTER_ADDR=127.0.0.1")
 	assert.True(t, slices.ContainsFunc(vars, func(s string) bool { return strings.HasPrefix(s, world.EnvSecret+"=") }))
-	for _, args := range [][]string{{}, {"-n", "2"}, {"prog"}, {"-n", "-1", "prog"}, {"-n", "1", "-nodes", "2", "prog"}, {"-n", "1", "-nodes", "2", "-node", "2", "-master", "h:1", "prog"}, {"-n", "1", "-master", "h", "prog"}, {"-x"}} {
+	for _, args := range [][]string{{}, {"-n", "2"}, {"prog"}, {"-n", "-1", "prog"}, {"-n", "1", "-nodes", "2", "prog"}, {"-n", "1", "-nodes", "2", "-node", "2", "-master", "h:1", "prog"}, {"-n", "1", "-master", "h", "prog"}, {"-n", "1", "-master", "127.0.0.1:0", "prog"}, {"-n", "1", "-master", ":29500", "prog"}, {"-n", "1", "-master", "h:65536", "prog"}, {"-n", "1", "-master", "h:http", "prog"}, {"-x"}} {
 		_, err := parseFlags(args, lookup(nil), io.Discard)
 		require.Error(t, err, args)
 	}

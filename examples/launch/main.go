@@ -86,8 +86,12 @@ func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer
 	case o.master == "":
 		return o, nil
 	}
-	if _, _, err := net.SplitHostPort(o.master); err != nil {
+	host, port, err := net.SplitHostPort(o.master)
+	if err != nil {
 		return o, fmt.Errorf("-master: %w", err)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+		return o, fmt.Errorf("-master %s: all ranks dial it, so it needs a host and a port from 1 to 65535", o.master)
 	}
 	return o, nil
 }

@@ -5,18 +5,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
-)
 
-// warnings is the logger of what the user should know, such as leaks and kernels that leave the AI Core.
-func warnings() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
+	"github.com/goascend/cann/examples/job"
+)
 
 // logger is that of a rank's operators. With -v rank 0 writes to out, too, which kernels they get.
 func (o options) logger(rank int, out io.Writer) *slog.Logger {
-	log := warnings()
+	log := job.Warnings()
 	if !o.verbose || rank > 0 {
 		return log
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/job"
@@ -15,9 +14,6 @@ import (
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
 )
-
-// joinTimeout is how long ranks wait for one another at the start.
-const joinTimeout = 2 * time.Minute
 
 // run trains, either as one rank started by a launcher or with all ranks in this process, and
 // reports to out. When stop ends, the ranks finish a step, save and return an error that matches
@@ -36,7 +32,7 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer job.Close(&err, text)
-	rt, err := acl.Open(acl.Config{}, acl.WithLogger(warnings()))
+	rt, err := acl.Open(acl.Config{}, acl.WithLogger(job.Warnings()))
 	if err != nil {
 		return err
 	}
@@ -60,9 +56,7 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	if out = (plain{out}); place.Rank > 0 {
 		out = io.Discard
 	}
-	deadline, cancel := context.WithTimeout(stop, joinTimeout)
-	defer cancel()
-	group, err := world.Join(deadline, place, world.GroupConfig{})
+	group, err := job.Join(stop, place)
 	if err != nil {
 		return err
 	}
@@ -83,7 +77,7 @@ func (o options) devices(place world.Place, alone error) (ids []int) {
 
 // runHere runs all ranks in this process, each with a goroutine and a device; rank 0 reports.
 func runHere(ctx, stop context.Context, end context.CancelCauseFunc, o options, rt *acl.Runtime, text *corpus, out io.Writer) error {
-	groups, err := world.LocalGroups(stop, o.ranks, world.GroupConfig{})
+	groups, err := job.Local(stop, o.ranks)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,8 @@ func derive(secret, purpose []byte) []byte {
 }
 
 // LocalGroups makes a group of n ranks inside the process over loopback, for programs that run
-// their ranks as goroutines. The caller closes each of them.
+// their ranks as goroutines. The caller closes each of them. When one of them cannot join, it fails with that one's
+// error, and within a minute when nothing happens.
 func LocalGroups(ctx context.Context, n int, c GroupConfig, options ...Option) ([]*Group, error) {
 	if n < 1 {
 		return nil, Place{Size: n}.Check()
@@ -101,27 +102,38 @@ func LocalGroups(ctx context.Context, n int, c GroupConfig, options ...Option) (
 		return nil, g.failed("rendezvous", 0, ErrPortInUse, err, "no port of the loopback is free")
 	}
 	c.Listener = ln
-	groups, errs := make([]*Group, n), make([]error, n)
+	ctx, cancel := context.WithTimeout(ctx, localLimit)
+	defer cancel()
+	groups, first := make([]*Group, n), make(chan error, 1)
 	secret := rand.Text()
 	var wg sync.WaitGroup
 	for rank := range n {
 		p := Place{Rank: rank, Size: n, LocalRank: rank, LocalSize: n, Device: rank, Address: ln.Addr().String(), Secret: secret, Launcher: "goroutines"}
-		wg.Go(func() { groups[rank], errs[rank] = Join(ctx, p, c, options...) })
+		wg.Go(func() {
+			var err error
+			if groups[rank], err = Join(ctx, p, c, options...); err != nil {
+				select {
+				case first <- err: // the others fail because of it
+					cancel()
+				default:
+				}
+			}
+		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
+	select {
+	case err := <-first:
 		for _, g := range groups {
-			if g != nil {
-				g.Close()
-			}
+			g.Close()
 		}
 		return nil, err
+	default:
+		return groups, nil
 	}
-	return groups, nil
 }
+
+// localLimit is how long the ranks of one process may take to join: they need milliseconds.
+const localLimit = time.Minute
 
 // Name returns the group's name for errors and logs.
 func (g *Group) Name() string {
@@ -158,14 +170,18 @@ func (g *Group) usable(ctx context.Context, op string) error {
 	return nil
 }
 
-// Close leaves the group. Ranks that wait for this one get ErrRankLost. A call that runs in another
-// goroutine ends with an error.
+// Close leaves the group. Ranks that wait for this one get ErrRankClosed, or ErrRankLost if this rank is in a call
+// in another goroutine, which then ends with an error.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil
 	}
 	g.close.Do(func() {
 		g.gone.Store(true)
+		if g.busy.TryLock() {
+			g.announce(&message{kind: goodbye})
+			g.busy.Unlock()
+		}
 		for _, l := range g.links {
 			if l != nil {
 				l.Close()

@@ -14,7 +14,8 @@ import (
 var (
 	ErrPortInUse    = class.Of(class.ErrBusy, "the rendezvous port is in use")
 	ErrRanksMissing = class.Of(class.ErrTimeout, "not all ranks came in time")
-	ErrRankLost     = class.Of(class.ErrPeerLost, "a rank left the group")
+	ErrRankLost     = class.Of(class.ErrPeerLost, "a rank was lost")
+	ErrRankClosed   = class.Of(ErrRankLost, "a rank has closed the group") // also matches ErrRankLost
 	ErrOutOfStep    = class.Of(class.ErrInvalidArgument, "the ranks make different calls")
 	ErrRankFailed   = errors.New("a rank could not do its part")
 	ErrMessageSize  = class.Of(class.ErrInvalidArgument, "the message is too large")
@@ -27,7 +28,7 @@ var (
 )
 
 // wireCauses are the causes that are sent to other ranks, as their index in this list.
-var wireCauses = []error{ErrRanksMissing, ErrRankLost, ErrOutOfStep, ErrRankFailed, ErrMessageSize, ErrDisagree, ErrGaveUp}
+var wireCauses = []error{ErrRanksMissing, ErrRankClosed, ErrRankLost, ErrOutOfStep, ErrRankFailed, ErrMessageSize, ErrDisagree, ErrGaveUp}
 
 // GroupError is a failed call of a host group, or a group that could not be formed.
 type GroupError struct {

@@ -30,6 +30,7 @@ const (
 	result                       // hub to member
 	abort                        // hub to member: the group is broken; label is the text
 	failure                      // like contribution or result; label is the text
+	goodbye                      // the sender has closed the group and sends nothing more
 )
 
 // message is the unit of communication between ranks.
@@ -79,7 +80,7 @@ func parseMessage(b []byte) (*message, error) {
 	}
 	n := int(binary.BigEndian.Uint16(b[18:]))
 	b = b[fixed:]
-	if m.kind < contribution || m.kind > failure || int(m.cause) >= len(wireCauses) || m.budget < 0 || n > maxLabel || len(b) < n+4 {
+	if m.kind < contribution || m.kind > goodbye || int(m.cause) >= len(wireCauses) || m.budget < 0 || n > maxLabel || len(b) < n+4 {
 		return nil, errMessage
 	}
 	m.label, b = string(b[:n]), b[n:]

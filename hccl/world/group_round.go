@@ -81,6 +81,8 @@ func (g *Group) contribute(ctx context.Context, r round) ([]byte, error) {
 		return nil, g.breakWith(g.linkFailed(ctx, r.label, g.calls, 0, err))
 	case answer.kind == abort:
 		return nil, g.breakWith(g.heard(r.label, g.calls, answer))
+	case answer.kind == goodbye:
+		return nil, g.breakWith(g.failed(r.label, g.calls, ErrRankClosed, nil, "", 0))
 	case answer.kind == failure:
 		e := g.heard(r.label, g.calls, answer)
 		e.err = r.err // nil unless this rank failed
@@ -104,7 +106,7 @@ func (g *Group) linkFailed(ctx context.Context, op string, call uint64, peer int
 	case errors.Is(err, handshake.ErrForged), errors.Is(err, errMessage):
 		return g.failed(op, call, ErrStranger, err, "", peer)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return g.failed(op, call, ErrRankLost, nil, "its connection ended; it was closed, has ended or was killed", peer)
+		return g.failed(op, call, ErrRankLost, nil, "its connection ended; it was killed, or it ended without closing the group", peer)
 	}
 	return g.failed(op, call, ErrRankLost, err, "", peer)
 }
@@ -146,6 +148,8 @@ func (g *Group) collect(ctx context.Context, r round) ([]byte, error) {
 			case fault != nil:
 			case a.err != nil:
 				fault = g.linkFailed(ctx, r.label, g.calls, a.rank, a.err)
+			case a.m.kind == goodbye:
+				fault = g.failed(r.label, g.calls, ErrRankClosed, nil, "", a.rank)
 			case a.m.call != g.calls:
 				fault = g.failed(r.label, g.calls, ErrOutOfStep, nil, fmt.Sprintf("it makes call %d, %s, while rank 0 makes call %d, %s", a.m.call, a.m.label, g.calls, r.label), a.rank)
 			case a.m.kind == failure:

@@ -248,13 +248,20 @@ func TestBrokenGroup(t *testing.T) {
 				return g.Close()
 			}
 			return g.Barrier(ctx)
-		}, ErrRankLost, "rank 2"},
+		}, ErrRankClosed, "rank 2"},
 		{"rank 0 left", func(ctx context.Context, g *Group) error {
 			if g.Rank() == 0 {
 				return g.Close()
 			}
 			return g.Barrier(ctx)
-		}, ErrRankLost, "rank 0"},
+		}, ErrRankClosed, "rank 0"},
+		{"a rank was killed", func(ctx context.Context, g *Group) error {
+			if g.Rank() == 2 {
+				g.links[0].Close() // without a goodbye
+				return g.Close()
+			}
+			return g.Barrier(ctx)
+		}, ErrRankLost, "rank 2"},
 		{"another call", func(ctx context.Context, g *Group) error {
 			if g.Rank() == 1 {
 				_, err := AllGather(ctx, g, 1.5)

@@ -247,6 +247,8 @@ func (g *Group) dial(ctx context.Context, address string) error {
 			fault = g.failed("rendezvous", 0, ErrStranger, err, "what listens at "+address+" is no rendezvous of this version")
 		case errors.Is(err, errSizeDiffers), errors.Is(err, errRankTaken), errors.Is(err, errRankBeyond):
 			fault = g.failed("rendezvous", 0, ErrDisagree, err, fmt.Sprintf("this is rank %d of %d", g.rank, g.size))
+		case errors.Is(err, syscall.EMFILE): // other processes cannot give this one descriptors
+			fault = g.failed("rendezvous", 0, ErrRankFailed, err, "raise the limit on open files (ulimit -n)", g.rank)
 		}
 		if fault != nil {
 			return fault
@@ -293,6 +295,8 @@ func (g *Group) awaitOthers(ctx context.Context) error {
 		return g.linkFailed(ctx, "rendezvous", 0, 0, err)
 	case m.kind == abort:
 		return g.heard("rendezvous", 0, m)
+	case m.kind == goodbye:
+		return g.failed("rendezvous", 0, ErrRankClosed, nil, "", 0)
 	}
 	return nil
 }

@@ -235,6 +235,8 @@ func (w *Watchdog) watch(ctx context.Context) {
 		switch {
 		case err != nil && ctx.Err() != nil: // Close did not get an answer
 			return
+		case errors.Is(err, ErrRankClosed), errors.Is(err, ErrGaveUp) && !errors.Is(err, context.DeadlineExceeded):
+			return // another rank's Close did not get an answer
 		case err != nil:
 			err = w.silence(err)
 			w.report(err.Error(), err)

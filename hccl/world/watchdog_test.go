@@ -2,6 +2,7 @@ package world
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -164,7 +165,9 @@ func TestWatchdogForgets(t *testing.T) {
 // When a rank's process ends, the others report it and end their watch.
 func TestWatchdogRankLost(t *testing.T) {
 	groups, dogs, _, heard := startWatchdogs(t, 3)
-	groups[2].Close() // without the watchdog's last message, like a killed process
+	for _, l := range groups[2].links { // without a goodbye, like a killed process
+		l.Close()
+	}
 	for _, f := range heard[:2] {
 		<-f.come
 		require.ErrorIs(t, f.all()[0], ErrRankLost)
@@ -172,6 +175,26 @@ func TestWatchdogRankLost(t *testing.T) {
 	}
 	for _, w := range dogs {
 		require.NoError(t, w.Close())
+	}
+}
+
+// TestWatchdogEnds: when a rank's Close gets no answer, because others are busy, it leaves, and so do the others, without
+// a report. Rank 2 makes no exchange until the other one has left.
+func TestWatchdogEnds(t *testing.T) {
+	for _, first := range []int{0, 1} {
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			groups := localGroups(t, 3, GroupConfig{Name: "watchdog"})
+			f := faults{come: make(chan struct{}, 100)}
+			config := WatchdogConfig{Interval: time.Millisecond, Stall: 10 * time.Second, OnFault: f.add}
+			dogs := []*Watchdog{StartWatchdog(groups[0], config), StartWatchdog(groups[1], config)}
+			require.NoError(t, dogs[first].Close())
+			late := StartWatchdog(groups[2], config)
+			<-late.done
+			<-dogs[1-first].done
+			require.Empty(t, f.all())
+			require.NoError(t, late.Close())
+			require.NoError(t, dogs[1-first].Close())
+		})
 	}
 }
 

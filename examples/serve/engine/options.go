@@ -57,7 +57,7 @@ func (o *Options) Join(ctx context.Context, device int) (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestJoin)
 	defer cancel()
-	o.Group, err = world.Join(ctx, place, world.GroupConfig{})
+	o.Group, err = world.Join(ctx, place, world.GroupConfig{}, world.WithLogger(o.Logger))
 	o.Tensor = 1
 	return place.Device, err
 }

@@ -254,7 +254,10 @@ func TestMismatch(t *testing.T) {
 				if r.call("HcclAllReduce", p, p, count, int32Type, sum, r.comm, r.stream) == 0 {
 					require.NotZero(r.tb, r.sync())
 				}
-				require.Contains(r.tb, r.text(), "EI0005")
+				text := r.text()
+				require.Contains(r.tb, text, "EI0005")
+				require.Contains(r.tb, text, "count 8 of int32 sum root 0 phase 0 (32 bytes)")
+				require.Contains(r.tb, text, "count 7 of int32 sum root 0 phase 0 (28 bytes)")
 				code := new(int32)
 				r.must("HcclGetCommAsyncError", r.comm, address(code))
 				require.EqualValues(r.tb, 21, *code)

@@ -350,7 +350,7 @@ func (x *exchange) receive() error {
 		}
 		if m.header != want || m.size != r.part.size {
 			return fault(faultMismatch, "EI0005: rank %d of %q does %v (%d bytes) while rank %d does %v (%d bytes); all ranks must make the same calls in the same order with the same arguments",
-				x.c.rank, x.c.name, want, r.part.size, r.peer, m.header, m.size)
+				x.c.rank, x.c.name, want, x.phase.bytes(want, r.part.size), r.peer, m.header, x.phase.bytes(m.header, m.size))
 		}
 		if x.phase.reduce {
 			continue
@@ -363,6 +363,14 @@ func (x *exchange) receive() error {
 		}
 	}
 	return nil
+}
+
+// bytes is the size of the data that a header counts; a message of a collective may have a part of it only.
+func (p *phase) bytes(h header, message uint64) uint64 {
+	if e, ok := elementOf(h.Type); ok && h.Count > 0 && !p.pairs {
+		return h.Count * e.size
+	}
+	return message
 }
 
 // finish reports to the sender of the received messages that they have been read.
