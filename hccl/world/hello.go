@@ -9,7 +9,7 @@ import (
 )
 
 // protocol identifies the rendezvous protocol to package handshake.
-const protocol = "CANNHG05"
+const protocol = "cann/hostgroup/6"
 
 // hello is the message with which a member introduces itself.
 type hello struct {

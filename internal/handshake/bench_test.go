@@ -17,10 +17,10 @@ func BenchmarkStream(b *testing.B) {
 		"sealed": func(near, far net.Conn) (io.Writer, io.Reader) {
 			done := make(chan *Conn, 1)
 			go func() {
-				c, _ := server(context.Background(), far, testProtocol, []byte("secret"), func() {})
+				c, _ := server(context.Background(), far, identityOf(b, testProtocol, "secret", listens, dials), func() {})
 				done <- c
 			}()
-			c, err := client(context.Background(), near, testProtocol, []byte("secret"), nil)
+			c, err := client(context.Background(), near, identityOf(b, testProtocol, "secret", dials, listens), nil)
 			require.NoError(b, err)
 			return c, <-done
 		},

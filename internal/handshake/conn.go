@@ -1,12 +1,16 @@
 package handshake
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -20,42 +24,57 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("%d bytes announced, at most %d allowed", e.Size, e.Limit)
 }
 
-// Conn is a connection to a peer that knows the secret. Everything that passes over it is encrypted
-// and authenticated. One goroutine at a time may write, and one may read.
+// ErrForged reports data that the peer did not send at this position of the stream.
+var ErrForged = errors.New("data is not from the peer")
+
+// Conn is a connection to a peer that knows the secret, over TLS 1.3. One goroutine at a time may write, and one may
+// read.
 //
 // Read and Write transfer a stream of bytes. Send and Receive transfer messages over that stream:
 // the length (8 bytes, big endian) and the message.
+//
+// Close and CloseWrite end the connection below without the alert of TLS, which could wait for a peer that does not
+// read: the lengths of messages show what is missing.
 type Conn struct {
-	net.Conn
-	hello   []byte
-	out, in records
+	net.Conn // below TLS
+	hello    []byte
+	sealed   *tls.Conn
+	out      *bufio.Writer // to sealed, so that small pieces share a record
 }
 
-// newConn derives a key for each direction: the listener sends with "down" and receives with "up".
-func newConn(conn net.Conn, t *transcript, agreed []byte, listens bool) *Conn {
-	down, up := newRecords(t.key(agreed, "down")), newRecords(t.key(agreed, "up"))
-	if listens {
-		return &Conn{Conn: conn, out: down, in: up}
-	}
-	return &Conn{Conn: conn, out: up, in: down}
+// recordMax is how much TLS puts into a record.
+const recordMax = 16 << 10
+
+func newConn(conn net.Conn, sealed *tls.Conn) *Conn {
+	return &Conn{Conn: conn, sealed: sealed, out: bufio.NewWriterSize(sealed, recordMax)}
 }
 
 // Hello returns the message with which the dialing side introduced itself.
 func (c *Conn) Hello() []byte { return c.hello }
 
 // Write encrypts p and writes it.
-func (c *Conn) Write(p []byte) (int, error) {
-	if err := c.out.write(c.Conn, p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
+func (c *Conn) Write(p []byte) (int, error) { return c.sealed.Write(p) }
 
 // WriteAll writes the pieces one after the other. The peer reads them as one stream.
-func (c *Conn) WriteAll(pieces ...[]byte) error { return c.out.write(c.Conn, pieces...) }
+func (c *Conn) WriteAll(pieces ...[]byte) error {
+	for _, p := range pieces {
+		if _, err := c.out.Write(p); err != nil {
+			return err
+		}
+	}
+	return c.out.Flush()
+}
 
 // Read reads decrypted bytes. It fails with ErrForged if the peer has not sent them.
-func (c *Conn) Read(p []byte) (int, error) { return c.in.read(c.Conn, p) }
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.sealed.Read(p)
+	var op *net.OpError
+	var header tls.RecordHeaderError
+	if errors.As(err, &op) && op.Op == "local error" || errors.As(err, &header) {
+		err = fmt.Errorf("%w: %w", ErrForged, err)
+	}
+	return n, err
+}
 
 // CloseWrite ends the stream to the peer, if the connection below can.
 func (c *Conn) CloseWrite() error {
@@ -71,9 +90,8 @@ func (c *Conn) Send(pieces ...[]byte) error {
 	for _, p := range pieces {
 		size += uint64(len(p))
 	}
-	all := make([][]byte, 0, len(pieces)+1)
-	all = append(all, binary.BigEndian.AppendUint64(nil, size))
-	return c.out.write(c.Conn, append(all, pieces...)...)
+	head := binary.BigEndian.AppendUint64(nil, size)
+	return c.WriteAll(slices.Concat([][]byte{head}, pieces)...)
 }
 
 // Receive returns the next message, of at most limit bytes.
@@ -90,7 +108,10 @@ func (c *Conn) Receive(limit int) ([]byte, error) {
 	// nothing.
 	var message bytes.Buffer
 	if _, err := io.CopyN(&message, c, int64(size)); err != nil {
-		return nil, unexpected(err)
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
 	}
 	return message.Bytes(), nil
 }

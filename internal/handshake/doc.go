@@ -1,13 +1,13 @@
 // Package handshake makes connections whose two ends have proved to each other that they know a
 // shared secret.
 //
-//	l := handshake.Listen(listener, "CANNXY01", secret, refused) // one side
+//	l := handshake.Listen(listener, "cann/xy/1", secret, refused) // one side
 //	defer l.Close()
 //	conn, err := l.Accept(ctx)                                   // a peer that knows the secret
 //	who := conn.Hello()                                          // how it introduces itself
 //	err = conn.Send(answer)
 //
-//	conn, err := handshake.Dial(ctx, address, "CANNXY01", secret, hello) // the other side
+//	conn, err := handshake.Dial(ctx, address, "cann/xy/1", secret, hello) // the other side
 //	answer, err := conn.Receive(1 << 10)
 //
 // A connection without the secret is refused before anything that it sends is parsed. Handshakes run
@@ -16,7 +16,8 @@
 // are. A refused connection is told so and then treated like a silent one: closing it at once would
 // only bring it back. The size of every message is limited.
 //
-// After the handshake everything is encrypted and authenticated with AES-256-GCM: what is changed,
-// repeated, left out or sent by somebody else is an error. The package does not interpret the
+// Connections are TLS 1.3, of crypto/tls. The certificates of both ends are derived from the secret: there is no
+// authority, and each end compares the other's key with the one that the secret gives. What is changed, repeated, left out or
+// sent by somebody else is an error. The package does not interpret the
 // messages; hccl/world and the emulator's collectives define them.
 package handshake

@@ -2,34 +2,20 @@ package handshake
 
 import (
 	"context"
-	"crypto/ecdh"
-	"crypto/hmac"
+	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"slices"
 	"time"
-)
-
-// Sizes of the handshake. The dialing side does not introduce itself before the listener has proved
-// that it knows the secret. Each side makes a key of X25519 for the connection. Each proof is an
-// HMAC-SHA256 over the role, the protocol and both public keys, which are never used again and so
-// serve as nonces. The keys of the connection come from the secret, the public keys and the number
-// on which the key exchange agrees, so they are unknown even to someone who learns the secret later.
-//
-//	dialer    protocol, public key, ticket
-//	listener  protocol, public key, proof; zeros for both when the ticket is wrong
-//	dialer    proof, or zeros when the listener's is wrong; then its hello as a message
-//
-// The ticket is a proof over the dialer's key alone. It proves little, because who has heard one can
-// repeat it, but a listener that thousands of strangers dial computes a key only for those who have one.
-const (
-	protocolSize = 8
-	publicSize   = 32
-	opening      = protocolSize + publicSize + sha256.Size
 )
 
 // Limit is the maximum time for a handshake, including the dial.
@@ -47,83 +33,105 @@ var (
 	ErrSecret   = errors.New("the other side has another secret")
 )
 
-// transcript is the data that both sides know before the first proof.
-type transcript struct {
-	protocol         string
-	secret           []byte
-	dialer, listener [publicSize]byte
+// The roles of the two ends: each has a key of its own, so that neither can be played by the other's.
+const (
+	dials   = "dialer"
+	listens = "listener"
+)
+
+// identity is what one end of the connections of a protocol has for TLS.
+type identity struct {
+	protocol, ticket string
+	config           *tls.Config
 }
 
-// newTranscript checks the length of a protocol's name; a wrong one is a mistake in the program.
-func newTranscript(protocol string, secret []byte) (*transcript, error) {
-	if len(protocol) != protocolSize {
-		return nil, fmt.Errorf("handshake: protocol %q does not have %d bytes", protocol, protocolSize)
+// newIdentity derives from the secret, by HKDF, the Ed25519 keys of both roles and the ticket. The certificate of a
+// role is only the form in which TLS carries the key: it is compared with the key that the secret gives.
+func newIdentity(protocol string, secret []byte, role, peer string) (*identity, error) {
+	derive := func(purpose string, size int) ([]byte, error) {
+		return hkdf.Key(sha256.New, secret, nil, protocol+" "+purpose, size)
 	}
-	return &transcript{protocol: protocol, secret: secret}, nil
-}
-
-// proof returns the proof that a side knows the secret, for one role in this handshake. All parts
-// but the last have fixed sizes, so two different handshakes never authenticate the same text.
-func (t *transcript) proof(role string) []byte {
-	h := hmac.New(sha256.New, t.secret)
-	h.Write([]byte(t.protocol))
-	h.Write(t.dialer[:])
-	h.Write(t.listener[:])
-	h.Write([]byte(role))
-	return h.Sum(nil)
-}
-
-// key returns the key of a direction, from the number that the key exchange agreed on.
-func (t *transcript) key(agreed []byte, direction string) []byte {
-	h := hmac.New(sha256.New, t.proof(direction))
-	h.Write(agreed)
-	return h.Sum(nil)
-}
-
-// newKey makes the key of this side and stores its public part.
-func newKey(public *[publicSize]byte) (*ecdh.PrivateKey, error) {
-	key, err := ecdh.X25519().GenerateKey(rand.Reader)
-	if err == nil {
-		copy(public[:], key.PublicKey().Bytes())
-	}
-	return key, err
-}
-
-// agree returns the number that both sides compute from their key and the public key of the other.
-func agree(own *ecdh.PrivateKey, other *[publicSize]byte) ([]byte, error) {
-	public, err := ecdh.X25519().NewPublicKey(other[:])
+	own, err := derive(role, ed25519.SeedSize)
 	if err != nil {
 		return nil, err
 	}
-	return own.ECDH(public) // refuses public keys with which the result is known beforehand
+	theirs, err := derive(peer, ed25519.SeedSize)
+	if err != nil {
+		return nil, err
+	}
+	ticket, err := derive("ticket", 16)
+	if err != nil {
+		return nil, err
+	}
+	key, expected := ed25519.NewKeyFromSeed(own), ed25519.NewKeyFromSeed(theirs).Public().(ed25519.PublicKey)
+	form := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	certificate, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	i := &identity{protocol: protocol, ticket: hex.EncodeToString(ticket)}
+	i.config = &tls.Config{
+		MinVersion:                  tls.VersionTLS13,
+		CurvePreferences:            []tls.CurveID{tls.X25519}, // half of the time of a handshake, where thousands of ranks join
+		NextProtos:                  []string{protocol},
+		Certificates:                []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: key}},
+		ClientAuth:                  tls.RequireAnyClientCert,
+		InsecureSkipVerify:          true, // of names and issuers; VerifyConnection compares the key
+		SessionTicketsDisabled:      true,
+		DynamicRecordSizingDisabled: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if public, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey); !ok || !public.Equal(expected) {
+				return ErrSecret
+			}
+			return nil
+		},
+	}
+	return i, nil
 }
 
-// readOpening reads the protocol and, if the protocol is right, the public key and a proof.
-func (t *transcript) readOpening(conn net.Conn, public *[publicSize]byte) (proof [sha256.Size]byte, err error) {
-	var b [opening]byte
-	if _, err := io.ReadFull(conn, b[:protocolSize]); err != nil {
-		return proof, err
+// invited checks the opening of a dialing side, which names the protocol and the ticket among its application protocols.
+// The ticket proves little, because who has heard one can repeat it, but a listener that thousands of strangers
+// dial computes a key only for those who have one. For another protocol the answer has no version in common, so that the
+// dialing side gets another alert than for another secret.
+func (i *identity) invited(h *tls.ClientHelloInfo) (*tls.Config, error) {
+	switch {
+	case !slices.Contains(h.SupportedProtos, i.protocol):
+		return &tls.Config{MaxVersion: tls.VersionTLS12}, nil
+	case !slices.Contains(h.SupportedProtos, i.ticket):
+		return nil, ErrSecret
 	}
-	if string(b[:protocolSize]) != t.protocol {
-		return proof, ErrProtocol
-	}
-	if _, err := io.ReadFull(conn, b[protocolSize:]); err != nil {
-		return proof, unexpected(err)
-	}
-	copy(public[:], b[protocolSize:])
-	copy(proof[:], b[protocolSize+publicSize:])
-	return proof, nil
+	return nil, nil
 }
 
-// writeOpening writes the protocol, the public key and the proof for a role.
-func (t *transcript) writeOpening(conn net.Conn, public *[publicSize]byte, role string) error {
-	_, err := conn.Write(slices.Concat([]byte(t.protocol), public[:], t.proof(role)))
-	return err
+// refusedByPeer is the alert that crypto/tls sends when invited returns an error.
+const refusedByPeer = tls.AlertError(80) // internal_error
+
+// refusal finds the reason of a failed handshake: all that TLS does not understand is another program.
+func refusal(err error) error {
+	var op *net.OpError
+	switch {
+	case err == nil, errors.Is(err, ErrSecret), errors.Is(err, ErrProtocol):
+		return err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return err
+	case errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == refusedByPeer.Error():
+		return ErrSecret
+	case errors.As(err, &op) && op.Op != "remote error" && op.Op != "local error": // of the connection
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrProtocol, err)
 }
 
-// Dial connects to a listener of the protocol, whose name has 8 bytes, and sends it hello, of at
-// most MaxHello bytes. It fails when ctx ends, and after Limit at the latest.
+// Dial connects to a listener of the protocol and sends it hello, of at most MaxHello bytes. It fails when ctx ends, and
+// after Limit at the latest.
 func Dial(ctx context.Context, address, protocol string, secret, hello []byte) (*Conn, error) {
+	if len(hello) > MaxHello {
+		return nil, &SizeError{Size: uint64(len(hello)), Limit: MaxHello}
+	}
+	i, err := newIdentity(protocol, secret, dials, listens)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, Limit)
 	defer cancel()
 	var dialer net.Dialer
@@ -131,7 +139,7 @@ func Dial(ctx context.Context, address, protocol string, secret, hello []byte) (
 	if err != nil {
 		return nil, err
 	}
-	c, err := client(ctx, conn, protocol, secret, hello)
+	c, err := client(ctx, conn, i, hello)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -140,76 +148,36 @@ func Dial(ctx context.Context, address, protocol string, secret, hello []byte) (
 }
 
 // client is the dialing side of the handshake.
-func client(ctx context.Context, conn net.Conn, protocol string, secret, hello []byte) (*Conn, error) {
-	t, err := newTranscript(protocol, secret)
-	if err != nil {
-		return nil, err
-	}
-	if len(hello) > MaxHello {
-		return nil, &SizeError{Size: uint64(len(hello)), Limit: MaxHello}
-	}
+func client(ctx context.Context, conn net.Conn, i *identity, hello []byte) (*Conn, error) {
 	defer bound(ctx, conn, time.Now().Add(Limit))()
-	own, err := newKey(&t.dialer)
-	if err != nil {
-		return nil, err
+	config := i.config.Clone()
+	config.NextProtos = []string{i.protocol, i.ticket}
+	sealed := tls.Client(conn, config)
+	if err := sealed.Handshake(); err != nil {
+		return nil, refusal(err)
 	}
-	if err := t.writeOpening(conn, &t.dialer, "ticket"); err != nil {
-		return nil, err
-	}
-	got, err := t.readOpening(conn, &t.listener)
-	if err != nil {
-		return nil, err
-	}
-	if !hmac.Equal(got[:], t.proof("listener")) {
-		_, _ = conn.Write(make([]byte, sha256.Size)) // the other side may be gone already
-		return nil, ErrSecret
-	}
-	if _, err := conn.Write(t.proof("dialer")); err != nil {
-		return nil, err
-	}
-	agreed, err := agree(own, &t.listener)
-	if err != nil {
-		return nil, err
-	}
-	c := newConn(conn, t, agreed, false)
+	c := newConn(conn, sealed)
 	return c, c.Send(hello)
 }
 
 // server is the listening side of the handshake. It calls opened when the other side has sent a right
 // opening.
-func server(ctx context.Context, conn net.Conn, protocol string, secret []byte, opened func()) (*Conn, error) {
-	t, err := newTranscript(protocol, secret)
-	if err != nil {
-		return nil, err
-	}
+func server(ctx context.Context, conn net.Conn, i *identity, opened func()) (*Conn, error) {
 	defer bound(ctx, conn, time.Now().Add(answerLimit))()
-	got, err := t.readOpening(conn, &t.dialer)
-	if err != nil {
-		return nil, err
+	config := i.config.Clone()
+	config.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		other, err := i.invited(h)
+		if other == nil && err == nil {
+			opened()
+		}
+		return other, err
 	}
-	if !hmac.Equal(got[:], t.proof("ticket")) {
-		_, _ = conn.Write(append([]byte(protocol), make([]byte, opening-protocolSize)...)) // so that the other side knows why
-		return nil, ErrSecret
+	sealed := tls.Server(conn, config)
+	if err := sealed.Handshake(); err != nil {
+		return nil, refusal(err)
 	}
-	opened()
-	own, err := newKey(&t.listener)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.writeOpening(conn, &t.listener, "listener"); err != nil {
-		return nil, err
-	}
-	if _, err := io.ReadFull(conn, got[:]); err != nil {
-		return nil, unexpected(err)
-	}
-	if !hmac.Equal(got[:], t.proof("dialer")) {
-		return nil, ErrSecret
-	}
-	agreed, err := agree(own, &t.dialer)
-	if err != nil {
-		return nil, err
-	}
-	c := newConn(conn, t, agreed, true)
+	c := newConn(conn, sealed)
+	var err error
 	c.hello, err = c.Receive(MaxHello)
 	return c, err
 }

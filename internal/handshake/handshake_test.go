@@ -3,8 +3,10 @@ package handshake
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"io"
-	"math/rand/v2"
+	mrand "math/rand/v2"
 	"net"
 	"runtime"
 	"slices"
@@ -18,11 +20,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const testProtocol = "TESTS001"
+const testProtocol = "cann/test/1"
 
-// pipe returns a connection inside the process that is closed at the end of the test.
+// pipe returns a connection over the loopback that is closed at the end of the test.
 func pipe(t testing.TB) (a, b net.Conn) {
-	a, b = net.Pipe()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	a, err = net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	b, err = ln.Accept()
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = a.Close()
 		_ = b.Close()
@@ -30,41 +38,76 @@ func pipe(t testing.TB) (a, b net.Conn) {
 	return a, b
 }
 
+func identityOf(t testing.TB, protocol, secret, role, peer string) *identity {
+	i, err := newIdentity(protocol, []byte(secret), role, peer)
+	require.NoError(t, err)
+	return i
+}
+
 type side struct {
 	conn *Conn
 	err  error
 }
 
-// introduce performs a handshake over a pipe. A side that fails closes its end, as Dial and
-// Listener do.
-func introduce(t testing.TB, dialers, listeners string, protocols [2]string, hello []byte) (dialer, listener side) {
-	a, b := pipe(t)
+// meet performs a handshake. A side that fails closes its end, as Dial and Listener do.
+func meet(a, b net.Conn, dialers, listeners *identity, hello []byte, opened func()) (dialer, listener side) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if dialer.conn, dialer.err = client(context.Background(), a, protocols[0], []byte(dialers), hello); dialer.err != nil {
+		if dialer.conn, dialer.err = client(context.Background(), a, dialers, hello); dialer.err != nil {
 			_ = a.Close()
 		}
 	}()
-	if listener.conn, listener.err = server(context.Background(), b, protocols[1], []byte(listeners), func() {}); listener.err != nil {
-		_ = b.Close()
+	if listener.conn, listener.err = server(context.Background(), b, listeners, opened); listener.err != nil {
+		_ = b.(*net.TCPConn).CloseWrite() // the alert is read before the connection ends
 	}
 	<-done
 	return dialer, listener
 }
 
-var same = [2]string{testProtocol, testProtocol}
+// between returns both ends of a connection whose handshake is done, and what the dialer writes below TLS.
+func between(t testing.TB) (listener, dialer *Conn, below *tap) {
+	a, b := pipe(t)
+	below = &tap{Conn: a}
+	d, l := meet(below, b, identityOf(t, testProtocol, "secret", dials, listens), identityOf(t, testProtocol, "secret", listens, dials), nil, func() {})
+	require.NoError(t, d.err)
+	require.NoError(t, l.err)
+	return l.conn, d.conn, below
+}
+
+// tap is a connection that can keep what is written to it.
+type tap struct {
+	net.Conn
+	keeps bool
+	kept  [][]byte
+}
+
+func (x *tap) Write(p []byte) (int, error) {
+	if x.keeps {
+		x.kept = append(x.kept, slices.Clone(p))
+		return len(p), nil
+	}
+	return x.Conn.Write(p)
+}
 
 func TestHandshake(t *testing.T) {
-	dialer, listener := introduce(t, "secret", "secret", same, []byte("rank 3"))
+	a, b := pipe(t)
+	opened := 0
+	dialer, listener := meet(a, b, identityOf(t, testProtocol, "secret", dials, listens), identityOf(t, testProtocol, "secret", listens, dials), []byte("rank 3"), func() { opened++ })
 	require.NoError(t, dialer.err)
 	require.NoError(t, listener.err)
+	assert.Equal(t, 1, opened)
 	assert.Equal(t, "rank 3", string(listener.conn.Hello()))
+	state := listener.conn.sealed.ConnectionState()
+	assert.EqualValues(t, tls.VersionTLS13, state.Version)
+	assert.False(t, state.DidResume)
 	for from, to := range map[*Conn]*Conn{dialer.conn: listener.conn, listener.conn: dialer.conn} {
 		for _, pieces := range [][][]byte{nil, {[]byte("one")}, {[]byte("o"), nil, []byte("ne")}} {
-			go func() { assert.NoError(t, from.Send(pieces...)) }()
+			sent := make(chan error, 1)
+			go func() { sent <- from.Send(pieces...) }()
 			got, err := to.Receive(3)
 			require.NoError(t, err)
+			require.NoError(t, <-sent)
 			if pieces == nil {
 				require.Empty(t, got)
 			} else {
@@ -75,160 +118,78 @@ func TestHandshake(t *testing.T) {
 }
 
 func TestHandshakeRefuses(t *testing.T) {
+	right := identityOf(t, testProtocol, "secret", listens, dials)
+	heard := func(i *identity, ticket string) *identity { // somebody who has heard a ticket, and does not know the secret
+		i.ticket = ticket
+		return i
+	}
 	for _, c := range []struct {
-		name              string
-		dialers, protocol string
-		hello             []byte
-		dialer, listener  error
+		name             string
+		dialers          *identity
+		opened           bool
+		dialer, listener error
 	}{
-		{"secret", "guess", testProtocol, nil, ErrSecret, ErrSecret},
-		{"protocol", "secret", "TESTS002", nil, io.ErrClosedPipe, ErrProtocol},
+		{"secret", identityOf(t, testProtocol, "guess", dials, listens), false, ErrSecret, ErrSecret},
+		{"protocol", identityOf(t, "cann/test/2", "secret", dials, listens), false, ErrProtocol, ErrProtocol},
+		{"a ticket alone", heard(identityOf(t, testProtocol, "guess", dials, listens), right.ticket), true, ErrSecret, nil},
+		{"the listener's key", heard(identityOf(t, testProtocol, "secret", listens, listens), right.ticket), true, nil, ErrSecret},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dialer, listener := introduce(t, c.dialers, "secret", [2]string{c.protocol, testProtocol}, c.hello)
-			assert.ErrorIs(t, dialer.err, c.dialer)
-			assert.ErrorIs(t, listener.err, c.listener)
+			a, b := pipe(t)
+			opened := false
+			dialer, listener := meet(a, b, c.dialers, right, nil, func() { opened = true })
+			assert.Equal(t, c.opened, opened)
+			if assert.Error(t, errors.Join(dialer.err, listener.err)); c.dialer != nil {
+				assert.ErrorIs(t, dialer.err, c.dialer)
+			}
+			if c.listener != nil {
+				assert.ErrorIs(t, listener.err, c.listener)
+			} else {
+				assert.Error(t, listener.err)
+			}
 		})
 	}
-	a, _ := pipe(t)
 	var size *SizeError
-	_, err := client(context.Background(), a, testProtocol, nil, make([]byte, MaxHello+1))
+	_, err := Dial(t.Context(), "127.0.0.1:1", testProtocol, nil, make([]byte, MaxHello+1))
 	assert.ErrorAs(t, err, &size)
-	_, err = client(context.Background(), a, "short", nil, nil)
-	assert.ErrorContains(t, err, "does not have 8 bytes")
-	_, err = server(context.Background(), a, "", nil, func() {})
-	assert.ErrorContains(t, err, "does not have 8 bytes")
 }
 
-// TestFalseListener checks that a listener without the secret is refused whatever it answers, and
-// that it never learns the hello of the dialing side.
+// TestFalseListener checks that a listener without the secret is refused, and that it never learns the hello of the
+// dialing side.
 func TestFalseListener(t *testing.T) {
 	a, b := pipe(t)
-	heard := make(chan []byte, 1)
-	go func() {
-		opened := make([]byte, opening)
-		_, _ = io.ReadFull(b, opened)
-		_, _ = b.Write(opened) // the dialer's own key and ticket
-		rest, _ := io.ReadAll(b)
-		heard <- rest
-	}()
-	_, err := client(context.Background(), a, testProtocol, []byte("secret"), []byte("rank 3"))
-	require.ErrorIs(t, err, ErrSecret)
-	require.NoError(t, a.Close())
-	require.Equal(t, make([]byte, 32), <-heard)
-}
-
-// A listener makes no key for a peer that has no ticket, and needs more than a ticket, which an eavesdropper
-// can repeat, to accept a peer.
-func TestTicket(t *testing.T) {
-	answer := func(opened []byte, invited func()) (got []byte, err error) {
-		a, b := pipe(t)
-		heard := make(chan []byte, 1)
-		go func() {
-			_, _ = b.Write(opened)
-			reply := make([]byte, opening)
-			_, _ = io.ReadFull(b, reply)
-			_, _ = b.Write(make([]byte, 32)) // a guess of the proof
-			heard <- reply
-		}()
-		_, err = server(context.Background(), a, testProtocol, []byte("secret"), invited)
-		require.NoError(t, a.Close())
-		return <-heard, err
-	}
-	wrong := append([]byte(testProtocol), make([]byte, opening-protocolSize)...)
-	got, err := answer(wrong, func() { t.Error("invited") })
-	require.ErrorIs(t, err, ErrSecret)
-	require.Equal(t, wrong, got, "zeros, which are no proof")
-
-	a, b := pipe(t)
-	go func() { _, _ = client(t.Context(), a, testProtocol, []byte("secret"), nil) }()
-	heard := make([]byte, opening)
-	_, err = io.ReadFull(b, heard)
-	require.NoError(t, err)
-	require.NoError(t, b.Close())
-	invited := false
-	got, err = answer(heard, func() { invited = true })
-	require.True(t, invited)
-	require.ErrorIs(t, err, ErrSecret)
-	require.NotEqual(t, wrong, got)
-}
-
-func TestHandshakeEndsWithContext(t *testing.T) {
-	for name, shake := range map[string]func(context.Context, net.Conn) error{
-		"client": func(ctx context.Context, c net.Conn) error {
-			_, err := client(ctx, c, testProtocol, nil, nil)
-			return err
-		},
-		"server": func(ctx context.Context, c net.Conn) error {
-			_, err := server(ctx, c, testProtocol, nil, func() {})
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a, _ := pipe(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- shake(ctx, a) }()
-			cancel()
-			require.ErrorContains(t, <-done, "timeout")
-		})
-	}
-}
-
-// between returns both ends of a connection whose handshake was done with the given secrets.
-func between(t testing.TB, listeners, dialers string) (listener, dialer *Conn) {
-	a, b := pipe(t)
-	agreed := make([]byte, publicSize)
-	return newConn(a, &transcript{protocol: testProtocol, secret: []byte(listeners)}, agreed, true),
-		newConn(b, &transcript{protocol: testProtocol, secret: []byte(dialers)}, agreed, false)
+	false1 := identityOf(t, testProtocol, "guess", listens, dials)
+	false1.ticket = identityOf(t, testProtocol, "secret", listens, dials).ticket
+	false1.config.VerifyConnection = nil // it takes every dialer
+	dialer, listener := meet(a, b, identityOf(t, testProtocol, "secret", dials, listens), false1, []byte("rank 3"), func() {})
+	require.ErrorIs(t, dialer.err, ErrSecret)
+	require.Error(t, listener.err)
+	require.Nil(t, listener.conn)
 }
 
 // TestForgedRecords checks records that are forged, repeated, left out, changed, sent in the other
 // direction, or too long.
 func TestForgedRecords(t *testing.T) {
-	t.Run("other secret", func(t *testing.T) {
-		listener, eavesdropper := between(t, "secret", "guess")
-		go func() { _ = eavesdropper.Send([]byte("x")) }()
-		_, err := listener.Receive(100)
-		require.ErrorIs(t, err, ErrForged)
-	})
 	t.Run("too long a message", func(t *testing.T) {
-		listener, dialer := between(t, "secret", "secret")
+		listener, dialer, _ := between(t)
 		go func() { _, _ = dialer.Write([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}) }()
 		var size *SizeError
 		_, err := listener.Receive(100)
 		require.ErrorAs(t, err, &size)
 		require.ErrorContains(t, err, "18446744073709551615 bytes announced, at most 100 allowed")
 	})
-	t.Run("too long a record", func(t *testing.T) {
-		listener, dialer := between(t, "secret", "secret")
-		go func() { _, _ = dialer.Conn.Write([]byte{0xff, 0xff, 0xff, 0xff}) }()
-		_, err := listener.Receive(100)
-		require.ErrorIs(t, err, ErrForged)
-		require.ErrorContains(t, err, "4294967295 bytes")
-	})
-	recorded := func(t *testing.T, messages ...string) []byte {
-		recorder, dialer := between(t, "secret", "secret")
-		heard := make(chan []byte, 1)
-		go func() {
-			all, _ := io.ReadAll(recorder.Conn)
-			heard <- all
-		}()
+	// play lets the dialer send messages, sends what change makes of their records, and returns the error of the n-th message.
+	play := func(t *testing.T, n int, change func(records [][]byte) [][]byte, messages ...string) error {
+		listener, dialer, below := between(t)
+		below.keeps = true
 		for _, m := range messages {
 			require.NoError(t, dialer.Send([]byte(m)))
 		}
-		require.NoError(t, dialer.Close())
-		return <-heard
-	}
-	// play sends bytes on a new connection and returns the error of the n-th message.
-	play := func(t *testing.T, n int, bytes ...[]byte) error {
-		listener, dialer := between(t, "secret", "secret")
-		go func() {
-			for _, b := range bytes {
-				_, _ = dialer.Conn.Write(b)
-			}
-			_ = dialer.Close()
-		}()
+		for _, record := range change(below.kept) {
+			require.NotContains(t, string(record), "text")
+			_, _ = below.Conn.Write(record)
+		}
+		require.NoError(t, below.Conn.(*net.TCPConn).CloseWrite())
 		for range n - 1 {
 			_, err := listener.Receive(100)
 			require.NoError(t, err)
@@ -236,25 +197,39 @@ func TestForgedRecords(t *testing.T) {
 		_, err := listener.Receive(100)
 		return err
 	}
-	one := recorded(t, "x")
-	both := recorded(t, "x", "y")
-	require.NotContains(t, string(recorded(t, "a text that nobody may read")), "text")
-	require.NoError(t, play(t, 1, one))
-	require.ErrorIs(t, play(t, 2, one, one), ErrForged, "twice")
-	require.ErrorIs(t, play(t, 1, both[len(one):]), ErrForged, "the first left out")
+	same := func(records [][]byte) [][]byte { return records }
+	twice := func(records [][]byte) [][]byte { return append(records, records[0]) }
+	without := func(records [][]byte) [][]byte { return records[1:] }
+	require.NoError(t, play(t, 1, same, "a text that nobody may read"))
+	require.ErrorIs(t, play(t, 2, twice, "text"), ErrForged, "twice")
+	require.ErrorIs(t, play(t, 1, without, "text", "y"), ErrForged, "the first left out")
 	t.Run("sent back", func(t *testing.T) {
-		listener, dialer := between(t, "secret", "secret")
-		go func() { _, _ = listener.Conn.Write(one) }()
-		_, err := dialer.Receive(100)
+		listener, dialer, below := between(t)
+		below.keeps = true
+		require.NoError(t, dialer.Send([]byte("x")))
+		_, err := listener.Conn.Write(below.kept[0])
+		require.NoError(t, err)
+		_, err = dialer.Receive(100)
 		require.ErrorIs(t, err, ErrForged)
 	})
-	for bit := range len(one) * 8 {
-		changed := slices.Clone(one)
-		changed[bit/8] ^= 1 << (bit % 8)
-		require.Error(t, play(t, 1, changed), "bit %d", bit)
+	t.Run("of another connection", func(t *testing.T) { // with the same secret
+		_, dialer, below := between(t)
+		below.keeps = true
+		require.NoError(t, dialer.Send([]byte("x")))
+		require.ErrorIs(t, play(t, 1, func([][]byte) [][]byte { return below.kept }), ErrForged)
+	})
+	size := 0
+	require.NoError(t, play(t, 1, func(records [][]byte) [][]byte { size = len(records[0]); return records }, "x"))
+	for bit := range size * 8 {
+		err := play(t, 1, func(records [][]byte) [][]byte {
+			records[0][bit/8] ^= 1 << (bit % 8)
+			return records
+		}, "x")
+		require.Error(t, err, "bit %d", bit)
 	}
-	for n := range len(one) {
-		if err := play(t, 1, one[:n]); n == 0 {
+	for n := range size {
+		err := play(t, 1, func(records [][]byte) [][]byte { return [][]byte{records[0][:n]} }, "x")
+		if n == 0 {
 			require.ErrorIs(t, err, io.EOF)
 		} else {
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes", n)
@@ -265,8 +240,8 @@ func TestForgedRecords(t *testing.T) {
 // TestStream checks that the bytes of a stream arrive in order whatever the sizes of the writes and
 // of the reads are.
 func TestStream(t *testing.T) {
-	listener, dialer := between(t, "secret", "secret")
-	random := rand.New(rand.NewPCG(1, 2))
+	listener, dialer, _ := between(t)
+	random := mrand.New(mrand.NewPCG(1, 2))
 	sent := make([]byte, 5*recordMax+17)
 	for i := range sent {
 		sent[i] = byte(random.Uint32())
@@ -295,15 +270,27 @@ func TestStream(t *testing.T) {
 	require.True(t, bytes.Equal(sent, got))
 }
 
-// Two handshakes with one secret have different keys, so that nothing recorded in one of them is
-// accepted by, or readable for, the other.
-func TestKeysAreFresh(t *testing.T) {
-	first, _ := introduce(t, "secret", "secret", same, nil)
-	second, _ := introduce(t, "secret", "secret", same, nil)
-	nonce := make([]byte, 12)
-	sealed := first.conn.out.aead.Seal(nil, nonce, []byte("x"), nil)
-	_, err := second.conn.out.aead.Open(nil, nonce, sealed, nil)
-	require.Error(t, err)
+func TestHandshakeEndsWithContext(t *testing.T) {
+	own := identityOf(t, testProtocol, "secret", dials, listens)
+	for name, shake := range map[string]func(context.Context, net.Conn) error{
+		"client": func(ctx context.Context, c net.Conn) error {
+			_, err := client(ctx, c, own, nil)
+			return err
+		},
+		"server": func(ctx context.Context, c net.Conn) error {
+			_, err := server(ctx, c, own, func() {})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := pipe(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- shake(ctx, a) }()
+			cancel()
+			require.ErrorContains(t, <-done, "timeout")
+		})
+	}
 }
 
 // TestBoundEndsWithItsCall checks that a context that ends after its call does not affect the next
@@ -330,36 +317,36 @@ func TestBoundEndsWithItsCall(t *testing.T) {
 	<-done
 }
 
+// fuzzed sends data to one end of a connection and returns that end, whose other end closes then.
+func fuzzed(t *testing.T, data []byte) net.Conn {
+	a, b := pipe(t)
+	go func() { _, _ = io.Copy(io.Discard, b) }()
+	_, err := b.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, b.(*net.TCPConn).CloseWrite())
+	return a
+}
+
 // FuzzServer checks that a listener refuses any input without the secret and does not crash.
 func FuzzServer(f *testing.F) {
+	own := identityOf(f, testProtocol, "secret", listens, dials)
 	f.Add([]byte(testProtocol))
-	f.Add(make([]byte, opening))
-	f.Add(append([]byte(testProtocol), make([]byte, publicSize+32+8)...))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add([]byte{22, 3, 1, 0, 5, 1, 0, 0, 1, 3})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a, b := pipe(t)
-		go func() { _, _ = io.Copy(io.Discard, b) }()
-		go func() {
-			_, _ = b.Write(data)
-			_ = b.Close()
-		}()
-		_, err := server(context.Background(), a, testProtocol, []byte("secret"), func() {})
+		_, err := server(context.Background(), fuzzed(t, data), own, func() {})
 		require.Error(t, err)
 	})
 }
 
 // FuzzClient checks that the dialing side refuses any answer without the secret and does not crash.
 func FuzzClient(f *testing.F) {
+	own := identityOf(f, testProtocol, "secret", dials, listens)
 	f.Add([]byte(testProtocol))
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-	f.Add(append([]byte(testProtocol), make([]byte, publicSize+32)...))
+	f.Add([]byte{21, 3, 3, 0, 2, 2, 80})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a, b := pipe(t)
-		go func() { _, _ = io.Copy(io.Discard, b) }()
-		go func() {
-			_, _ = b.Write(data)
-			_ = b.Close()
-		}()
-		_, err := client(context.Background(), a, testProtocol, []byte("secret"), []byte("rank 3"))
+		_, err := client(context.Background(), fuzzed(t, data), own, []byte("rank 3"))
 		require.Error(t, err)
 	})
 }
@@ -369,7 +356,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 3, 'o', 'n', 'e'})
 	f.Add(make([]byte, 8+32))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		listener, dialer := between(t, "secret", "secret")
+		listener, dialer, _ := between(t)
 		go func() {
 			_, _ = dialer.Write(data)
 			_ = dialer.Close()
@@ -383,16 +370,15 @@ func FuzzReceive(f *testing.F) {
 
 // FuzzRecords checks that a reader refuses records that the peer has not sent and does not crash.
 func FuzzRecords(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 1, 2})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{23, 3, 3, 0, 1, 2})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff})
 	f.Add(make([]byte, 64))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		listener, dialer := between(t, "secret", "secret")
-		go func() {
-			_, _ = dialer.Conn.Write(data)
-			_ = dialer.Close()
-		}()
-		_, err := listener.Receive(1 << 10)
+		listener, _, below := between(t)
+		_, err := below.Conn.Write(data)
+		require.NoError(t, err)
+		require.NoError(t, below.Conn.(*net.TCPConn).CloseWrite())
+		_, err = listener.Receive(1 << 10)
 		require.Error(t, err)
 	})
 }

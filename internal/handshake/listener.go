@@ -19,8 +19,7 @@ var (
 // Listener accepts connections and returns those whose peer knows the secret.
 type Listener struct {
 	listener net.Listener
-	protocol string
-	secret   []byte
+	identity *identity
 	refused  func(from net.Addr, err error)
 	doorstep *doorstep
 	proved   chan *Conn
@@ -35,7 +34,7 @@ type Listener struct {
 	trouble error // why connections cannot be accepted at the moment
 }
 
-// Listen starts to accept connections of the protocol, whose name has 8 bytes. It calls refused for
+// Listen starts to accept connections of the protocol. It calls refused for
 // each connection that it rejects, possibly from several goroutines at a time, and with a nil address
 // when it cannot accept connections for a while. refused may be nil and must not call Close. Close
 // closes the listener.
@@ -44,10 +43,14 @@ func Listen(listener net.Listener, protocol string, secret []byte, refused func(
 		refused = func(net.Addr, error) {}
 	}
 	l := &Listener{
-		listener: listener, protocol: protocol, secret: secret, refused: refused,
+		listener: listener, refused: refused,
 		doorstep: newDoorstep(), proved: make(chan *Conn), failed: make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	if l.identity, l.err = newIdentity(protocol, secret, listens, dials); l.err != nil {
+		close(l.failed)
+		return l
+	}
 	l.work.Go(l.accept)
 	return l
 }
@@ -178,7 +181,7 @@ func (l *Listener) turnAway(w *waiting) {
 
 // prove performs the handshake and passes the connection to Accept, or closes it.
 func (l *Listener) prove(w *waiting) {
-	c, err := server(l.ctx, w.conn, l.protocol, l.secret, func() { l.doorstep.open(w) })
+	c, err := server(l.ctx, w.conn, l.identity, func() { l.doorstep.open(w) })
 	if errors.Is(err, ErrSecret) || errors.Is(err, ErrProtocol) {
 		l.hold(w, err)
 		return

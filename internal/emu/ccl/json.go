@@ -7,7 +7,7 @@ import (
 )
 
 // protocol identifies connections between ranks to package handshake.
-const protocol = "CANNEMU4"
+const protocol = "cann/emulator/5"
 
 // Variables of package hccl/world that apply to rank tables here: the job's secret, and the consent to
 // go without one.
