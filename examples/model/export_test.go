@@ -1,6 +1,9 @@
 package model
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Queue queues the step of a Decoder without waiting for it, as Next does.
 func (d *Decoder) Queue(ctx context.Context, tokens []int32) error { return d.queue(ctx, tokens) }
@@ -21,3 +24,12 @@ func (s *Steps) Queue(ctx context.Context, pieces []Piece, eager bool) error {
 
 // Graphs is the number of captured graphs.
 func (d *Decoder) Graphs() int { return len(d.graphs) }
+
+// ForwardAlone queues the forward pass of a training step and frees it.
+func (m *Model) ForwardAlone(ctx context.Context, b Batch) error {
+	s, err := m.newStep(ctx, b)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Forward(ctx, m.st, 0, nil, nil), s.close())
+}

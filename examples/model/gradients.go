@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/ops/autograd"
@@ -68,24 +69,21 @@ type section struct {
 }
 
 // forward runs the stage's layers; x is the output of the previous stage, nil in the first. It returns the input of the next stage,
-// or of the last one the logits, or without a head what the head would read; after an error a variable without a value.
+// or of the last one the logits, the loss of in.loss, or without a head what the head would read; after an error a variable without a value.
 func (m *Model) forward(p *pass, in *inputs, x *autograd.Var) *autograd.Var {
 	if m.first() {
 		x = &autograd.Var{}
 		p.reading(section{"the embedding", func() { x = m.embed(p, in) }, true}, embeddingUnit)
 		p.finite(x, "the embedding of the tokens")
 	}
-	from, _ := m.par.layers(m.Config.Layers)
-	var y *autograd.Var // of the residual stream x + y
-	for i, l := range m.layers {
-		at := from + i
-		x = p.finiteGradient(x, "the gradient of what enters layer %d", at)
-		p.reading(section{name: fmt.Sprint("layer ", at), forward: func() { x, y = p.layer(l, fmt.Sprint("layer ", at), x, y, in.layer(i)) }}, i+1)
-		p.finite(x, "layer %d, after its attention or delta net", at)
-		p.finite(y, "layer %d, its feed-forward part", at)
-		if p.Err() != nil {
-			return x
-		}
+	s := stream{x: x}
+	for i, n := 0, m.group(); i < len(m.layers) && p.Err() == nil; i += n {
+		s = m.grouped(p, in, s, i, min(i+n, len(m.layers)))
+	}
+	p.routings = s.routings
+	y := s.y
+	if x = s.x; p.Err() != nil {
+		return x
 	}
 	switch {
 	case m.last():
@@ -99,30 +97,80 @@ func (m *Model) forward(p *pass, in *inputs, x *autograd.Var) *autograd.Var {
 	return x
 }
 
-// layer runs a layer, frees what it has read, and keeps the routing of its experts if that has a loss.
-func (p *pass) layer(l layer, name string, x, y *autograd.Var, in *inputs) (_, _ *autograd.Var) {
-	var routing *autograd.Routing
-	results := p.Blocks(name, func() []*autograd.Var {
-		first, second, r := l.forward(p, x, y, in)
-		if results := []*autograd.Var{first, second}; r == nil || !p.balanced {
-			return results
-		} else {
-			routing = r
-			return append(results, r.Vars()...)
-		}
-	})
-	if routing != nil {
-		p.routings = append(p.routings, *routing)
+// stream is the residual stream x + y between layers, of which y may be nil, and the routings of the experts so far, if these have a loss.
+type stream struct {
+	x, y     *autograd.Var
+	routings []autograd.Routing
+}
+
+// within runs a part of the layers as a block, or as a checkpoint, and frees what it has read.
+func (p *pass) within(name string, checkpoint bool, before stream, body func() stream) (after stream) {
+	run := p.Blocks
+	if checkpoint {
+		run = p.Checkpoints
 	}
-	p.Free(x, y)
-	return results[0], results[1]
+	results := run(name, func() []*autograd.Var {
+		s := body()
+		if after.x == nil { // the first time, and not when it is recomputed
+			after = s
+		}
+		results := []*autograd.Var{s.x, s.y}
+		for _, r := range s.routings[len(before.routings):] {
+			results = append(results, r.Vars()...)
+		}
+		return results
+	})
+	after.x, after.y = results[0], results[1]
+	p.Free(before.x, before.y)
+	return after
+}
+
+// grouped runs the layers from a number to another one, which are recomputed together if they are several.
+func (m *Model) grouped(p *pass, in *inputs, s stream, from, to int) stream {
+	all := func() stream {
+		now := s
+		for i := from; i < to && p.Err() == nil; i++ {
+			now = m.layer(p, in, now, i)
+		}
+		return now
+	}
+	if to-from == 1 {
+		return all()
+	}
+	return p.within(fmt.Sprintf("layers %d to %d", from, to-1), true, s, all)
+}
+
+// layer runs a layer of this stage.
+func (m *Model) layer(p *pass, in *inputs, s stream, i int) (after stream) {
+	first, _ := m.par.layers(m.Config.Layers)
+	at := first + i
+	s.x = p.finiteGradient(s.x, "the gradient of what enters layer %d", at)
+	name := fmt.Sprint("layer ", at)
+	after = stream{x: &autograd.Var{}, y: &autograd.Var{}}
+	p.reading(section{name: name, forward: func() {
+		after = p.within(name, p.recompute == RecomputeBlock || p.recompute == RecomputeFull, s, func() stream {
+			x, y, routing := m.layers[i].forward(p, s.x, s.y, in.layer(i))
+			now := stream{x, y, s.routings}
+			if routing != nil && p.balanced {
+				now.routings = append(slices.Clip(now.routings), *routing)
+			}
+			return now
+		})
+	}}, i+1)
+	p.finite(after.x, "layer %d, after its attention or delta net", at)
+	p.finite(after.y, "layer %d, its feed-forward part", at)
+	return after
 }
 
 // output is the part after the layers.
 func (m *Model) output(p *pass, in *inputs, x, y *autograd.Var) *autograd.Var {
 	_, normed := m.finalNorm.after(p, in.newest(p, x), in.newest(p, y))
-	if normed = p.enter(normed); in.headless {
+	normed = p.enter(normed)
+	switch {
+	case in.headless:
 		return normed
+	case in.loss != nil:
+		return in.loss(normed)
 	}
 	return m.head.forward(p, normed)
 }

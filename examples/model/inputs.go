@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/mask"
 )
 
@@ -19,7 +20,8 @@ type inputs struct {
 	rope          rotation
 	scale         float64
 
-	headless bool // the pass ends before the head
+	headless bool                              // the pass ends before the head
+	loss     func(*autograd.Var) *autograd.Var // computes the loss from what the head would read, or nil
 
 	from  int64  // tokens of each sequence that are already in the cache
 	cache *Cache // nil in training

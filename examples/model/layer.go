@@ -206,7 +206,12 @@ func newAttention(ps *parameters, c Config, prefix string) attention {
 // adds up, and the routing of experts. x [tokens, hidden] is the stream before the layer; y, if not nil, is its other term.
 func (l layer) forward(p *pass, x, y *autograd.Var, m *inputs) (_, _ *autograd.Var, _ *autograd.Routing) {
 	x, normed := l.mixerNorm.after(p, x, y)
-	x, normed = l.mlpNorm.after(p, x, l.mixer.forward(p, normed, m))
-	y, routing := l.feedForward.forward(p, normed)
-	return x, y, routing
+	mixed, run := normed, p.Block
+	if p.recompute == RecomputeAttention {
+		run = p.Checkpoint
+	}
+	y = run("attention or delta net", func() *autograd.Var { return l.mixer.forward(p, mixed, m) })
+	x, normed = l.mlpNorm.after(p, x, y)
+	result, routing := l.feedForward.forward(p, normed)
+	return x, result, routing
 }

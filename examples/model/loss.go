@@ -53,6 +53,7 @@ func (s *step) evaluate(ctx context.Context, b Batch, rows int64) (err error) {
 			u.input = p.Input(x)
 		})
 	}
+	s.chooseLoss(u)
 	if u.out = m.forward(p, u.in, u.input); m.last() {
 		s.crossEntropy(u)
 	} else {

@@ -34,7 +34,10 @@ type Model struct {
 	feed   *feed // of a Trainer during its step
 	detect bool  // DetectAnomalies
 	scale  lossScale
-	copied int64 // bytes, by copies of weights
+	memory Memory
+	// offload is that of memory, or nil.
+	offload *autograd.Offload
+	copied  int64 // bytes, by copies of weights
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
 	multi   *multiAdapter // adapters of UseEach instead, or nil
@@ -157,7 +160,7 @@ func (m *Model) together(what string) error {
 func (m *Model) pass(ctx context.Context, o autograd.Options) *pass {
 	return &pass{
 		Tape: autograd.New(ctx, m.st, m.reg, o), memory: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads,
-		exchange: m.par.Ulysses, ep: m.ep, store: m.store, trained: m.trained(), adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied,
+		exchange: m.par.Ulysses, ep: m.ep, store: m.store, trained: m.trained(), adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied, recompute: m.memory.Recompute,
 	}
 }
 
@@ -167,7 +170,7 @@ func (m *Model) CopiedBytes() int64 { return m.copied }
 
 // Close frees the weights; activations are freed after each pass.
 func (m *Model) Close() error {
-	return errors.Join(m.store.Close(), m.quantized.Close(), m.rope.close(), m.cp.Close())
+	return errors.Join(m.closeOffload(), m.store.Close(), m.quantized.Close(), m.rope.close(), m.cp.Close())
 }
 
 // Parameters lists the weights of which this rank has a part, in the order of the checkpoint.

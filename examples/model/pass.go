@@ -40,6 +40,7 @@ type pass struct {
 	balanced  bool                // the routing of experts has a loss
 	routings  []autograd.Routing  // of the layers, if so
 	copied    *int64              // of the model
+	recompute Recompute
 }
 
 // Close frees the pass in stream order.

@@ -164,7 +164,7 @@ func (s *step) rows() (int64, error) {
 // Forward computes the stage's layers on a micro-batch, and the loss in the last stage.
 func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn.Tensor) error {
 	m := s.m
-	u := &micro{pass: m.pass(ctx, autograd.Options{Accumulate: at > 0 || m.multi != nil})}
+	u := &micro{pass: m.pass(ctx, autograd.Options{Accumulate: at > 0 || m.multi != nil, Offload: m.offload})}
 	s.live[at] = u
 	p := u.pass
 	p.training, p.lastMicro = true, at == len(s.batches)-1
@@ -178,6 +178,7 @@ func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn
 	if x != nil {
 		u.input = autograd.NewReceived(x)
 	}
+	s.chooseLoss(u)
 	u.out = m.forward(p, u.in, u.input)
 	if len(p.routings) > 0 {
 		loss := p.LoadBalance(balance, p.routings...)
@@ -218,6 +219,17 @@ func (s *step) share() float64 {
 	return 1 / float64(len(s.batches)*stages*int(size(s.m.par.Data)*s.m.tp.Size()))
 }
 
+// chooseLoss lets the head compute the loss of a micro-batch at once if it would have too many logits.
+func (s *step) chooseLoss(u *micro) {
+	m, p := s.m, u.pass
+	if !m.last() || !m.chunks(u) {
+		return
+	}
+	u.in.loss = func(x *autograd.Var) *autograd.Var {
+		return p.LinearCrossEntropy(x, m.head.weight.Var, p.Input(u.in.labels), ignored, autograd.LinearLoss{Parallel: m.tp, Bytes: m.memory.LogitBytes})
+	}
+}
+
 // crossEntropy adds the losses of a micro-batch to those of the step. It weights the mean over the labels of each part by
 // their share of all labels of the step.
 func (s *step) crossEntropy(u *micro) {
@@ -227,7 +239,10 @@ func (s *step) crossEntropy(u *micro) {
 		if part.labelled == 0 || p.Err() != nil {
 			continue
 		}
-		loss := p.ParallelCrossEntropy(p.tp, logits, p.Input(u.in.labels.Narrow(0, part.first, part.rows)), ignored)
+		loss := u.out
+		if u.in.loss == nil {
+			loss = p.ParallelCrossEntropy(p.tp, logits, p.Input(u.in.labels.Narrow(0, part.first, part.rows)), ignored)
+		}
 		weight := float64(part.labelled) / float64(s.targets[part.number])
 		s.add(loss, part.number, weight)
 		if part.trained {

@@ -105,6 +105,8 @@ func (t *Trainer) Step(ctx context.Context, b Batch) (loss, norm float64, err er
 		return 0, 0, errors.New("model: the graph of a training step takes full rows, without padding and packed sequences")
 	}
 	switch {
+	case t.m.offload != nil && !t.Eager:
+		return 0, 0, errOffloaded
 	case t.m.dt == aclnn.Float16:
 		return 0, 0, errors.New("model: a graph would replay the same loss scale of float16; launch the steps, or use bfloat16")
 	case t.m.Config.Frozen && t.m.adapter != t.o.adapter:

@@ -52,6 +52,9 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 		return nil, err
 	}
 	m.DetectAnomalies(o.detect)
+	if err := m.SetMemory(o.memory); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	switch {
 	case load:
 		err = m.Load(ctx, o.model)

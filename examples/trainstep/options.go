@@ -39,6 +39,7 @@ type options struct {
 	tokens                           string   // file of -tokenize
 	compare                          []string // two logs or folders
 	detect                           bool
+	memory                           model.Memory
 	evalEvery, evalBatches           int
 	minLR, decay, maxNorm            float64
 	cooldown                         int
@@ -95,6 +96,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the weights of a new model and of the order of the samples")
 	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read their weights in FRACTAL_NZ: one grouped product with -dtype bf16, one product for each expert with other types")
 	f.BoolVar(&o.graph, "graph", false, "capture a step as a graph and replay it, which saves the host the launches; all experts of a layer must be on one rank")
+	f.Var((*recompute)(&o.memory.Recompute), "recompute", "what the backward pass computes again in place of keeping it: `none`, attention, block (all of a layer but its input), or full (of each √n of n layers all but one input)")
+	f.BoolVar(&o.memory.Offload, "offload", false, "with -recompute block, keep the inputs of layers in page-locked host memory between the passes")
 	f.Group("Adapters of a frozen model, with -model FOLDER")
 	f.IntVar(&o.lora.rank, "lora", 0, "train an adapter of this `rank` instead of the model's weights (LoRA)")
 	f.Float64Var(&o.lora.alpha, "lora-alpha", 0, "scale of the adapter: its products are multiplied by `alpha`/rank (default: twice the rank)")
@@ -164,6 +167,9 @@ func (o *options) check() error {
 	if o.detect && o.graph {
 		return errors.New("-detect-anomaly checks each layer, and -graph replays all layers at once; leave one of the flags out")
 	}
+	if o.memory.Offload && (o.graph || o.memory.Recompute != model.RecomputeBlock) {
+		return errors.New("-offload moves the inputs of layers to the host: it needs -recompute block, and steps without -graph")
+	}
 	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 || o.keep < 1 {
 		return errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")
 	}
@@ -229,3 +235,17 @@ func modelTypes() string { return strings.Join(model.ModelTypes(), ", ") }
 
 // folder reports whether -model is a folder rather than a type.
 func (o options) folder() bool { return !slices.Contains(model.ModelTypes(), o.model) }
+
+// recompute is the flag of model.Recompute.
+type recompute model.Recompute
+
+func (r *recompute) String() string { return string(*r) }
+
+func (r *recompute) Set(text string) error {
+	switch model.Recompute(text) {
+	case model.RecomputeNone, model.RecomputeAttention, model.RecomputeBlock, model.RecomputeFull:
+		*r = recompute(text)
+		return nil
+	}
+	return errors.New("use none, attention, block or full")
+}

@@ -63,7 +63,7 @@ func TestCompare(t *testing.T) {
 		require.ErrorContains(t, compare(a, path, io.Discard, io.Discard), want)
 		require.ErrorContains(t, compare(path, a, io.Discard, io.Discard), want)
 	}
-	for _, flags := range [][]string{{"-compare", a}, {"-compare", a, b, a}, {b}, {"-detect-anomaly", "-graph"}} {
+	for _, flags := range [][]string{{"-compare", a}, {"-compare", a, b, a}, {b}, {"-detect-anomaly", "-graph"}, {"-recompute", "all"}, {"-offload"}, {"-offload", "-recompute", "block", "-graph"}} {
 		_, err := parseFlags(flags, io.Discard)
 		require.Error(t, err, flags)
 	}
@@ -196,4 +196,14 @@ func TestBar(t *testing.T) {
 	p := progress{out: &out, terminal: true, done: 1, of: 2, left: 61e9}
 	p.show("loss 2")
 	require.Equal(t, fmt.Sprintf("\r%s  loss 2  1m1s left", bar(1, 2)), out.String())
+}
+
+// TestSavesMemory: with each way to save memory the program trains the same, with and without a graph.
+func TestSavesMemory(t *testing.T) {
+	plain, _ := trained(t, smallFlags("-steps", "3", "-layers", "4")...)
+	losses := regexp.MustCompile(`loss [0-9.]+  gradient norm [0-9.]+`)
+	for _, more := range [][]string{{"-recompute", "attention"}, {"-recompute", "block"}, {"-recompute", "full"}, {"-recompute", "block", "-offload"}, {"-recompute", "full", "-graph"}} {
+		out, _ := trained(t, smallFlags(append([]string{"-steps", "3", "-layers", "4"}, more...)...)...)
+		require.Equal(t, losses.FindAllString(plain, -1), losses.FindAllString(out, -1), more)
+	}
 }
