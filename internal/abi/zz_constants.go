@@ -651,3 +651,33 @@ const DCMI_UTILIZATION_RATE_NPU = 13
 const DCMI_DEVICE_TYPE_DDR = 0
 const DCMI_DEVICE_TYPE_HBM = 2
 const DCMI_HBM_RECORDED_MULTI_ADDR = 5
+
+// Macros and enumerators of unnamed enums.
+const DCMI_EVENT_FILTER_FLAG_EVENT_ID = 1
+const DCMI_EVENT_FILTER_FLAG_SERVERITY = 2
+const DCMI_EVENT_FILTER_FLAG_NODE_TYPE = 4
+
+// Enumerators of dcmi_boot_status.
+const DCMI_BOOT_STATUS_FINISH = 3
+
+// Enumerators of dcmi_die_type.
+const NDIE = 0
+const VDIE = 1
+
+// Enumerators of dcmi_event_type.
+const DCMI_DMS_FAULT_EVENT = 0
+
+// Enumerators of dcmi_freq_type.
+const DCMI_FREQ_HBM = 6
+const DCMI_FREQ_AICORE_CURRENT_ = 7
+const DCMI_FREQ_AICORE_MAX = 9
+const DCMI_FREQ_VECTORCORE_CURRENT = 12
+
+// Enumerators of dcmi_multi_die_policy.
+const DCMI_MULTI_DIE_UNION_POLICY = 0
+
+// Enumerators of dcmi_rdfx_detect_result.
+const DCMI_RDFX_DETECT_INIT = 6
+
+// Enumerators of dcmi_unit_type.
+const NPU_TYPE = 0

@@ -11,6 +11,7 @@ import (
 type Library struct {
 	rt    *rt.Runtime
 	ready atomic.Bool // after dcmi_init
+	watch watch
 }
 
 // New returns the functions for the runtime of a process.

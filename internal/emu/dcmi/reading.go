@@ -64,12 +64,16 @@ func (l *Library) dcmiGetDeviceErrorcodeString(cardID, deviceID int32, errorCode
 	if _, err := l.device(cardID, deviceID); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("fault %#x of an emulated device", errorCode)
-	if errorCode == rt.BrokenMemory {
-		text = "multi-bit ECC error of on-chip memory"
-	}
-	errorInfo.Fill(append([]byte(text), 0))
+	errorInfo.Fill(append([]byte(describe(errorCode)), 0))
 	return nil
+}
+
+// describe returns what a fault is, in less than shortestText bytes.
+func describe(code uint32) string {
+	if code == rt.BrokenMemory {
+		return "multi-bit ECC error of on-chip memory"
+	}
+	return fmt.Sprintf("fault %#x of an emulated device", code)
 }
 
 func (l *Library) dcmiGetDeviceTemperature(cardID, deviceID int32, temperature rt.Out[int32]) error {

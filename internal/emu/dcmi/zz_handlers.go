@@ -9,6 +9,23 @@ import (
 // Functions returns the functions that the package emulates, by C name.
 func (x *Library) Functions() map[string]rt.Func {
 	return map[string]rt.Func{
+		"dcmi_get_affinity_cpu_info_by_device_id": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_affinity_cpu_info_by_device_id", "affinity_cpu"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("dcmi_get_affinity_cpu_info_by_device_id", "length"))
+			}
+			return answer(t, x.dcmiGetAffinityCpuInfoByDeviceId(int32(a[0]), int32(a[1]), rt.Out[byte](a[2]), rt.Out[int32](a[3])))
+		},
+		"dcmi_get_card_elabel_v2": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[1] == 0 {
+				return answer(t, null("dcmi_get_card_elabel_v2", "elabel_info"))
+			}
+			return answer(t, x.dcmiGetCardElabelV2(int32(a[0]), rt.Out[elabel](a[1])))
+		},
 		"dcmi_get_card_id_device_id_from_logicid": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
 			if a[0] == 0 {
@@ -28,6 +45,58 @@ func (x *Library) Functions() map[string]rt.Func {
 				return answer(t, null("dcmi_get_card_list", "card_list"))
 			}
 			return answer(t, x.dcmiGetCardList(rt.Out[int32](a[0]), rt.Out[int32](a[1]), int32(a[2])))
+		},
+		"dcmi_get_card_num_list": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[0] == 0 {
+				return answer(t, null("dcmi_get_card_num_list", "card_num"))
+			}
+			if a[1] == 0 {
+				return answer(t, null("dcmi_get_card_num_list", "card_list"))
+			}
+			return answer(t, x.dcmiGetCardNumList(rt.Out[int32](a[0]), rt.Out[int32](a[1]), int32(a[2])))
+		},
+		"dcmi_get_dcmi_version": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("dcmi_get_dcmi_version", "dcmi_ver"))
+			}
+			return answer(t, x.dcmiGetDcmiVersion(rt.Out[byte](a[0]), int32(a[1])))
+		},
+		"dcmi_get_device_board_info": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_board_info", "board_info"))
+			}
+			return answer(t, x.dcmiGetDeviceBoardInfo(int32(a[0]), int32(a[1]), rt.Out[board](a[2])))
+		},
+		"dcmi_get_device_boot_status": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_boot_status", "boot_status"))
+			}
+			return answer(t, x.dcmiGetDeviceBootStatus(int32(a[0]), int32(a[1]), rt.Out[int32](a[2])))
+		},
+		"dcmi_get_device_chip_info": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_chip_info", "chip_info"))
+			}
+			return answer(t, x.dcmiGetDeviceChipInfo(int32(a[0]), int32(a[1]), rt.Out[chipInfo](a[2])))
+		},
+		"dcmi_get_device_chip_info_v2": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_chip_info_v2", "chip_info"))
+			}
+			return answer(t, x.dcmiGetDeviceChipInfoV2(int32(a[0]), int32(a[1]), rt.Out[chipInfoV2](a[2])))
+		},
+		"dcmi_get_device_die_v2": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[3] == 0 {
+				return answer(t, null("dcmi_get_device_die_v2", "die_id"))
+			}
+			return answer(t, x.dcmiGetDeviceDieV2(int32(a[0]), int32(a[1]), int32(a[2]), rt.Out[serial](a[3])))
 		},
 		"dcmi_get_device_ecc_info": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[3]
@@ -52,6 +121,13 @@ func (x *Library) Functions() map[string]rt.Func {
 				return answer(t, null("dcmi_get_device_errorcode_v2", "error_code_list"))
 			}
 			return answer(t, x.dcmiGetDeviceErrorcodeV2(int32(a[0]), int32(a[1]), rt.Out[int32](a[2]), rt.Out[uint32](a[3]), uint32(a[4])))
+		},
+		"dcmi_get_device_frequency": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[3] == 0 {
+				return answer(t, null("dcmi_get_device_frequency", "frequency"))
+			}
+			return answer(t, x.dcmiGetDeviceFrequency(int32(a[0]), int32(a[1]), int32(a[2]), rt.Out[uint32](a[3])))
 		},
 		"dcmi_get_device_hbm_info": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
@@ -87,12 +163,71 @@ func (x *Library) Functions() map[string]rt.Func {
 			}
 			return answer(t, x.dcmiGetDeviceLogicId(rt.Out[int32](a[0]), int32(a[1]), int32(a[2])))
 		},
+		"dcmi_get_device_logicid_from_phyid": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[1] == 0 {
+				return answer(t, null("dcmi_get_device_logicid_from_phyid", "logicid"))
+			}
+			return answer(t, x.dcmiGetDeviceLogicidFromPhyid(uint32(a[0]), rt.Out[uint32](a[1])))
+		},
+		"dcmi_get_device_multi_utilization_rate": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_multi_utilization_rate", "util_info"))
+			}
+			return answer(t, x.dcmiGetDeviceMultiUtilizationRate(int32(a[0]), int32(a[1]), rt.Out[use](a[2])))
+		},
+		"dcmi_get_device_multi_utilization_rate_period": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_multi_utilization_rate_period", "util_info"))
+			}
+			return answer(t, x.dcmiGetDeviceMultiUtilizationRatePeriod(int32(a[0]), int32(a[1]), rt.Out[use](a[2]), int32(a[3])))
+		},
+		"dcmi_get_device_network_health": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_network_health", "result"))
+			}
+			return answer(t, x.dcmiGetDeviceNetworkHealth(int32(a[0]), int32(a[1]), rt.Out[int32](a[2])))
+		},
+		"dcmi_get_device_num_in_card": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[1] == 0 {
+				return answer(t, null("dcmi_get_device_num_in_card", "device_num"))
+			}
+			return answer(t, x.dcmiGetDeviceNumInCard(int32(a[0]), rt.Out[int32](a[1])))
+		},
+		"dcmi_get_device_pcie_info_v2": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_pcie_info_v2", "pcie_info"))
+			}
+			return answer(t, x.dcmiGetDevicePcieInfoV2(int32(a[0]), int32(a[1]), rt.Out[pcie](a[2])))
+		},
+		"dcmi_get_device_phyid_from_logicid": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[1] == 0 {
+				return answer(t, null("dcmi_get_device_phyid_from_logicid", "phyid"))
+			}
+			return answer(t, x.dcmiGetDevicePhyidFromLogicid(uint32(a[0]), rt.Out[uint32](a[1])))
+		},
 		"dcmi_get_device_power_info": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
 			if a[2] == 0 {
 				return answer(t, null("dcmi_get_device_power_info", "power"))
 			}
 			return answer(t, x.dcmiGetDevicePowerInfo(int32(a[0]), int32(a[1]), rt.Out[int32](a[2])))
+		},
+		"dcmi_get_device_resource_info": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_resource_info", "proc_info"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("dcmi_get_device_resource_info", "proc_num"))
+			}
+			return answer(t, x.dcmiGetDeviceResourceInfo(int32(a[0]), int32(a[1]), rt.Out[process](a[2]), rt.Out[int32](a[3])))
 		},
 		"dcmi_get_device_temperature": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
@@ -101,6 +236,13 @@ func (x *Library) Functions() map[string]rt.Func {
 			}
 			return answer(t, x.dcmiGetDeviceTemperature(int32(a[0]), int32(a[1]), rt.Out[int32](a[2])))
 		},
+		"dcmi_get_device_type": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_type", "device_type"))
+			}
+			return answer(t, x.dcmiGetDeviceType(int32(a[0]), int32(a[1]), rt.Out[int32](a[2])))
+		},
 		"dcmi_get_device_utilization_rate": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[3]
 			if a[3] == 0 {
@@ -108,8 +250,35 @@ func (x *Library) Functions() map[string]rt.Func {
 			}
 			return answer(t, x.dcmiGetDeviceUtilizationRate(int32(a[0]), int32(a[1]), int32(a[2]), rt.Out[uint32](a[3])))
 		},
+		"dcmi_get_device_voltage": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_voltage", "voltage"))
+			}
+			return answer(t, x.dcmiGetDeviceVoltage(int32(a[0]), int32(a[1]), rt.Out[uint32](a[2])))
+		},
+		"dcmi_get_mainboard_id": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_mainboard_id", "mainboard_id"))
+			}
+			return answer(t, x.dcmiGetMainboardId(int32(a[0]), int32(a[1]), rt.Out[uint32](a[2])))
+		},
+		"dcmi_get_multi_die_policy": func(t *rt.Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return answer(t, null("dcmi_get_multi_die_policy", "policy"))
+			}
+			return answer(t, x.dcmiGetMultiDiePolicy(rt.Out[int32](a[0])))
+		},
 		"dcmi_init": func(t *rt.Thread, _ []uint64) uint64 {
 			return answer(t, x.dcmiInit())
+		},
+		"dcmi_subscribe_fault_event": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[3] == 0 {
+				return answer(t, null("dcmi_subscribe_fault_event", "handler"))
+			}
+			return answer(t, x.dcmiSubscribeFaultEvent(int32(a[0]), int32(a[1]), *(*eventFilter)(rt.Pointer(a[2])), rt.Address(a[3])))
 		},
 	}
 }

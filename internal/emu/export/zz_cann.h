@@ -110,6 +110,17 @@ typedef unsigned int acltdtQueueRouteQueryMode;
 typedef unsigned int acltdtQueueRouteQueryInfoParamType;
 typedef unsigned int acltdtAllocBufType;
 typedef unsigned int dcmi_device_type;
+typedef unsigned int dcmi_boot_status;
+typedef unsigned int dcmi_die_type;
+typedef unsigned int dcmi_event_type;
+typedef unsigned int dcmi_freq_type;
+typedef unsigned int dcmi_ip_addr_type;
+typedef unsigned int dcmi_main_cmd;
+typedef unsigned int dcmi_multi_die_policy;
+typedef unsigned int dcmi_port_type;
+typedef unsigned int dcmi_rdfx_detect_result;
+typedef unsigned int dcmi_reset_channel;
+typedef unsigned int dcmi_unit_type;
 
 typedef struct HcclCommConfigDef HcclCommConfigDef;
 typedef union HcclConfigValue HcclConfigValue;
@@ -182,8 +193,31 @@ typedef union aclrtUpdateTaskAttrVal aclrtUpdateTaskAttrVal;
 typedef struct aclrtTaskUpdateInfo aclrtTaskUpdateInfo;
 typedef struct aclrtUtilizationInfo aclrtUtilizationInfo;
 typedef struct aclrtUuid aclrtUuid;
+typedef struct dcmi_board_info dcmi_board_info;
+typedef struct dcmi_chip_info dcmi_chip_info;
+typedef struct dcmi_chip_info_v2 dcmi_chip_info_v2;
+typedef struct dcmi_create_vdev_out dcmi_create_vdev_out;
+typedef struct dcmi_create_vdev_res_stru dcmi_create_vdev_res_stru;
+typedef struct dcmi_die_id dcmi_die_id;
+typedef struct dcmi_dms_fault_event dcmi_dms_fault_event;
 typedef struct dcmi_ecc_info dcmi_ecc_info;
+typedef struct dcmi_elabel_info dcmi_elabel_info;
+typedef struct dcmi_event dcmi_event;
+typedef struct dcmi_event_filter dcmi_event_filter;
+typedef struct dcmi_get_memory_info_stru dcmi_get_memory_info_stru;
 typedef struct dcmi_hbm_info dcmi_hbm_info;
+typedef struct dcmi_hccs_bandwidth_info dcmi_hccs_bandwidth_info;
+typedef struct dcmi_hccsping_mesh_info dcmi_hccsping_mesh_info;
+typedef struct dcmi_hccsping_mesh_operate dcmi_hccsping_mesh_operate;
+typedef struct dcmi_ip_addr dcmi_ip_addr;
+typedef struct dcmi_memory_info_stru dcmi_memory_info_stru;
+typedef struct dcmi_multi_utilization_info dcmi_multi_utilization_info;
+typedef struct dcmi_pcie_info_all dcmi_pcie_info_all;
+typedef struct dcmi_pcie_link_bandwidth_info dcmi_pcie_link_bandwidth_info;
+typedef struct dcmi_proc_mem_info dcmi_proc_mem_info;
+typedef struct dcmi_ub_ping_mesh_info dcmi_ub_ping_mesh_info;
+typedef struct dcmi_ub_ping_mesh_operate dcmi_ub_ping_mesh_operate;
+typedef struct dcmi_urma_eid_info dcmi_urma_eid_info;
 typedef struct dim3 dim3;
 typedef void *HcclComm;
 typedef HcclCommConfigDef HcclCommConfig;
@@ -791,6 +825,65 @@ struct aclrtUuid {
 	char bytes[16];
 };
 
+struct dcmi_board_info {
+	unsigned int board_id;
+	unsigned int pcb_id;
+	unsigned int bom_id;
+	unsigned int slot_id;
+};
+
+struct dcmi_chip_info {
+	unsigned char chip_type[32];
+	unsigned char chip_name[32];
+	unsigned char chip_ver[32];
+	unsigned int aicore_cnt;
+};
+
+struct dcmi_chip_info_v2 {
+	unsigned char chip_type[32];
+	unsigned char chip_name[32];
+	unsigned char chip_ver[32];
+	unsigned int aicore_cnt;
+	unsigned char npu_name[32];
+};
+
+struct dcmi_create_vdev_out {
+	unsigned int vdev_id;
+	unsigned int pcie_bus;
+	unsigned int pcie_device;
+	unsigned int pcie_func;
+	unsigned int vfg_id;
+	unsigned char reserved[32];
+};
+
+struct dcmi_create_vdev_res_stru {
+	unsigned int vdev_id;
+	unsigned int vfg_id;
+	char template_name[32];
+	unsigned char reserved[64];
+};
+
+struct dcmi_die_id {
+	unsigned int soc_die[5];
+};
+
+struct dcmi_dms_fault_event {
+	unsigned int event_id;
+	unsigned short deviceid;
+	unsigned char node_type;
+	unsigned char node_id;
+	unsigned char sub_node_type;
+	unsigned char sub_node_id;
+	unsigned char severity;
+	unsigned char assertion;
+	int event_serial_num;
+	int notify_serial_num;
+	unsigned long long alarm_raised_time;
+	char event_name[256];
+	char additional_info[32];
+	unsigned char resv[32];
+};
+
 struct dcmi_ecc_info {
 	int enable_flag;
 	unsigned int single_bit_error_cnt;
@@ -801,12 +894,154 @@ struct dcmi_ecc_info {
 	unsigned int double_bit_isolated_pages_cnt;
 };
 
+struct dcmi_elabel_info {
+	char product_name[256];
+	char model[256];
+	char manufacturer[256];
+	char manufacturer_date[256];
+	char serial_number[256];
+};
+
+struct dcmi_event {
+	dcmi_event_type type;
+	dcmi_dms_fault_event dms_event;
+};
+
+struct dcmi_event_filter {
+	unsigned long long filter_flag;
+	unsigned int event_id;
+	unsigned char severity;
+	unsigned char node_type;
+	unsigned char resv[32];
+};
+
+struct dcmi_get_memory_info_stru {
+	unsigned long long memory_size;
+	unsigned long long memory_available;
+	unsigned int freq;
+	unsigned long hugepagesize;
+	unsigned long hugepages_total;
+	unsigned long hugepages_free;
+	unsigned int utiliza;
+	unsigned char reserve[60];
+};
+
 struct dcmi_hbm_info {
 	unsigned long long memory_size;
 	unsigned int freq;
 	unsigned long long memory_usage;
 	int temp;
 	unsigned int bandwith_util_rate;
+};
+
+struct dcmi_hccs_bandwidth_info {
+	int profiling_time;
+	double total_txbw;
+	double total_rxbw;
+	double tx_bandwidth[16];
+	double rx_bandwidth[16];
+};
+
+struct dcmi_hccsping_mesh_info {
+	char dst_addr[48][16];
+	unsigned int suc_pkt_num[48];
+	unsigned int fail_pkt_num[48];
+	long max_time[48];
+	long min_time[48];
+	long avg_time[48];
+	long tp95_time[48];
+	int reply_stat_num[48];
+	unsigned long long ping_total_num[48];
+	int dest_num;
+};
+
+struct dcmi_hccsping_mesh_operate {
+	char dst_addr_list[1024];
+	int pkt_size;
+	int pkt_send_num;
+	int pkt_interval;
+	int timeout;
+	int task_interval;
+	int task_id;
+};
+
+struct dcmi_ip_addr {
+	unsigned char u_addr[16];
+	dcmi_ip_addr_type ip_type;
+};
+
+struct dcmi_memory_info_stru {
+	unsigned long long memory_size;
+	unsigned int freq;
+	unsigned int utiliza;
+};
+
+struct dcmi_multi_utilization_info {
+	unsigned int aic_util;
+	unsigned int aiv_util;
+	unsigned int aicore_util;
+	unsigned int npu_util;
+	unsigned int reserved[8];
+};
+
+struct dcmi_pcie_info_all {
+	unsigned int venderid;
+	unsigned int subvenderid;
+	unsigned int deviceid;
+	unsigned int subdeviceid;
+	int domain;
+	unsigned int bdf_busid;
+	unsigned int bdf_deviceid;
+	unsigned int bdf_funcid;
+	unsigned char reserve[32];
+};
+
+struct dcmi_pcie_link_bandwidth_info {
+	int profiling_time;
+	unsigned int tx_p_bw[3];
+	unsigned int tx_np_bw[3];
+	unsigned int tx_cpl_bw[3];
+	unsigned int tx_np_lantency[3];
+	unsigned int rx_p_bw[3];
+	unsigned int rx_np_bw[3];
+	unsigned int rx_cpl_bw[3];
+};
+
+struct dcmi_proc_mem_info {
+	int proc_id;
+	unsigned long proc_mem_usage;
+};
+
+struct dcmi_ub_ping_mesh_info {
+	char src_eid[16];
+	char dst_eid_list[64][16];
+	unsigned int suc_pkt_num[48];
+	unsigned int fail_pkt_num[48];
+	long max_time[48];
+	long min_time[48];
+	long avg_time[48];
+	long tp95_time[48];
+	int reply_stat_num[48];
+	unsigned long long ping_total_num[48];
+	int dest_num;
+	unsigned long occur_time;
+};
+
+struct dcmi_ub_ping_mesh_operate {
+	char src_eid[16];
+	char dst_eid_list[64][16];
+	int dst_num;
+	int pkt_size;
+	int pkt_send_num;
+	int pkt_interval;
+	int timeout;
+	int task_interval;
+	int task_id;
+};
+
+struct dcmi_urma_eid_info {
+	unsigned long eid[2];
+	unsigned int eid_index;
 };
 
 struct dim3 {

@@ -52,3 +52,8 @@ aclError aclrtMemManagedPrefetchAsync(const void *a, size_t b, aclrtMemManagedLo
 {
 	return (aclError)emu_call(556, WORDS(POINTER(a), UNSIGNED(b), RECORD(c), UNSIGNED(d), POINTER(e)), 5);
 }
+
+int dcmi_subscribe_fault_event(int a, int b, dcmi_event_filter c, void (*d)(dcmi_event *))
+{
+	return (int)emu_call(806, WORDS(SIGNED(a), SIGNED(b), RECORD(c), POINTER(d)), 4);
+}

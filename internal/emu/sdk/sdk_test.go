@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -197,4 +198,34 @@ marks 1
 			}
 		})
 	}
+}
+
+// TestMonitor builds a Go program that uses libdcmi as device plugins do, and lets it report healthy devices, a fault
+// as it occurs and as it goes.
+func TestMonitor(t *testing.T) {
+	dir := folder(t)
+	program, health := filepath.Join(t.TempDir(), "monitor"), filepath.Join(t.TempDir(), "health")
+	out, err := exec.Command("go", "build", "-o", program, "./monitor").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	cmd := exec.Command(program, "-library", filepath.Join(dir, "lib64/libdcmi.so"), "-events", "2")
+	cmd.Env = append(os.Environ(), "CANN_EMU_HEALTH="+health, "CANN_EMU_DEVICES=3", "CANN_EMU_SOC=Ascend910_9391", "CANN_EMU_MEMORY=64M")
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(stdout)
+	next := func() string {
+		require.True(t, lines.Scan(), "the program ended: %v", lines.Err())
+		return lines.Text()
+	}
+	require.Equal(t, "65 functions, 2 cards", next())
+	for device := range 3 {
+		require.Regexp(t, fmt.Sprintf(`^device %d \(%[1]d\): Ascend 910_9391, health 0, 40 °C, \d+ of 64 MiB, cores 0%%, network 6, 0 faults, 0 processes$`, device), next())
+	}
+	require.Equal(t, "subscribed", next())
+	require.NoError(t, os.WriteFile(health, []byte("2 alarm=3 fault=0x80e01801\n"), 0o600))
+	require.Equal(t, "event 0x80e01801 of device 2: severity 3, assertion 1: multi-bit ECC error of on-chip memory", next())
+	require.NoError(t, os.Remove(health))
+	require.Equal(t, "event 0x80e01801 of device 2: severity 3, assertion 0: multi-bit ECC error of on-chip memory", next())
+	require.NoError(t, cmd.Wait())
 }

@@ -445,6 +445,9 @@
 #define DCMI_UTILIZATION_RATE_HBM_BANDWIDTH 10
 #define DCMI_UTILIZATION_RATE_VECTORCORE 12
 #define DCMI_UTILIZATION_RATE_NPU 13
+#define DCMI_EVENT_FILTER_FLAG_EVENT_ID 1
+#define DCMI_EVENT_FILTER_FLAG_SERVERITY 2
+#define DCMI_EVENT_FILTER_FLAG_NODE_TYPE 4
 enum {
 	GMM_ACT_TYPE_NONE = 0,
 	GMM_ACT_TYPE_RELU = 1,
@@ -1261,6 +1264,79 @@ enum {
 	DCMI_HBM_RECORDED_MULTI_ADDR = 5,
 	DCMI_DEVICE_TYPE_NONE = 255
 };
+enum {
+	DCMI_BOOT_STATUS_UNINIT = 0,
+	DCMI_BOOT_STATUS_BIOS = 1,
+	DCMI_BOOT_STATUS_OS = 2,
+	DCMI_BOOT_STATUS_FINISH = 3
+};
+enum {
+	NDIE = 0,
+	VDIE = 1
+};
+enum {
+	DCMI_DMS_FAULT_EVENT = 0
+};
+enum {
+	DCMI_FREQ_DDR = 1,
+	DCMI_FREQ_CTRLCPU = 2,
+	DCMI_FREQ_HBM = 6,
+	DCMI_FREQ_AICORE_CURRENT_ = 7,
+	DCMI_FREQ_AICORE_MAX = 9,
+	DCMI_FREQ_VECTORCORE_CURRENT = 12
+};
+enum {
+	DCMI_IPADDR_TYPE_V4 = 0,
+	DCMI_IPADDR_TYPE_V6 = 1,
+	DCMI_IPADDR_TYPE_ANY = 2
+};
+enum {
+	DCMI_MAIN_CMD_DVPP = 0,
+	DCMI_MAIN_CMD_ISP = 1,
+	DCMI_MAIN_CMD_TS_GROUP_NUM = 2,
+	DCMI_MAIN_CMD_CAN = 3,
+	DCMI_MAIN_CMD_UART = 4,
+	DCMI_MAIN_CMD_UPGRADE = 5,
+	DCMI_MAIN_CMD_HCCS = 16,
+	DCMI_MAIN_CMD_TEMP = 50,
+	DCMI_MAIN_CMD_SVM = 51,
+	DCMI_MAIN_CMD_VDEV_MNG = 52,
+	DCMI_MAIN_CMD_SIO = 56,
+	DCMI_MAIN_CMD_DEVICE_SHARE = 32769,
+	DCMI_MAIN_CMD_MAX = 32770
+};
+enum {
+	DCMI_MULTI_DIE_UNION_POLICY = 0,
+	DCMI_MULTI_DIE_INDEP_POLICY = 1,
+	DCMI_MULTI_DIE_POLICY_MAX = 2
+};
+enum {
+	DCMI_VNIC_PORT = 0,
+	DCMI_ROCE_PORT = 1,
+	DCMI_INVALID_PORT = 2
+};
+enum {
+	DCMI_RDFX_DETECT_OK = 0,
+	DCMI_RDFX_DETECT_SOCK_FAIL = 1,
+	DCMI_RDFX_DETECT_RECV_TIMEOUT = 2,
+	DCMI_RDFX_DETECT_UNREACH = 3,
+	DCMI_RDFX_DETECT_TIME_EXCEEDED = 4,
+	DCMI_RDFX_DETECT_FAULT = 5,
+	DCMI_RDFX_DETECT_INIT = 6,
+	DCMI_RDFX_DETECT_THREAD_ERR = 7,
+	DCMI_RDFX_DETECT_IP_SET = 8,
+	DCMI_RDFX_DETECT_MAX = 255
+};
+enum {
+	OUTBAND_CHANNEL = 0,
+	INBAND_CHANNEL = 1
+};
+enum {
+	NPU_TYPE = 0,
+	MCU_TYPE = 1,
+	CPU_TYPE = 2,
+	INVALID_TYPE = 255
+};
 
 #ifdef __cplusplus
 extern "C" {
@@ -2007,19 +2083,72 @@ aclError acltdtSetQueueAttr(acltdtQueueAttr *, acltdtQueueAttrType, size_t, cons
 aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo *, acltdtQueueRouteQueryInfoParamType, size_t, const void *);
 aclError acltdtStopChannel(acltdtChannelHandle *);
 aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *);
+int dcmi_create_vdevice(int, int, dcmi_create_vdev_res_stru *, dcmi_create_vdev_out *);
+int dcmi_get_affinity_cpu_info_by_device_id(int, int, char *, int *);
+int dcmi_get_card_elabel_v2(int, dcmi_elabel_info *);
 int dcmi_get_card_id_device_id_from_logicid(int *, int *, unsigned int);
 int dcmi_get_card_list(int *, int *, int);
+int dcmi_get_card_num_list(int *, int *, int);
+int dcmi_get_dcmi_version(char *, int);
+int dcmi_get_device_board_info(int, int, dcmi_board_info *);
+int dcmi_get_device_boot_status(int, int, dcmi_boot_status *);
+int dcmi_get_device_chip_info(int, int, dcmi_chip_info *);
+int dcmi_get_device_chip_info_v2(int, int, dcmi_chip_info_v2 *);
+int dcmi_get_device_die_v2(int, int, dcmi_die_type, dcmi_die_id *);
 int dcmi_get_device_ecc_info(int, int, dcmi_device_type, dcmi_ecc_info *);
+int dcmi_get_device_errorcode(int, int, int *, unsigned int *, int *);
 int dcmi_get_device_errorcode_string(int, int, unsigned int, unsigned char *, int);
 int dcmi_get_device_errorcode_v2(int, int, int *, unsigned int *, unsigned int);
+int dcmi_get_device_frequency(int, int, dcmi_freq_type, unsigned int *);
 int dcmi_get_device_hbm_info(int, int, dcmi_hbm_info *);
 int dcmi_get_device_health(int, int, unsigned int *);
 int dcmi_get_device_id_in_card(int, int *, int *, int *);
+int dcmi_get_device_info(int, int, dcmi_main_cmd, unsigned int, void *, unsigned int *);
+int dcmi_get_device_ip(int, int, dcmi_port_type, int, dcmi_ip_addr *, dcmi_ip_addr *);
 int dcmi_get_device_logic_id(int *, int, int);
+int dcmi_get_device_logicid_from_phyid(unsigned int, unsigned int *);
+int dcmi_get_device_memory_info_v3(int, int, dcmi_get_memory_info_stru *);
+int dcmi_get_device_multi_utilization_rate(int, int, dcmi_multi_utilization_info *);
+int dcmi_get_device_multi_utilization_rate_period(int, int, dcmi_multi_utilization_info *, int);
+int dcmi_get_device_network_health(int, int, dcmi_rdfx_detect_result *);
+int dcmi_get_device_num_in_card(int, int *);
+int dcmi_get_device_outband_channel_state(int, int, int *);
+int dcmi_get_device_pcie_info_v2(int, int, dcmi_pcie_info_all *);
+int dcmi_get_device_phyid_from_logicid(unsigned int, unsigned int *);
 int dcmi_get_device_power_info(int, int, int *);
+int dcmi_get_device_resource_info(int, int, dcmi_proc_mem_info *, int *);
 int dcmi_get_device_temperature(int, int, int *);
+int dcmi_get_device_type(int, int, dcmi_unit_type *);
 int dcmi_get_device_utilization_rate(int, int, int, unsigned int *);
+int dcmi_get_device_voltage(int, int, unsigned int *);
+int dcmi_get_eid_list_by_urma_dev_index(int, int, unsigned int, dcmi_urma_eid_info *, unsigned int *);
+int dcmi_get_hccs_link_bandwidth_info(int, int, dcmi_hccs_bandwidth_info *);
+int dcmi_get_hccsping_mesh_info(int, int, int, unsigned int, dcmi_hccsping_mesh_info *);
+int dcmi_get_hccsping_mesh_state(int, int, int, unsigned int, unsigned int *);
+int dcmi_get_mainboard_id(int, int, unsigned int *);
+int dcmi_get_memory_info(int, int, dcmi_memory_info_stru *);
+int dcmi_get_multi_die_policy(dcmi_multi_die_policy *);
+int dcmi_get_netdev_brother_device(int, int, int *);
+int dcmi_get_npu_work_mode(int, unsigned char *);
+int dcmi_get_pcie_link_bandwidth_info(int, int, dcmi_pcie_link_bandwidth_info *);
+int dcmi_get_product_type(int, int, char *, int);
+int dcmi_get_spod_node_status(int, int, unsigned int, unsigned int *);
+int dcmi_get_ub_ping_mesh_info(int, int, int, dcmi_ub_ping_mesh_info *, int, int *);
+int dcmi_get_ub_ping_mesh_state(int, int, int, unsigned int *);
+int dcmi_get_urma_device_cnt(int, int, unsigned int *);
 int dcmi_init(void);
+int dcmi_mcu_get_power_info(int, int *);
+int dcmi_pre_reset_soc(int, int);
+int dcmi_rescan_soc(int, int);
+int dcmi_set_destroy_vdevice(int, int, unsigned int);
+int dcmi_set_device_reset(int, int, dcmi_reset_channel);
+int dcmi_set_multi_die_policy(dcmi_multi_die_policy);
+int dcmi_set_spod_node_status(int, int, unsigned int, unsigned int);
+int dcmi_start_hccsping_mesh(int, int, int, dcmi_hccsping_mesh_operate *);
+int dcmi_start_ub_ping_mesh(int, int, int, dcmi_ub_ping_mesh_operate *);
+int dcmi_stop_hccsping_mesh(int, int, int, unsigned int);
+int dcmi_stop_ub_ping_mesh(int, int, int);
+int dcmi_subscribe_fault_event(int, int, dcmi_event_filter, void (*)(dcmi_event *));
 mstxDomainHandle_t mstxDomainCreateA(const char *);
 void mstxDomainDestroy(mstxDomainHandle_t);
 void mstxDomainMarkA(mstxDomainHandle_t, const char *, aclrtStream);
