@@ -147,7 +147,7 @@ func (o *options) invite(out io.Writer, address net.Addr) {
 	if o.api.Keys != nil {
 		more = ` -H "Authorization: Bearer KEY"`
 	}
-	if ids, err := o.api.Language.Encode("func "); err != nil || len(ids) == 0 { // without a tokenizer
+	if ids, err := o.api.Language.Encode("func ", 100); err != nil || len(ids) == 0 { // without a tokenizer
 		prompt = "[1]"
 	}
 	fmt.Fprintf(out, "%s serves %s; open it in a browser, or ask it with\ncurl %s/v1/completions%s -d '{\"model\":%q,\"prompt\":%s,\"max_tokens\":60}'\n", url, o.api.Model, url, more, o.api.Model, prompt)

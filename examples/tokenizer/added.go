@@ -1,9 +1,13 @@
 package tokenizer
 
 import (
+	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // added is a token outside of the model's vocabulary, found in the text before anything is split.
@@ -17,62 +21,57 @@ type added struct {
 	Special    bool   `json:"special"`
 }
 
-// matcher finds added tokens: at each place the longest. Nodes are the prefixes of their contents.
+// matcher finds added tokens: at each place the longest.
 type matcher struct {
-	tokens []added
+	tokens []added   // in the order of their contents
 	first  [256]bool // bytes that a token begins with
-	nodes  []map[byte]int32
-	ends   []int32 // index of the token that ends at a node, or -1
 }
 
+// longestContent is the length of the content of an added token, and of what a normaliser adds, in bytes.
+const longestContent = 4096
+
 func newMatcher(tokens []added) *matcher {
-	m := &matcher{nodes: []map[byte]int32{{}}, ends: []int32{-1}}
+	m := &matcher{}
 	for _, t := range tokens {
-		if t.Content == "" {
-			continue
+		if t.Content != "" {
+			m.first[t.Content[0]] = true
+			m.tokens = append(m.tokens, t)
 		}
-		m.first[t.Content[0]] = true
-		node := int32(0)
-		for i := range len(t.Content) {
-			next, ok := m.nodes[node][t.Content[i]]
-			if !ok {
-				next = int32(len(m.nodes))
-				m.nodes[node][t.Content[i]] = next
-				m.nodes, m.ends = append(m.nodes, map[byte]int32{}), append(m.ends, -1)
-			}
-			node = next
-		}
-		m.ends[node] = int32(len(m.tokens))
-		m.tokens = append(m.tokens, t)
 	}
+	slices.SortStableFunc(m.tokens, func(a, b added) int { return strings.Compare(a.Content, b.Content) })
 	return m
 }
 
-// at gives the longest token that the text has at i, or nil.
-func (m *matcher) at(text string, i int) *added {
-	var found *added
-	node := int32(0)
-	for ; i < len(text); i++ {
-		next, ok := m.nodes[node][text[i]]
-		if !ok {
+// at gives the longest token that a text begins with, or nil. Of those with the same content, the last counts.
+func (m *matcher) at(text string, b *budget.Budget) (found *added, err error) {
+	for n, left := 0, m.tokens; len(left) > 0; n++ { // left are those that begin with n bytes of the text
+		for len(left) > 0 && len(left[0].Content) == n {
+			found, left = &left[0], left[1:]
+		}
+		if n == len(text) || len(left) == 0 {
 			break
 		}
-		if node = next; m.ends[node] >= 0 {
-			found = &m.tokens[m.ends[node]]
+		if err := b.Step(0); err != nil {
+			return nil, err
 		}
+		left = left[sort.Search(len(left), func(i int) bool { return left[i].Content[n] >= text[n] }):]
+		left = left[:sort.Search(len(left), func(i int) bool { return left[i].Content[n] > text[n] })]
 	}
-	return found
+	return found, nil
 }
 
 // split gives the parts of a text in order: added tokens by their id, what is between them with id -1.
-func (m *matcher) split(text string, each func(part string, id int32) error) error {
+func (m *matcher) split(text string, b *budget.Budget, each func(part string, id int32) error) error {
 	start := 0
 	for i := 0; i < len(text); {
 		if !m.first[text[i]] {
 			i++
 			continue
 		}
-		t := m.at(text, i)
+		t, err := m.at(text[i:], b)
+		if err != nil {
+			return err
+		}
 		if t == nil || t.SingleWord && !alone(text, i, i+len(t.Content)) {
 			i++
 			continue

@@ -7,5 +7,7 @@
 //
 // A tokenizer is safe for concurrent use. Load returns an error for a tokenizer.json that needs what this package
 // lacks: Unigram and WordPiece models, byte fallback, dropout.
+// A tokenizer.json of a stranger is read, and encodes a text, in bounded time and memory, or is refused with an error that matches
+// budget.ErrLimit. Patterns are found without backtracking where the syntax allows that.
 // Conversations become text in package chat.
 package tokenizer

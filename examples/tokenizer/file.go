@@ -1,12 +1,17 @@
 package tokenizer
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // ErrUnsupported marks tokenizers that this package does not do.
@@ -14,8 +19,12 @@ var ErrUnsupported = errors.New("unsupported tokenizer")
 
 // Load reads the tokenizer.json of a hub folder.
 func Load(folder string) (*Tokenizer, error) {
-	text, err := os.ReadFile(filepath.Join(folder, "tokenizer.json"))
+	f, err := os.Open(filepath.Join(folder, "tokenizer.json"))
 	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	t, err := Parse(text)
@@ -46,17 +55,39 @@ type model struct {
 	ByteFallback bool             `json:"byte_fallback"`
 	IgnoreMerges bool             `json:"ignore_merges"`
 	Vocab        map[string]int32 `json:"vocab"`
-	Merges       []rule           `json:"merges"`
+	Merges       rules            `json:"merges"`
+}
+
+// rules are the merges in their order.
+type rules []rule
+
+// mostRules is the number of merges. The largest of public models have half a million.
+const mostRules = 600_000
+
+func (r *rules) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return fmt.Errorf("merges is not a list")
+	}
+	for d.More() {
+		var one rule
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*r = append(*r, one)
+		if err := budget.Size("merges", len(*r), mostRules, "pairs"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rule is a merge, written as "a b" by older files and as ["a", "b"] by newer ones.
 type rule [2]string
 
 func (r *rule) UnmarshalJSON(text []byte) error {
-	var pair [2]string
-	if json.Unmarshal(text, &pair) == nil {
-		*r = pair
-		return nil
+	if text[0] == '[' {
+		return json.Unmarshal(text, (*[2]string)(r))
 	}
 	var line string
 	if err := json.Unmarshal(text, &line); err != nil {
@@ -89,8 +120,14 @@ type template struct {
 	} `json:"Sequence"`
 }
 
-// Parse reads the text of a tokenizer.json.
+// mostBytes is the size of a tokenizer.json. The largest of public models have a third of it.
+const mostBytes = 100 << 20
+
+// Parse reads the text of a tokenizer.json. The error matches budget.ErrLimit if something in it is larger than in that of any model.
 func Parse(text []byte) (*Tokenizer, error) {
+	if err := budget.Size("the file", len(text), mostBytes, "bytes"); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)
@@ -123,13 +160,20 @@ func unsupported(err error) error { return fmt.Errorf("tokenizer.json: %w: %w", 
 // add takes in the added tokens and fills the table of bytes.
 func (t *Tokenizer) add(tokens []added) error {
 	var raw, normal []added
+	b := budget.New(context.Background(), "normalising the added tokens", normalSteps)
 	for _, a := range tokens {
+		if err := budget.Size("an added token", len(a.Content), longestContent, "bytes"); err != nil {
+			return fmt.Errorf("tokenizer.json: %w", err)
+		}
 		t.ids[a.Content] = a.ID
 		if a.Special {
 			t.special[a.ID] = true
 		}
 		if a.Normalized {
-			a.Content = t.normalize(a.Content)
+			var err error
+			if a.Content, err = t.normalize(a.Content, b); err != nil {
+				return fmt.Errorf("tokenizer.json: added token %.100q: %w", a.Content, err)
+			}
 			normal = append(normal, a)
 		} else {
 			raw = append(raw, a)
@@ -150,8 +194,14 @@ func (t *Tokenizer) add(tokens []added) error {
 	return nil
 }
 
-// maxID bounds the table of tokens, which a made-up file could otherwise blow up to gigabytes.
-const maxID = 1<<24 - 1
+const (
+	// maxID bounds the table of tokens, which a made-up file could otherwise blow up to gigabytes.
+	maxID = 1<<21 - 1
+	// mostAround is how many tokens a post-processor puts around a text.
+	mostAround = 1024
+	// normalSteps is how many steps the normalisers may take for the contents of added tokens.
+	normalSteps = 4_000_000
+)
 
 func (f *file) decoder() error {
 	if f.Decoder == nil || f.Decoder.Type != "ByteLevel" {
@@ -207,12 +257,18 @@ func (p *processor) around() (prefix, suffix []int32, err error) {
 	case "ByteLevel": // changes offsets only
 		return nil, nil, nil
 	case "Sequence":
+		if err := budget.Size("a Sequence", len(p.Processors), mostStages, "processors"); err != nil {
+			return nil, nil, err
+		}
 		for i := range p.Processors {
 			before, behind, err := p.Processors[i].around()
 			if err != nil {
 				return nil, nil, err
 			}
 			prefix, suffix = append(before, prefix...), append(suffix, behind...)
+			if err := budget.Size("a post-processor", len(prefix)+len(suffix), mostAround, "tokens"); err != nil {
+				return nil, nil, err
+			}
 		}
 		return prefix, suffix, nil
 	case "TemplateProcessing":
@@ -226,6 +282,9 @@ func (p *processor) around() (prefix, suffix []int32, err error) {
 					return nil, nil, fmt.Errorf("the template names token %q, which special_tokens lacks", part.Special.ID)
 				}
 				*to = append(*to, special.IDs...)
+			}
+			if err := budget.Size("a post-processor", len(prefix)+len(suffix), mostAround, "tokens"); err != nil {
+				return nil, nil, err
 			}
 		}
 		return prefix, suffix, nil

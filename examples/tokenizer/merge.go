@@ -1,9 +1,6 @@
 package tokenizer
 
-import (
-	"container/heap"
-	"sync"
-)
+import "sync"
 
 // merger is the BPE model: it joins the bytes of a word, always the pair with the lowest rank
 // and of those the leftmost, until no pair of the table is left.
@@ -60,32 +57,33 @@ func (m *merger) merge(ids []int32, word string) []int32 {
 	list := make([]symbol, 0, len(word))
 	for i := range len(word) {
 		if id := m.single[word[i]]; id >= 0 {
-			list = append(list, symbol{id: id, before: len(list) - 1, behind: len(list) + 1})
+			n := int32(len(list))
+			list = append(list, symbol{id: id, before: n - 1, behind: n + 1})
 		}
 	}
 	var pairs pairHeap
-	offer := func(left int) {
-		if left < 0 || list[left].behind >= len(list) {
+	offer := func(left int32) {
+		if left < 0 || int(list[left].behind) >= len(list) {
 			return
 		}
 		key := [2]int32{list[left].id, list[list[left].behind].id}
 		if to, ok := m.merges[key]; ok {
-			heap.Push(&pairs, pair{to, left, key})
+			pairs.push(pair{to, left, key})
 		}
 	}
 	for i := range list {
-		offer(i)
+		offer(int32(i))
 	}
 	for len(pairs) > 0 {
-		p := heap.Pop(&pairs).(pair)
+		p := pairs.pop()
 		left := &list[p.left]
-		if left.id != p.key[0] || left.behind >= len(list) || list[left.behind].id != p.key[1] {
+		if left.id != p.key[0] || int(left.behind) >= len(list) || list[left.behind].id != p.key[1] {
 			continue // one of the two was merged with another neighbour meanwhile
 		}
 		right := &list[left.behind]
 		left.id, right.id = p.id, gone
 		left.behind = right.behind
-		if left.behind < len(list) {
+		if int(left.behind) < len(list) {
 			list[left.behind].before = p.left
 		}
 		offer(left.before)
@@ -101,27 +99,43 @@ func (m *merger) merge(ids []int32, word string) []int32 {
 
 const gone = -1
 
-type symbol struct {
-	id             int32
-	before, behind int
-}
+type symbol struct{ id, before, behind int32 }
 
 type pair struct {
 	merged
-	left int
+	left int32
 	key  [2]int32
 }
 
+func (p pair) less(q pair) bool { return p.rank < q.rank || p.rank == q.rank && p.left < q.left }
+
+// pairHeap has the next pair to merge first. Package container/heap would allocate each of them.
 type pairHeap []pair
 
-func (h pairHeap) Len() int      { return len(h) }
-func (h pairHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *pairHeap) Push(x any)   { *h = append(*h, x.(pair)) }
-func (h pairHeap) Less(i, j int) bool {
-	return h[i].rank < h[j].rank || h[i].rank == h[j].rank && h[i].left < h[j].left
+func (h *pairHeap) push(p pair) {
+	all := append(*h, p)
+	*h = all
+	for i := len(all) - 1; i > 0 && all[i].less(all[(i-1)/2]); i = (i - 1) / 2 {
+		all[i], all[(i-1)/2] = all[(i-1)/2], all[i]
+	}
 }
-func (h *pairHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+
+func (h *pairHeap) pop() pair {
+	all := *h
+	first, last := all[0], len(all)-1
+	all[0], all = all[last], all[:last]
+	*h = all
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(all); child++ {
+			if all[child].less(all[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		all[i], all[least] = all[least], all[i]
+		i = least
+	}
 }

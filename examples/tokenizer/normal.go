@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dlclark/regexp2"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // normalizer changes a text before it is cut into words.
-type normalizer func(string) string
+type normalizer func(text string, b *budget.Budget) (string, error)
 
 // normalizerFile is the entry "normalizer" of tokenizer.json.
 type normalizerFile struct {
@@ -20,46 +21,46 @@ type normalizerFile struct {
 	Prepend     string            `json:"prepend"`
 }
 
+// plainly is a normaliser that makes a text at most some times as long.
+func plainly(f func(text string) string) normalizer {
+	return func(text string, b *budget.Budget) (string, error) { return f(text), b.Step(len(text) / 16) }
+}
+
 func (n *normalizerFile) build() (normalizer, error) {
 	if n == nil {
-		return func(s string) string { return s }, nil
+		return func(text string, _ *budget.Budget) (string, error) { return text, nil }, nil
 	}
 	switch n.Type {
 	case "NFC":
-		return norm.NFC.String, nil
+		return plainly(norm.NFC.String), nil
 	case "NFD":
-		return norm.NFD.String, nil
+		return plainly(norm.NFD.String), nil
 	case "NFKC":
-		return norm.NFKC.String, nil
+		return plainly(norm.NFKC.String), nil
 	case "NFKD":
-		return norm.NFKD.String, nil
+		return plainly(norm.NFKD.String), nil
 	case "Lowercase":
-		return strings.ToLower, nil
+		return plainly(strings.ToLower), nil
 	case "Prepend":
-		return func(s string) string {
-			if s == "" {
-				return s
-			}
-			return n.Prepend + s
-		}, nil
-	case "Replace":
-		expression, err := n.Pattern.expression()
-		if err != nil {
+		if err := budget.Size("the text of a Prepend", len(n.Prepend), longestContent, "bytes"); err != nil {
 			return nil, err
 		}
-		re, err := regexp2.Compile(expression, regexp2.None)
-		if err != nil {
-			return nil, fmt.Errorf("the pattern of a Replace: %w", err)
-		}
-		literal := strings.ReplaceAll(n.Content, "$", "$$")
-		return func(s string) string {
-			replaced, err := re.Replace(s, literal, -1, -1)
-			if err != nil {
-				return s // only a time limit can fail, and none is set
+		return plainly(func(text string) string {
+			if text == "" {
+				return text
 			}
-			return replaced
-		}, nil
+			return n.Prepend + text
+		}), nil
+	case "Replace":
+		x, err := n.Pattern.compile()
+		if err != nil {
+			return nil, fmt.Errorf("a Replace: %w", err)
+		}
+		return func(text string, b *budget.Budget) (string, error) { return replace(x, text, n.Content, b) }, nil
 	case "Sequence":
+		if err := budget.Size("a Sequence", len(n.Normalizers), mostStages, "normalizers"); err != nil {
+			return nil, err
+		}
 		stages := make([]normalizer, len(n.Normalizers))
 		for i, f := range n.Normalizers {
 			var err error
@@ -67,12 +68,35 @@ func (n *normalizerFile) build() (normalizer, error) {
 				return nil, err
 			}
 		}
-		return func(s string) string {
+		return func(text string, b *budget.Budget) (string, error) {
+			var err error
 			for _, stage := range stages {
-				s = stage(s)
+				if text, err = stage(text, b); err != nil {
+					break
+				}
 			}
-			return s
+			return text, err
 		}, nil
 	}
 	return nil, fmt.Errorf("normalizer %q is not supported (NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace and Sequence are)", n.Type)
+}
+
+// mostGrowth is how many times as long a Replace makes a text, beside longestContent bytes.
+const mostGrowth = 4
+
+// replace puts a content in the place of each match.
+func replace(x expression, text, content string, b *budget.Budget) (string, error) {
+	var out strings.Builder
+	end := 0
+	err := x.each(text, b, func(from, to int) error {
+		out.WriteString(text[end:from])
+		out.WriteString(content)
+		end = to
+		if err := b.Step(len(content) / 16); err != nil {
+			return err
+		}
+		return budget.Size("the text that a Replace makes", out.Len(), mostGrowth*len(text)+longestContent, "bytes")
+	})
+	out.WriteString(text[end:])
+	return out.String(), err
 }

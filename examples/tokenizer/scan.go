@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // The patterns that the models of today split words by. They differ in how many digits go
@@ -20,10 +22,12 @@ type scanner struct {
 	marks  bool
 }
 
-func (s scanner) split(text string, each func(word string)) error {
+func (s scanner) split(text string, _ *budget.Budget, each func(word string) error) error {
 	for len(text) > 0 {
 		n := s.word(text)
-		each(text[:n])
+		if err := each(text[:n]); err != nil {
+			return err
+		}
 		text = text[n:]
 	}
 	return nil

@@ -2,14 +2,13 @@ package tokenizer
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
-	"github.com/dlclark/regexp2"
+	"github.com/goascend/cann/examples/budget"
 )
 
 // splitter cuts a text into words, between which nothing is merged.
-type splitter func(text string, each func(word string)) error
+type splitter func(text string, b *budget.Budget, each func(word string) error) error
 
 // gpt2 is the pattern that ByteLevel brings along.
 const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
@@ -32,20 +31,16 @@ type pattern struct {
 	String *string `json:"String"`
 }
 
-func (p pattern) expression() (string, error) {
-	switch {
-	case p.Regex != nil:
-		return *p.Regex, nil
-	case p.String != nil:
-		return regexp.QuoteMeta(*p.String), nil
-	}
-	return "", fmt.Errorf("a pattern is neither a Regex nor a String")
-}
+// mostStages is how many normalisers, pre-tokenisers or post-processors a Sequence has.
+const mostStages = 64
 
 // splitter builds what cuts the text. The order of a Sequence counts: each stage cuts the words of the one before.
 func (p *preTokenizer) splitter() (splitter, error) {
 	switch p.Type {
 	case "Sequence":
+		if err := budget.Size("a Sequence", len(p.PreTokenizers), mostStages, "pre-tokenizers"); err != nil {
+			return nil, err
+		}
 		stages := make([]splitter, len(p.PreTokenizers))
 		for i := range p.PreTokenizers {
 			var err error
@@ -58,39 +53,32 @@ func (p *preTokenizer) splitter() (splitter, error) {
 		words := whole
 		if p.UseRegex == nil || *p.UseRegex {
 			var err error
-			if words, err = byPattern(gpt2, "Isolated", false); err != nil {
+			if words, err = byPattern(pattern{Regex: new(gpt2)}, "Isolated", false); err != nil {
 				return nil, err
 			}
 		}
 		if !p.AddPrefixSpace {
 			return words, nil
 		}
-		return func(text string, each func(string)) error {
+		return func(text string, b *budget.Budget, each func(string) error) error {
 			if !strings.HasPrefix(text, " ") {
 				text = " " + text
 			}
-			return words(text, each)
+			return words(text, b, each)
 		}, nil
 	case "Digits":
 		behavior := "Contiguous"
 		if p.IndividualDigits {
 			behavior = "Isolated"
 		}
-		return byPattern(`\p{N}`, behavior, false)
+		return byPattern(pattern{Regex: new(`\p{N}`)}, behavior, false)
 	case "Split":
-		expression, err := p.Pattern.expression()
-		if err != nil {
-			return nil, err
-		}
-		return byPattern(expression, p.Behavior, p.Invert)
+		return byPattern(p.Pattern, p.Behavior, p.Invert)
 	}
 	return nil, fmt.Errorf("pre-tokenizer %q is not supported (Sequence, Split, Digits and ByteLevel are)", p.Type)
 }
 
-func whole(text string, each func(string)) error {
-	each(text)
-	return nil
-}
+func whole(text string, _ *budget.Budget, each func(word string) error) error { return each(text) }
 
 func chain(stages []splitter) splitter {
 	if len(stages) == 0 {
@@ -100,118 +88,125 @@ func chain(stages []splitter) splitter {
 	if len(stages) == 1 {
 		return first
 	}
-	return func(text string, each func(string)) error {
-		var failed error
-		err := first(text, func(part string) {
-			if failed == nil {
-				failed = rest(part, each)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		return failed
+	return func(text string, b *budget.Budget, each func(word string) error) error {
+		return first(text, b, func(part string) error { return rest(part, b, each) })
 	}
 }
 
 // piece is a part of a text that a pattern matched, or one between two matches.
 type piece struct {
-	text  string
-	match bool
+	from, to int
+	match    bool
 }
 
-func byPattern(expression, behavior string, invert bool) (splitter, error) {
-	if fast, ok := scanners[expression]; ok && behavior == "Isolated" {
-		return fast, nil // the whole text is matches, so inversion changes nothing
+func byPattern(p pattern, behavior string, invert bool) (splitter, error) {
+	if p.Regex != nil && behavior == "Isolated" {
+		if fast, ok := scanners[*p.Regex]; ok {
+			return fast, nil // the whole text is matches, so inversion changes nothing
+		}
 	}
 	join, ok := behaviors[behavior]
 	if !ok {
-		return nil, fmt.Errorf("the behavior %q of a Split is unknown", behavior)
+		return nil, fmt.Errorf("the behavior %.100q of a Split is unknown", behavior)
 	}
-	re, err := regexp2.Compile(expression, regexp2.None)
+	x, err := p.compile()
 	if err != nil {
-		return nil, fmt.Errorf("the pattern of a Split: %w", err)
+		return nil, fmt.Errorf("a Split: %w", err)
 	}
-	return func(text string, each func(string)) error {
-		pieces, err := cut(re, text, invert)
-		if err != nil {
+	return func(text string, b *budget.Budget, each func(word string) error) error {
+		if err := b.Step(len(text) / 16); err != nil {
 			return err
 		}
-		for _, word := range join(pieces) {
-			each(word)
+		j := joiner{text: text, each: each}
+		if err := cut(x, text, b, func(p piece) error {
+			p.match = p.match != invert
+			return join(&j, p)
+		}); err != nil {
+			return err
 		}
-		return nil
+		return j.flush()
 	}, nil
 }
 
-func cut(re *regexp2.Regexp, text string, invert bool) ([]piece, error) {
-	runes := []rune(text)
-	var pieces []piece
+// cut gives the matches in a text, and what is between them.
+func cut(x expression, text string, b *budget.Budget, each func(p piece) error) error {
 	end := 0
-	add := func(from, to int, match bool) {
-		if from < to {
-			pieces = append(pieces, piece{string(runes[from:to]), match != invert})
+	add := func(from, to int, match bool) error {
+		if from == to {
+			return nil
 		}
+		return each(piece{from, to, match})
 	}
-	m, err := re.FindRunesMatch(runes)
-	for m != nil && err == nil {
-		add(end, m.Index, false)
-		end = m.Index + m.Length
-		add(m.Index, end, true)
-		m, err = re.FindNextMatch(m)
-	}
+	err := x.each(text, b, func(from, to int) error {
+		if err := add(end, from, false); err != nil {
+			return err
+		}
+		end = to
+		return add(from, to, true)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("splitting by %q: %w", re, err)
+		return err
 	}
-	add(end, len(runes), false)
-	return pieces, nil
+	return add(end, len(text), false)
 }
 
-// behaviors say what becomes of matches: words of their own, nothing, or parts of a neighbour.
-var behaviors = map[string]func([]piece) []string{
-	"Isolated": func(pieces []piece) (words []string) {
-		for _, p := range pieces {
-			words = append(words, p.text)
+// joiner makes words of pieces, which stand side by side.
+type joiner struct {
+	text string
+	word piece // not given to each yet; none if it is empty. Its match is that of its last piece
+	each func(word string) error
+}
+
+func (j *joiner) empty() bool { return j.word.from == j.word.to }
+
+// flush ends the word.
+func (j *joiner) flush() error {
+	if j.empty() {
+		return nil
+	}
+	word := j.text[j.word.from:j.word.to]
+	j.word = piece{}
+	return j.each(word)
+}
+
+// begin ends the word before a piece, and begins another with it.
+func (j *joiner) begin(p piece) error {
+	err := j.flush()
+	j.word = p
+	return err
+}
+
+// extend makes a piece a part of the word.
+func (j *joiner) extend(p piece) error {
+	j.word.to, j.word.match = p.to, p.match
+	return nil
+}
+
+// behaviors say what becomes of a piece: a word of its own, nothing, or a part of a neighbour.
+var behaviors = map[string]func(j *joiner, p piece) error{
+	"Isolated": (*joiner).begin,
+	"Removed": func(j *joiner, p piece) error {
+		if p.match {
+			return nil
 		}
-		return words
+		return j.begin(p)
 	},
-	"Removed": func(pieces []piece) (words []string) {
-		for _, p := range pieces {
-			if !p.match {
-				words = append(words, p.text)
-			}
+	"MergedWithPrevious": func(j *joiner, p piece) error {
+		if p.match && !j.empty() && !j.word.match {
+			return j.extend(p)
 		}
-		return words
+		return j.begin(p)
 	},
-	"MergedWithPrevious": func(pieces []piece) (words []string) {
-		for i, p := range pieces {
-			if i > 0 && p.match && !pieces[i-1].match {
-				words[len(words)-1] += p.text
-				continue
-			}
-			words = append(words, p.text)
+	"MergedWithNext": func(j *joiner, p piece) error {
+		if !p.match && !j.empty() && j.word.match {
+			return j.extend(p)
 		}
-		return words
+		return j.begin(p)
 	},
-	"MergedWithNext": func(pieces []piece) (words []string) {
-		for i := 0; i < len(pieces); i++ {
-			word := pieces[i].text
-			if pieces[i].match && i+1 < len(pieces) && !pieces[i+1].match {
-				i++
-				word += pieces[i].text
-			}
-			words = append(words, word)
+	"Contiguous": func(j *joiner, p piece) error {
+		if !j.empty() && p.match == j.word.match {
+			return j.extend(p)
 		}
-		return words
-	},
-	"Contiguous": func(pieces []piece) (words []string) {
-		for i, p := range pieces {
-			if i > 0 && p.match == pieces[i-1].match {
-				words[len(words)-1] += p.text
-				continue
-			}
-			words = append(words, p.text)
-		}
-		return words
+		return j.begin(p)
 	},
 }

@@ -1,9 +1,14 @@
 package tokenizer
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // Tokenizer encodes and decodes text with the vocabulary of one tokenizer.json.
@@ -20,34 +25,80 @@ type Tokenizer struct {
 	ids       map[string]int32 // of added tokens and of the vocabulary
 }
 
+// ErrLength is the error of a text with more tokens than are asked for. It matches budget.ErrLimit.
+var ErrLength = fmt.Errorf("%w: the text is too long", budget.ErrLimit)
+
 // Encode gives the ids of a text. Added tokens in the text, such as <|im_end|>, become their
-// own id; the tokens that the file's post-processor adds around a text are left out.
+// own id; the tokens that the file's post-processor adds around a text are left out. Invalid UTF-8 is read as U+FFFD. The error matches
+// budget.ErrLimit if the patterns and normalisers of the file make too much work or text.
 func (t *Tokenizer) Encode(text string) ([]int32, error) {
-	return t.Append(make([]int32, 0, len(text)/3+1), text)
+	return t.encode(make([]int32, 0, len(text)/3+1), text, math.MaxInt)
 }
 
 // EncodeSpecial is Encode with the tokens of the post-processor around the text, such as
 // Llama 3's <|begin_of_text|>.
 func (t *Tokenizer) EncodeSpecial(text string) ([]int32, error) {
-	ids, err := t.Append(slices.Clone(t.prefix), text)
-	return append(ids, t.suffix...), err
+	return t.EncodeAtMost(text, true, math.MaxInt)
 }
 
-// Append adds the ids of a text to ids. Invalid UTF-8 is read as U+FFFD.
-func (t *Tokenizer) Append(ids []int32, text string) ([]int32, error) {
+// EncodeAtMost is EncodeSpecial or, without special, Encode, for a text that may have so many tokens. The error of one that has more
+// matches ErrLength, and comes as soon as that is known.
+func (t *Tokenizer) EncodeAtMost(text string, special bool, most int) ([]int32, error) {
+	if !special {
+		return t.encode(nil, text, most)
+	}
+	ids, err := t.encode(slices.Clone(t.prefix), text, most-len(t.suffix))
+	if err != nil {
+		return nil, err
+	}
+	return append(ids, t.suffix...), nil
+}
+
+// Bounds of the work for a text: steps (see package budget) for each byte, and for the shortest. A pattern that is found
+// in one go takes one or two.
+const stepsPerByte, leastSteps = 14, 100_000
+
+// mergeSteps are the steps for each byte of a word.
+const mergeSteps = 4
+
+// longestWord is the number of bytes between which pairs are merged. Each takes some 100 bytes of memory meanwhile.
+const longestWord = 2 << 20
+
+// encode adds the ids of a text to ids, up to most.
+func (t *Tokenizer) encode(ids []int32, text string, most int) ([]int32, error) {
+	b := budget.New(context.Background(), "encoding the text", leastSteps+stepsPerByte*len(text))
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	err := t.raw.split(text, func(part string, id int32) error {
-		if id >= 0 {
-			ids = append(ids, id)
-			return nil
+	add := func(more ...int32) error {
+		if ids = append(ids, more...); len(ids) > most {
+			return fmt.Errorf("%w: it has more than %d tokens", ErrLength, most)
 		}
-		return t.normal.split(t.normalize(part), func(part string, id int32) error {
-			if id >= 0 {
-				ids = append(ids, id)
-				return nil
-			}
-			return t.split(part, func(word string) { ids = t.model.append(ids, word) })
-		})
+		return nil
+	}
+	word := func(word string) error {
+		if err := cmp.Or(budget.Size("a word", len(word), longestWord, "bytes"), b.Step(mergeSteps*len(word))); err != nil {
+			return err
+		}
+		ids = t.model.append(ids, word)
+		return add()
+	}
+	normal := func(part string, id int32) error {
+		if id >= 0 {
+			return add(id)
+		}
+		return t.split(part, b, word)
+	}
+	if err := add(); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	err := t.raw.split(text, b, func(part string, id int32) error {
+		if id >= 0 {
+			return add(id)
+		}
+		part, err := t.normalize(part, b)
+		if err != nil {
+			return err
+		}
+		return t.normal.split(part, b, normal)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)

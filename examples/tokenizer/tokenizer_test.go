@@ -19,6 +19,11 @@ type parts map[string]any
 
 func build(t *testing.T, change parts) (*tokenizer.Tokenizer, error) {
 	t.Helper()
+	return tokenizer.Parse(describe(t, change))
+}
+
+// changed are the parts with those of a test.
+func changed(change parts) parts {
 	vocab := map[string]int{}
 	for _, r := range "abcdefghijklmnopqrstuvwxyz0123456789-ĠÂĊ" {
 		vocab[string(r)] = len(vocab)
@@ -42,9 +47,7 @@ func build(t *testing.T, change parts) (*tokenizer.Tokenizer, error) {
 		}
 		all[name] = value
 	}
-	text, err := json.Marshal(all)
-	require.NoError(t, err)
-	return tokenizer.Parse(text)
+	return all
 }
 
 // words encodes a text and names the tokens.

@@ -58,12 +58,12 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ids, err := s.Language.Chat(chat.Conversation{Messages: messages, AddGenerationPrompt: true, Variables: q.Variables})
+	ids, err := s.Language.Chat(chat.Conversation{Messages: messages, AddGenerationPrompt: true, Variables: q.Variables}, s.Engine.MaxLength()-1)
 	if errors.Is(err, chat.ErrNoTemplate) {
 		return badParameter("messages", "the model has no chat template; use /v1/completions")
 	}
 	if err != nil {
-		return badParameter("messages", err.Error())
+		return badText("messages", err)
 	}
 	job.prompts = [][]int32{ids}
 	object := "chat.completion"

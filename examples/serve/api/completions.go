@@ -83,9 +83,9 @@ func (s *Server) texts(name string, text json.RawMessage) (all [][]int32, err er
 		return nil, badParameter(name, "it is missing")
 	case json.Unmarshal(text, &texts) == nil:
 		for _, t := range texts {
-			ids, err := s.Language.Encode(t)
+			ids, err := s.Language.Encode(t, s.Engine.MaxLength()-1)
 			if err != nil {
-				return nil, badParameter(name, err.Error())
+				return nil, badText(name, err)
 			}
 			all = append(all, ids)
 		}

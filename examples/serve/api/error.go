@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/tokenizer"
 )
 
 // Error is an error in OpenAI's form.
@@ -33,6 +34,18 @@ func badParameter(name, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Message: name + ": " + message, Type: invalid, Param: &name}
 }
 
+// badText is the error of a parameter with a text that cannot be encoded.
+func badText(name string, err error) *Error {
+	e := badParameter(name, err.Error())
+	if errors.Is(err, tokenizer.ErrLength) {
+		e.Code = tooLong
+	}
+	return e
+}
+
+// tooLong is the code of prompts that the model cannot read whole.
+const tooLong = "context_length_exceeded"
+
 // errDeadline ends requests that take too long.
 var errDeadline = errors.New("api: the request took longer than the server allows")
 
@@ -43,7 +56,7 @@ func errorOf(err error) *Error {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, engine.ErrLength):
-		return &Error{Status: http.StatusBadRequest, Message: err.Error(), Type: invalid, Code: "context_length_exceeded"}
+		return &Error{Status: http.StatusBadRequest, Message: err.Error(), Type: invalid, Code: tooLong}
 	case errors.Is(err, engine.ErrRequest):
 		return &Error{Status: http.StatusBadRequest, Message: err.Error(), Type: invalid}
 	case errors.Is(err, engine.ErrBusy):

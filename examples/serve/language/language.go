@@ -11,11 +11,12 @@ import (
 
 // Language is that of a model. It is safe for concurrent use.
 type Language interface {
-	// Encode gives the tokens of a prompt.
-	Encode(text string) ([]int32, error)
-	// Chat gives the tokens of a conversation. The error of a model that knows no conversations matches
+	// Encode gives the tokens of a prompt, which may have so many. The error of one that has more matches tokenizer.ErrLength, and
+	// comes as soon as that is known.
+	Encode(text string, most int) ([]int32, error)
+	// Chat gives the tokens of a conversation, as Encode. The error of a model that knows no conversations matches
 	// chat.ErrNoTemplate.
-	Chat(c chat.Conversation) ([]int32, error)
+	Chat(c chat.Conversation, most int) ([]int32, error)
 	// Bytes gives what a token stands for, which need not be whole characters.
 	Bytes(id int32) []byte
 	// Stream decodes the tokens of an answer one by one.
@@ -54,9 +55,9 @@ func loadHub(folder string) (Language, error) {
 	return hub{tok, template}, err
 }
 
-func (h hub) Encode(text string) ([]int32, error) { return h.EncodeSpecial(text) }
+func (h hub) Encode(text string, most int) ([]int32, error) { return h.EncodeAtMost(text, true, most) }
 
-func (h hub) Chat(c chat.Conversation) ([]int32, error) {
+func (h hub) Chat(c chat.Conversation, most int) ([]int32, error) {
 	if h.template == nil {
 		return nil, chat.ErrNoTemplate
 	}
@@ -64,7 +65,7 @@ func (h hub) Chat(c chat.Conversation) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Tokenizer.Encode(p.Text)
+	return h.EncodeAtMost(p.Text, false, most)
 }
 
 func (h hub) Stream() *tokenizer.Stream { return h.Tokenizer.Stream(true) }

@@ -10,10 +10,18 @@ import (
 	"github.com/goascend/cann/examples/tokenizer"
 )
 
+// tooLong is the error of a text with more tokens than it may have.
+func tooLong(most int) error {
+	return fmt.Errorf("language: %w: it has more than %d tokens", tokenizer.ErrLength, most)
+}
+
 // letters is the language of models whose tokens are bytes.
 type letters struct{}
 
-func (letters) Encode(text string) ([]int32, error) {
+func (letters) Encode(text string, most int) ([]int32, error) {
+	if len(text) > most {
+		return nil, tooLong(most)
+	}
 	ids := make([]int32, len(text))
 	for i := range len(text) {
 		ids[i] = int32(text[i])
@@ -22,7 +30,7 @@ func (letters) Encode(text string) ([]int32, error) {
 }
 
 // Chat writes a line for each message, with its role before a colon.
-func (l letters) Chat(c chat.Conversation) ([]int32, error) {
+func (l letters) Chat(c chat.Conversation, most int) ([]int32, error) {
 	text, err := json.Marshal(c.Messages)
 	if err != nil {
 		return nil, err
@@ -38,7 +46,7 @@ func (l letters) Chat(c chat.Conversation) ([]int32, error) {
 	if c.AddGenerationPrompt {
 		b.WriteString("assistant: ")
 	}
-	return l.Encode(b.String())
+	return l.Encode(b.String(), most)
 }
 
 func (letters) Bytes(id int32) []byte { return []byte{byte(id)} }
@@ -48,8 +56,11 @@ func (l letters) Stream() *tokenizer.Stream { return tokenizer.NewStream(l.Bytes
 // numbers is the language of models whose tokens are unknown: texts are lists of their numbers.
 type numbers struct{}
 
-func (numbers) Encode(text string) (ids []int32, err error) {
-	for _, field := range strings.Fields(text) {
+func (numbers) Encode(text string, most int) (ids []int32, err error) {
+	for field := range strings.FieldsSeq(text) {
+		if len(ids) == most {
+			return nil, tooLong(most)
+		}
 		id, err := strconv.ParseInt(field, 10, 32)
 		if err != nil {
 			return nil, fmt.Errorf("language: the model's folder has no tokenizer.json, so a prompt is a list of numbers of tokens: %w", err)
@@ -59,7 +70,7 @@ func (numbers) Encode(text string) (ids []int32, err error) {
 	return ids, nil
 }
 
-func (numbers) Chat(chat.Conversation) ([]int32, error) { return nil, chat.ErrNoTemplate }
+func (numbers) Chat(chat.Conversation, int) ([]int32, error) { return nil, chat.ErrNoTemplate }
 
 func (numbers) Bytes(id int32) []byte { return strconv.AppendInt(nil, int64(id), 10) }
 
