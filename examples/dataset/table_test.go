@@ -42,27 +42,36 @@ func writeTable[T any](t testing.TB, name string, group int64, rows []T) string 
 	return path
 }
 
-// withoutIndex drops the index of the pages, which most writers do not write, from the description at the
-// end of a file.
-func withoutIndex(t testing.TB, path string) string {
+// redescribed changes the description at the end of a file.
+func redescribed(t testing.TB, path string, change func(about *format.FileMetaData)) string {
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	size := len(content) - 8
-	footer := content[size-int(binary.LittleEndian.Uint32(content[size:])) : size]
+	begin := size - int(binary.LittleEndian.Uint32(content[size:]))
 	var about format.FileMetaData
-	require.NoError(t, thrift.Unmarshal(new(thrift.CompactProtocol), footer, &about))
-	for _, g := range about.RowGroups {
-		for i := range g.Columns {
-			c := &g.Columns[i]
-			require.NotZero(t, c.OffsetIndexOffset)
-			c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
-		}
-	}
-	footer, err = thrift.Marshal(new(thrift.CompactProtocol), about)
+	require.NoError(t, thrift.Unmarshal(new(thrift.CompactProtocol), content[begin:size], &about))
+	change(&about)
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), about)
 	require.NoError(t, err)
-	content = append(content[:len(content)-8-int(binary.LittleEndian.Uint32(content[size:]))], footer...)
-	content = append(binary.LittleEndian.AppendUint32(content, uint32(len(footer))), "PAR1"...)
-	return write(t, "plain.parquet", string(content))
+	return write(t, "changed.parquet", string(described(content[:begin], footer)))
+}
+
+// described ends a file with a description.
+func described(content, footer []byte) []byte {
+	return slices.Concat(content, footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte("PAR1"))
+}
+
+// withoutIndex drops the index of the pages, which most writers do not write.
+func withoutIndex(t testing.TB, path string) string {
+	return redescribed(t, path, func(about *format.FileMetaData) {
+		for _, g := range about.RowGroups {
+			for i := range g.Columns {
+				c := &g.Columns[i]
+				require.NotZero(t, c.OffsetIndexOffset)
+				c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
+			}
+		}
+	})
 }
 
 // numberedTable has the rows of numbered.

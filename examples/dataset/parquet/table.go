@@ -11,13 +11,16 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/dataset"
 )
 
 // table is an open file, whose rows are samples.
 type table struct {
-	groups []parquet.RowGroup // with only the columns of samples
-	schema *parquet.Schema
+	about   *description
+	checked []bool             // the groups whose pages were checked
+	groups  []parquet.RowGroup // with only the columns of samples
+	schema  *parquet.Schema
 
 	rows  parquet.Rows // where reading goes on; nil before
 	group int          // of rows
@@ -29,10 +32,7 @@ type table struct {
 const batchRows = 16
 
 // sampleColumns are the columns that samples can have.
-var sampleColumns = []string{
-	"text", "messages", "conversations", "tools", "system", "prompt", "query", "instruction", "input", "history", "response", "completion", "output",
-	"chosen", "rejected",
-}
+var sampleColumns = []string{"text", "messages", "tools", "prompt", "response"}
 
 // Open reads the description of a file, which it does not close.
 func Open(f *os.File) (_ dataset.Table, err error) {
@@ -41,8 +41,12 @@ func Open(f *os.File) (_ dataset.Table, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The index of the pages makes it cheap to go on in the middle; filters are for searches.
-	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true))
+	about, err := describe(f, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	// Filters are for searches, and the index of the pages names places in the file that nothing has checked.
+	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +61,7 @@ func Open(f *os.File) (_ dataset.Table, err error) {
 	if columns["text"] == nil && columns["messages"] == nil && (columns["prompt"] == nil || columns["response"] == nil) {
 		return nil, fmt.Errorf("its columns are %s; samples have text, messages, or prompt and response", strings.Join(all, ", "))
 	}
-	t := &table{schema: parquet.NewSchema("sample", columns), batch: make([]parquet.Row, batchRows)}
+	t := &table{about: about, checked: make([]bool, len(file.RowGroups())), schema: parquet.NewSchema("sample", columns), batch: make([]parquet.Row, batchRows)}
 	for _, g := range file.RowGroups() {
 		only, err := parquet.Convert(t.schema, g.Schema())
 		if err != nil {
@@ -75,6 +79,9 @@ func damaged(err *error) {
 	}
 }
 
+// mostText is how many bytes the rows of one call of Read have, beside textGrowth for each byte of the file: many rows can be the same few bytes.
+const mostText, textGrowth = 32 << 20, 4
+
 // Groups implements dataset.Table.
 func (t *table) Groups() (rows []int64) {
 	for _, g := range t.groups {
@@ -86,8 +93,14 @@ func (t *table) Groups() (rows []int64) {
 // Read implements dataset.Table. It goes on where it has stopped, if these rows are the next ones.
 func (t *table) Read(group int, from int64, count int, each func(line string, err error)) (err error) {
 	defer damaged(&err)
+	if !t.checked[group] {
+		if err := t.about.group(group, sampleColumns); err != nil {
+			return err
+		}
+		t.checked[group] = true
+	}
 	if t.rows == nil || t.group != group || t.next != from {
-		if err := t.Close(); err != nil {
+		if err := t.leave(); err != nil {
 			return err
 		}
 		t.rows, t.group, t.next = t.groups[group].Rows(), group, from
@@ -95,6 +108,7 @@ func (t *table) Read(group int, from int64, count int, each func(line string, er
 			return err
 		}
 	}
+	most := mostText + int(textGrowth*t.about.size)
 	for left := count; left > 0; {
 		n, err := t.rows.ReadRows(t.batch[:min(left, len(t.batch))])
 		if n == 0 && err == nil {
@@ -104,7 +118,11 @@ func (t *table) Read(group int, from int64, count int, each func(line string, er
 			return err
 		}
 		for _, row := range t.batch[:n] {
-			each(t.line(row))
+			line, err := t.line(row)
+			if most -= len(line); most < 0 {
+				return fmt.Errorf("%w: %d rows have more than %d bytes", budget.ErrLimit, count, mostText+textGrowth*t.about.size)
+			}
+			each(line, err)
 		}
 		left, t.next = left-n, t.next+int64(n)
 	}
@@ -148,6 +166,12 @@ func withoutNulls(v any) any {
 
 // Close implements dataset.Table.
 func (t *table) Close() error {
+	t.about.Close()
+	return t.leave()
+}
+
+// leave ends reading where it has stopped.
+func (t *table) leave() error {
 	if t.rows == nil {
 		return nil
 	}
