@@ -18,6 +18,8 @@
 //	-type -train-steps        the model that is trained without -model
 //	-listen                   address; -tls-cert and -tls-key turn on TLS
 //	-keys                     file with a bearer token in each line; a request must have one of them
+//	-monitor                  listener of its own for /healthz, /readyz, /metrics and /debug/pprof, without keys; else
+//	                          they are at -listen, with keys
 //	-blocks -block            key-value cache: its blocks, and the tokens of a block
 //	-sequences -budget        requests that run at the same time, and tokens of a step
 //	-graph                    replay steps as captured graphs

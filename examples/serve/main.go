@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -88,13 +87,21 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		return err
 	}
 	defer stop()
-	handler, err := o.handler()
+	o.api.Apart = o.monitor != ""
+	handler, err := api.New(o.api)
 	if err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		return err
+	}
+	if o.monitor != "" {
+		stop, err := o.watched(ctx, handler.Monitor())
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		defer stop()
 	}
 	o.invite(out, listener.Addr())
 	return o.serve(ctx, e, handler, listener)
@@ -121,19 +128,6 @@ func (o *options) loadAdapters(ctx context.Context, e *replicas.Set) error {
 	return nil
 }
 
-func (o *options) handler() (http.Handler, error) {
-	s, err := api.New(o.api)
-	if err != nil || !o.pprof {
-		return s, err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/", s)
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux, nil
-}
-
 // invite says where the server is, and how to ask it.
 func (o *options) invite(out io.Writer, address net.Addr) {
 	host, more, prompt := address.String(), "", `"func "`
@@ -153,12 +147,36 @@ func (o *options) invite(out io.Writer, address net.Addr) {
 	fmt.Fprintf(out, "%s serves %s; open it in a browser, or ask it with\ncurl %s/v1/completions%s -d '{\"model\":%q,\"prompt\":%s,\"max_tokens\":60}'\n", url, o.api.Model, url, more, o.api.Model, prompt)
 }
 
+// watched serves what monitors ask for on a listener of its own, until stop is called.
+func (o *options) watched(ctx context.Context, monitor http.Handler) (stop func(), err error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.monitor)
+	if err != nil {
+		return nil, fmt.Errorf("-monitor: %w", err)
+	}
+	o.engine.Logger.Info("monitoring", "address", listener.Addr().String())
+	server := &http.Server{Handler: monitor, ReadHeaderTimeout: slowest, ReadTimeout: slowest, IdleTimeout: 4 * slowest}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			o.engine.Logger.Error("monitoring has ended", "error", err)
+		}
+	}()
+	return func() {
+		_ = server.Close()
+		<-ended
+	}, nil
+}
+
 // slowest is the time that a client has to send the head of a request, and its body.
 const slowest = 30 * time.Second
 
 // serve answers requests until ctx ends, and then lets those that run come to their end.
-func (o *options) serve(ctx context.Context, e *replicas.Set, handler http.Handler, listener net.Listener) error {
+func (o *options) serve(ctx context.Context, e *replicas.Set, handler http.Handler, listener net.Listener) (failure error) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: slowest, ReadTimeout: slowest, IdleTimeout: 4 * slowest}
+	log := o.engine.Logger
+	log.Info("serving", "address", listener.Addr().String(), "model", o.api.Model, "max_length", e.MaxLength(), "devices", o.devices, "keys", len(o.api.Keys))
+	defer func() { log.Info("ended", "error", failure) }()
 	var lost error // why the engine has ended by itself
 	ended := make(chan error, 1)
 	go func() {
@@ -175,6 +193,7 @@ func (o *options) serve(ctx context.Context, e *replicas.Set, handler http.Handl
 	case <-e.Done():
 		lost = e.Ready()
 	}
+	log.Info("draining", "requests", e.Stats().Running+e.Stats().Waiting, "limit", o.drain, "lost", lost)
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
 	defer cancel()
 	err := e.Drain(limit)

@@ -38,7 +38,8 @@ type options struct {
 	devices           []int // the first one of each replica
 	listen, cert, key string
 	keys              string
-	pprof, traceCalls bool
+	monitor           string
+	traceCalls        bool
 	trace             string
 	adapterSlots      int // for adapters
 	drain, health     time.Duration
@@ -69,7 +70,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.cert, "tls-cert", "", "`file` with the certificate, for TLS")
 	f.StringVar(&o.key, "tls-key", "", "`file` with the certificate's key")
 	f.StringVar(&o.keys, "keys", "", "`file` with a bearer token in each line; a request must have one of them")
-	f.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof")
+	f.StringVar(&o.monitor, "monitor", "", "`address` of a listener of its own for /healthz, /readyz, /metrics and profiles, without keys (default: they are at -listen, with keys)")
+	f.BoolVar(&o.api.Profiles, "pprof", false, "serve profiles at /debug/pprof")
 	f.StringVar(&o.trace, "trace", "", "`URL` of an OpenTelemetry collector that gets the spans (default: OTEL_EXPORTER_OTLP_ENDPOINT; without it no spans)")
 	f.BoolVar(&o.traceCalls, "trace-calls", false, "also make a span of each launch, copy and wait")
 	f.DurationVar(&o.health, "health", 10*time.Second, "`time` between two reads of the devices' health from the driver; a device with a major alarm gets no requests; 0 never reads it")
@@ -82,12 +84,12 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.engine.Queue, "queue", 64, "length of the queue: `requests` that wait; further ones get status 429")
 	f.IntVar(&o.engine.Speculate, "speculate", 0, "draft `tokens` of a step: those that followed the same words before (speculative decoding); they change no text")
 	f.BoolVar(&o.engine.Graph, "graph", false, "capture the steps in which all requests generate as graphs and replay them, which saves the host the launches")
-	f.IntVar(&o.engine.MaxLength, "max-length", 0, "`tokens` of a request and its answer together (default: what all blocks hold)")
+	f.IntVar(&o.engine.MaxLength, "max-length", 0, "`tokens` of a request and its answer together (default: what all blocks hold, and what the model is made for)")
 	f.Group("Limits of a request")
 	f.Int64Var(&o.api.MaxBody, "max-body", 1<<20, "`bytes` of the body of a request")
 	f.IntVar(&o.api.MaxTokens, "max-tokens", 0, "`tokens` of an answer; 0 sets no limit")
 	f.IntVar(&o.api.MaxChoices, "max-choices", 32, "`answers` of a request: its prompts times its n")
-	f.IntVar(&o.api.PerClient, "client-requests", 0, "open `requests` of one client; 0 sets no limit")
+	f.IntVar(&o.api.PerClient, "client-requests", 64, "open `requests` of one client, which is a key or an address; 0 sets no limit")
 	f.DurationVar(&o.api.Deadline, "deadline", 10*time.Minute, "`time` that a request may take; 0 sets no limit")
 	if err := fromEnvironment(f.FlagSet); err != nil {
 		return o, err

@@ -39,7 +39,18 @@ func (s *Server) perform(w http.ResponseWriter, r *http.Request, job work, strea
 	if err != nil {
 		return err
 	}
-	defer run.end()
+	about := recordOf(r.Context())
+	about.model = h.Model
+	defer func() {
+		run.end()
+		about.usage = run.finished()
+		for _, g := range run.all {
+			if at := g.Began(); at.After(about.admitted) {
+				about.admitted = at
+			}
+		}
+		about.first = run.first
+	}()
 	if streamed {
 		out := newStream(r.Context(), w)
 		err := s.events(out, run, job, h, f)

@@ -14,9 +14,9 @@ import (
 type chatRequest struct {
 	parameters
 	Messages  []json.RawMessage `json:"messages"`
-	Most      *int              `json:"max_completion_tokens"`
+	Most      *whole            `json:"max_completion_tokens"`
 	LogProbs  bool              `json:"logprobs"`
-	Top       *int              `json:"top_logprobs"`
+	Top       *whole            `json:"top_logprobs"`
 	Tools     []json.RawMessage `json:"tools"`
 	Functions []json.RawMessage `json:"functions"`
 	Variables map[string]any    `json:"chat_template_kwargs"`
@@ -48,7 +48,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if q.LogProbs {
 		top := 0
 		if q.Top != nil {
-			top = *q.Top
+			top = int(*q.Top)
 		}
 		if err := job.probabilities("top_logprobs", top); err != nil {
 			return err

@@ -237,11 +237,10 @@ func TestErrors(t *testing.T) {
 		"prompt: it is missing":        `{"model":"small"}`,
 		"prompt: it is empty":          `{"model":"small","prompt":[]}`,
 		"prompt: it must be a text":    `{"model":"small","prompt":{"a":1}}`,
-		"the prompt is empty":          `{"model":"small","prompt":""}`,
 		"token 0 of the prompt is 256": `{"model":"small","prompt":[256]}`,
-		"the prompt has 64 tokens":     `{"model":"small","prompt":"` + strings.Repeat("x", 64) + `"}`,
-		"temperature -1":               `{"model":"small","prompt":"a","temperature":-1}`,
-		"top-p 0":                      `{"model":"small","prompt":"a","top_p":0}`,
+		"more than 63 tokens":          `{"model":"small","prompt":"` + strings.Repeat("x", 64) + `"}`,
+		"temperature: -1 is":           `{"model":"small","prompt":"a","temperature":-1}`,
+		"top_p: top-p 0":               `{"model":"small","prompt":"a","top_p":0}`,
 		"max_tokens: it must be":       `{"model":"small","prompt":"a","max_tokens":0}`,
 		"logprobs: 21":                 `{"model":"small","prompt":"a","logprobs":21}`,
 		"best_of: it is not supported": `{"model":"small","prompt":"a","best_of":2}`,
@@ -287,7 +286,7 @@ func TestErrors(t *testing.T) {
 		"model: it is missing":           `{"input":"a"}`,
 		"input: it is missing":           `{"model":"small"}`,
 		"input: 5 texts":                 `{"model":"small","input":["a","b","c","d","e"]}`,
-		"the prompt is empty":            `{"model":"small","input":""}`,
+		"input: it is empty":             `{"model":"small","input":""}`,
 	} {
 		status, _, answer := s.post(t, "/v1/embeddings", body)
 		require.Equal(t, 400, status, body)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,10 +17,10 @@ import (
 type completionRequest struct {
 	parameters
 	Prompt   json.RawMessage `json:"prompt"`
-	LogProbs *int            `json:"logprobs"`
+	LogProbs *whole          `json:"logprobs"`
 	Echo     bool            `json:"echo"`
 	Suffix   string          `json:"suffix"`
-	BestOf   *int            `json:"best_of"`
+	BestOf   *whole          `json:"best_of"`
 }
 
 // usualTokens is the length of a completion that does not say its own, as OpenAI has it.
@@ -31,7 +32,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if q.MaxTokens == nil {
-		n := usualTokens
+		n := whole(usualTokens)
 		q.MaxTokens = &n
 	}
 	job, err := s.work(r.Context(), &q.parameters)
@@ -41,13 +42,13 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case q.Suffix != "":
 		return badParameter("suffix", "it is not supported")
-	case q.BestOf != nil && *q.BestOf != job.n:
+	case q.BestOf != nil && int(*q.BestOf) != job.n:
 		return badParameter("best_of", "it is not supported; ask for n choices")
 	case q.Echo && q.LogProbs != nil:
 		return badParameter("echo", "the probabilities of the prompt are not known")
 	}
 	if q.LogProbs != nil {
-		if err := job.probabilities("logprobs", *q.LogProbs); err != nil {
+		if err := job.probabilities("logprobs", int(*q.LogProbs)); err != nil {
 			return err
 		}
 	}
@@ -94,7 +95,7 @@ func (s *Server) texts(name string, text json.RawMessage) (all [][]int32, err er
 	default:
 		return nil, badParameter(name, "it must be a text, texts, tokens or lists of tokens")
 	}
-	if len(all) == 0 {
+	if len(all) == 0 || slices.ContainsFunc(all, func(ids []int32) bool { return len(ids) == 0 }) {
 		return nil, badParameter(name, "it is empty")
 	}
 	return all, nil

@@ -14,7 +14,7 @@ type embeddingRequest struct {
 	Model      string          `json:"model"`
 	Input      json.RawMessage `json:"input"`
 	Format     string          `json:"encoding_format"`
-	Dimensions *int            `json:"dimensions"`
+	Dimensions *whole          `json:"dimensions"`
 }
 
 // embeddingAnswer is the body of the answer.
@@ -69,6 +69,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 		a.Usage.Prompt += len(ids)
 	}
 	a.Usage.Total = a.Usage.Prompt
+	*recordOf(r.Context()) = record{model: q.Model, usage: usage{Prompt: a.Usage.Prompt}}
 	answer(w, http.StatusOK, a)
 	return nil
 }

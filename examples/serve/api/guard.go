@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -60,10 +61,12 @@ func (s *Server) admitted(r *http.Request) bool {
 	return ok && found == 1
 }
 
-// client names who sent a request: its key, or its address.
-func (s *Server) client(r *http.Request) string {
+// clientName names who sent a request: the number of its key in Config.Keys, from 1, or its address.
+func (s *Server) clientName(r *http.Request) string {
 	if s.keys != nil {
-		return r.Header.Get("Authorization")
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		given := hash(token)
+		return fmt.Sprintf("key %d", 1+slices.IndexFunc(s.keys, func(k []byte) bool { return subtle.ConstantTimeCompare(k, given) == 1 }))
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -72,15 +75,20 @@ func (s *Server) client(r *http.Request) string {
 	return host
 }
 
+// unauthorized answers a request without one of the keys.
+func (s *Server) unauthorized(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	fail(w, &Error{Status: http.StatusUnauthorized, Message: "the request has no valid API key; send it as Authorization: Bearer KEY", Type: invalid, Code: "invalid_api_key"})
+}
+
 // guarded lets requests with a key reach a handler, within the limits.
 func (s *Server) guarded(f func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.admitted(r) {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			fail(w, &Error{Status: http.StatusUnauthorized, Message: "the request has no valid API key; send it as Authorization: Bearer KEY", Type: invalid, Code: "invalid_api_key"})
+			s.unauthorized(w)
 			return
 		}
-		name := s.client(r)
+		name := s.clientName(r)
 		if !s.clients.enter(name) {
 			fail(w, &Error{Status: http.StatusTooManyRequests, Message: "this client has too many open requests", Type: overloaded, Code: "rate_limit_exceeded"})
 			return
@@ -97,18 +105,32 @@ func (s *Server) guarded(f func(w http.ResponseWriter, r *http.Request) error) h
 	}
 }
 
+// mostDrained is how many bytes of a body that is too large are read, so that its client sees the answer: one that still sends when the
+// connection is closed may see nothing.
+const mostDrained = 256 << 20
+
+// body reads the body of a request.
+func (s *Server) body(r *http.Request) ([]byte, error) {
+	if s.MaxBody <= 0 {
+		return io.ReadAll(r.Body)
+	}
+	large := &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the body has more than %d bytes", s.MaxBody), Type: invalid}
+	text, err := io.ReadAll(io.LimitReader(r.Body, s.MaxBody+1))
+	if err == nil && int64(len(text)) > s.MaxBody {
+		_, _ = io.CopyN(io.Discard, r.Body, mostDrained)
+		err = large
+	}
+	return text, err
+}
+
 // read reads the JSON body of a request.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, to any) error {
-	if s.MaxBody > 0 {
-		r.Body = http.MaxBytesReader(w, r.Body, s.MaxBody)
-	}
-	text, err := io.ReadAll(r.Body)
+	text, err := s.body(r)
 	if err == nil {
 		if err = json.Unmarshal(text, to); err == nil {
 			err = known(text, to)
 		}
 	}
-	var large *http.MaxBytesError
 	var kind *json.UnmarshalTypeError
 	var own *Error
 	switch {
@@ -116,14 +138,12 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, to any) error {
 		return nil
 	case errors.As(err, &own):
 		return own
-	case errors.As(err, &large):
-		return &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the body has more than %d bytes", large.Limit), Type: invalid}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{Status: http.StatusRequestTimeout, Message: "the body has not come in time", Type: invalid}
 	case errors.As(err, &kind) && kind.Field == "":
 		return &Error{Status: http.StatusBadRequest, Message: "the body is a " + kind.Value + ", not an object", Type: invalid}
 	case errors.As(err, &kind):
-		return badParameter(kind.Field, "it is a "+kind.Value)
+		return badParameter(strings.TrimPrefix(kind.Field, "parameters."), "it is a "+kind.Value) // of the structure that holds the common ones
 	}
 	return &Error{Status: http.StatusBadRequest, Message: "the body is no valid JSON: " + err.Error(), Type: invalid}
 }

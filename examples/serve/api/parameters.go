@@ -18,25 +18,49 @@ import (
 // parameters are common to completions and chats.
 type parameters struct {
 	Model         string             `json:"model"`
-	MaxTokens     *int               `json:"max_tokens"`
-	N             *int               `json:"n"`
+	MaxTokens     *whole             `json:"max_tokens"`
+	N             *whole             `json:"n"`
 	Stream        bool               `json:"stream"`
 	StreamOptions *streamOptions     `json:"stream_options"`
 	Stop          oneOrMore[string]  `json:"stop"`
 	Temperature   *float64           `json:"temperature"`
 	TopP          *float64           `json:"top_p"`
-	TopK          int                `json:"top_k"`
+	TopK          whole              `json:"top_k"`
 	MinP          float64            `json:"min_p"`
 	Presence      float64            `json:"presence_penalty"`
 	Frequency     float64            `json:"frequency_penalty"`
 	Repetition    float64            `json:"repetition_penalty"`
 	Bias          map[string]float64 `json:"logit_bias"`
-	Seed          *int64             `json:"seed"`
+	Seed          *whole             `json:"seed"`
 	Format        *format            `json:"response_format"`
 }
 
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
+}
+
+// whole is a number without a fraction, which may be written with one: 4.0.
+type whole int
+
+// UnmarshalJSON reads such a number.
+func (n *whole) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	if i, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		*n = whole(i)
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		*n = whole(f)
+		return nil
+	}
+	kind := "number " + string(text)
+	if err != nil {
+		kind = map[byte]string{'"': "string", '[': "list", '{': "object", 't': "bool", 'f': "bool"}[text[0]]
+	}
+	return &json.UnmarshalTypeError{Value: kind, Type: reflect.TypeFor[int]()}
 }
 
 // oneOrMore is a value, a list of values, or null.
@@ -82,6 +106,10 @@ const (
 	mostTop    = 20
 	mostChoice = 128
 	mostBias   = 100
+
+	// More makes no difference to an answer.
+	hottest     = 100
+	mostPenalty = 100
 )
 
 // work checks the parameters and turns them into a request to the engine without a prompt.
@@ -93,7 +121,7 @@ func (s *Server) work(ctx context.Context, p *parameters) (work, error) {
 	}
 	w.request.Adapter = adapter
 	if p.N != nil {
-		w.n = *p.N
+		w.n = int(*p.N)
 	}
 	switch {
 	case p.StreamOptions != nil && !p.Stream:
@@ -114,13 +142,13 @@ func (s *Server) work(ctx context.Context, p *parameters) (work, error) {
 	}
 	w.request.Ends = s.Ends
 	if p.MaxTokens != nil {
-		w.request.MaxTokens = *p.MaxTokens
+		w.request.MaxTokens = int(*p.MaxTokens)
 	}
 	if s.MaxTokens > 0 && (w.request.MaxTokens == 0 || w.request.MaxTokens > s.MaxTokens) {
 		w.request.MaxTokens = s.MaxTokens
 	}
 	o := sampling.Options{
-		Temperature: 1, TopP: 1, TopK: max(p.TopK, 0), MinP: p.MinP, Seed: rand.Uint64(),
+		Temperature: 1, TopP: 1, TopK: max(int(p.TopK), 0), MinP: p.MinP, Seed: rand.Uint64(),
 		Presence: p.Presence, Frequency: p.Frequency, Repetition: p.Repetition,
 	}
 	if p.Temperature != nil {
@@ -135,8 +163,19 @@ func (s *Server) work(ctx context.Context, p *parameters) (work, error) {
 	if o.Bias, err = s.bias(p.Bias); err != nil {
 		return w, err
 	}
-	if err := o.Validate(); err != nil {
-		return w, &Error{Status: 400, Message: err.Error(), Type: invalid}
+	for _, x := range []struct {
+		name             string
+		value, low, high float64
+	}{
+		{"temperature", o.Temperature, 0, hottest}, {"top_p", o.TopP, 0, 1}, {"min_p", o.MinP, 0, 1}, {"presence_penalty", o.Presence, -mostPenalty, mostPenalty},
+		{"frequency_penalty", o.Frequency, -mostPenalty, mostPenalty}, {"repetition_penalty", o.Repetition, 0, mostPenalty},
+	} {
+		if !(x.value >= x.low && x.value <= x.high) {
+			return w, badParameter(x.name, fmt.Sprintf("%g is not from %g to %g", x.value, x.low, x.high))
+		}
+	}
+	if err := o.Validate(); err != nil { // nothing that has no name above, except for top_p 0
+		return w, badParameter("top_p", err.Error())
 	}
 	w.request.Sampling = o
 	return w, nil

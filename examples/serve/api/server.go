@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +35,10 @@ type Config struct {
 	MaxChoices int                    // of a request: prompts times n
 	PerClient  int                    // requests of a client at the same time
 	Deadline   time.Duration          // of a request
-	Logger     *slog.Logger           // a line for each request; nil keeps silent
+	Patience   time.Duration          // that a client has to take what is written to it; 30 s if zero
+	Apart      bool                   // Monitor is served elsewhere, and not as a part of the server
+	Profiles   bool                   // Monitor has profiles
+	Logger     *slog.Logger           // a line for each request to /v1/; nil keeps silent
 	Tracer     trace.Tracer           // spans of each request and its phases; nil makes none
 	Collectors []prometheus.Collector // more metrics to show
 }
@@ -43,6 +47,7 @@ type Config struct {
 type Server struct {
 	Config
 	mux     *http.ServeMux
+	monitor *http.ServeMux
 	keys    [][]byte // hashes
 	clients clients
 	metrics *metrics
@@ -59,10 +64,13 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Patience == 0 {
+		c.Patience = patience
+	}
 	if c.Tracer == nil {
 		c.Tracer = noop.NewTracerProvider().Tracer("")
 	}
-	s := &Server{Config: c, mux: http.NewServeMux(), started: time.Now(), clients: clients{most: c.PerClient, open: map[string]int{}}}
+	s := &Server{Config: c, mux: http.NewServeMux(), monitor: http.NewServeMux(), started: time.Now(), clients: clients{most: c.PerClient, open: map[string]int{}}}
 	s.vocabulary = sync.OnceValue(s.newVocabulary)
 	s.metrics = newMetrics(c.Engine, c.Model)
 	for _, x := range c.Collectors {
@@ -83,9 +91,7 @@ func New(c Config) (*Server, error) {
 		s.handle("POST", "/v1/unload_lora_adapter", s.unloadAdapter)
 	}
 	s.mux.HandleFunc("GET /{$}", s.page)
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.Handle("GET /metrics", s.metrics.handler())
+	s.monitors()
 	s.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, &Error{Status: http.StatusNotFound, Message: "there is no " + r.Method + " " + r.URL.Path, Type: invalid, Code: "not_found"})
 	})
@@ -101,18 +107,47 @@ func (s *Server) handle(method, path string, f func(w http.ResponseWriter, r *ht
 	})
 }
 
-// ServeHTTP answers a request and logs it.
+// monitors makes what watches the server, which is a part of it unless it is apart.
+func (s *Server) monitors() {
+	for path, f := range map[string]http.HandlerFunc{
+		"GET /healthz": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }, "GET /readyz": s.ready, "GET /metrics": s.metrics.handler().ServeHTTP,
+		"GET /debug/pprof/": pprof.Index, "GET /debug/pprof/profile": pprof.Profile, "GET /debug/pprof/trace": pprof.Trace,
+	} {
+		if !s.Profiles && strings.Contains(path, "/debug/") {
+			continue
+		}
+		s.monitor.HandleFunc(path, f)
+		if !s.Apart {
+			s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+				if s.admitted(r) {
+					f(w, r)
+				} else {
+					s.unauthorized(w)
+				}
+			})
+		}
+	}
+}
+
+// Monitor serves /healthz, /readyz, /metrics and, with Config.Profiles, /debug/pprof, without keys: for a listener that strangers do not
+// reach. The server has the same paths, for clients with a key, unless Config.Apart.
+func (s *Server) Monitor() http.Handler { return s.monitor }
+
+// ServeHTTP answers a request, and logs it unless it comes from a monitor or shows the page.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, began := requestID(r), time.Now()
 	w.Header().Set("X-Request-Id", id)
-	seen := &watched{ResponseWriter: w, status: http.StatusOK}
-	if strings.HasPrefix(r.URL.Path, "/v1/") { // what monitors ask for every few seconds has no spans
-		traced, span := s.beginSpan(r, id)
-		defer func() { endSpan(span, seen.status) }()
-		r = traced
+	seen := &watched{ResponseWriter: w, status: http.StatusOK, patience: s.Patience}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before, on the same connection
+	if !strings.HasPrefix(r.URL.Path, "/v1/") {
+		s.mux.ServeHTTP(seen, r)
+		return
 	}
-	s.mux.ServeHTTP(seen, r)
-	s.Logger.Info("request", "id", id, "method", r.Method, "path", r.URL.Path, "status", seen.status, "bytes", seen.bytes, "took", time.Since(began))
+	traced, span := s.beginSpan(r, id)
+	defer func() { endSpan(span, seen.status) }()
+	ctx, about := withRecord(traced.Context())
+	s.mux.ServeHTTP(seen, traced.WithContext(ctx))
+	s.Logger.Info("request", append([]any{"id", id, "client", s.clientName(r), "method", r.Method, "path", r.URL.Path, "status", seen.status, "bytes", seen.bytes, "took", time.Since(began)}, about.fields(began)...)...)
 }
 
 // ready reports to a load balancer whether the server takes requests.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"time"
 )
 
 // stream writes server-sent events.
@@ -21,9 +20,6 @@ func newStream(ctx context.Context, w http.ResponseWriter) *stream {
 	return &stream{ctx, w, http.NewResponseController(w)}
 }
 
-// patience is the time that a client has to take an event.
-const patience = 30 * time.Second
-
 // send writes an event.
 func (s *stream) send(value any) error {
 	text, err := json.Marshal(value)
@@ -34,7 +30,6 @@ func (s *stream) send(value any) error {
 }
 
 func (s *stream) write(text []byte) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(patience)) // not every ResponseWriter has one
 	event := append(append([]byte("data: "), text...), "\n\n"...)
 	if _, err := s.w.Write(event); err != nil {
 		return err

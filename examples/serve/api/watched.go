@@ -3,12 +3,14 @@ package api
 import (
 	"crypto/rand"
 	"net/http"
+	"time"
 )
 
 // watched notes what was answered.
 type watched struct {
 	http.ResponseWriter
 	status, bytes int
+	patience      time.Duration
 }
 
 func (w *watched) WriteHeader(status int) {
@@ -16,7 +18,12 @@ func (w *watched) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// patience is the time that a client has to take what is written to it.
+const patience = 30 * time.Second
+
+// Write gives the client a time to take what comes before and with it: a client that does not read keeps no request for ever.
 func (w *watched) Write(b []byte) (int, error) {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.patience)) // not every ResponseWriter has one
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += n
 	return n, err

@@ -38,6 +38,7 @@ type running struct {
 	stop   context.CancelFunc
 	all    []*replicas.Generation
 	usage  usage
+	first  time.Time // when the first token came
 }
 
 // begin submits all choices, or none. The caller reads pieces until the channel is closed, and calls end.
@@ -92,7 +93,12 @@ func (r *running) end() {
 }
 
 // count adds up the tokens.
-func (r *running) count(p piece) { r.usage.Completion += len(p.tokens) }
+func (r *running) count(p piece) {
+	r.usage.Completion += len(p.tokens)
+	if len(p.tokens) > 0 && r.first.IsZero() {
+		r.first = time.Now()
+	}
+}
 
 // finished completes the counts when all choices have ended.
 func (r *running) finished() usage {

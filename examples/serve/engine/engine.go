@@ -70,6 +70,9 @@ func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options
 		return nil, err
 	}
 	config := t.ranks[0].model.Config
+	if err := o.within(config.MaxPositions); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
 	inner, end := context.WithCancelCause(context.Background())
 	e := &Engine{
 		o: o, rt: rt, device: device, load: load, vocab: config.VocabSize, end: end,

@@ -31,7 +31,7 @@ type Options struct {
 	Speculate int
 	// Graph replays steps that only generate as captured graphs, which spares the host the launches.
 	Graph bool
-	// MaxLength is the number of tokens of a request, its prompt included; what the blocks hold.
+	// MaxLength is the number of tokens of a request, its prompt included; what the blocks hold, and the model's max_position_embeddings.
 	MaxLength int
 	// Logger gets failures of the device; nil logs nothing.
 	Logger *slog.Logger
@@ -80,11 +80,8 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	all := o.Blocks * o.BlockSize
-	if o.MaxLength == 0 {
-		o.MaxLength = all
-	}
 	switch {
-	case o.MaxLength < 2 || o.MaxLength > all:
+	case o.MaxLength != 0 && (o.MaxLength < 2 || o.MaxLength > all):
 		return o, fmt.Errorf("engine: MaxLength is %d; it must be from 2 to %d, the tokens of all blocks", o.MaxLength, all)
 	case o.Group != nil && o.Tensor > 1:
 		return o, fmt.Errorf("engine: Tensor is %d and there is a Group; the processes of a group have a device each", o.Tensor)
@@ -95,4 +92,17 @@ func (o Options) complete() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// within bounds MaxLength by the positions that the model is made for; 0 if that is not known.
+func (o *Options) within(positions int) error {
+	if positions > 0 && o.MaxLength > positions {
+		return fmt.Errorf("engine: MaxLength is %d; the model's max_position_embeddings is %d", o.MaxLength, positions)
+	}
+	if o.MaxLength == 0 {
+		if o.MaxLength = o.Blocks * o.BlockSize; positions > 0 {
+			o.MaxLength = min(o.MaxLength, positions)
+		}
+	}
+	return nil
 }

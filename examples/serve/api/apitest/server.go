@@ -30,6 +30,8 @@ type Server struct {
 	URL    string
 	HTTP   *http.Client // for many connections at a time
 	Engine *replicas.Set
+	// Handler is what URL serves.
+	Handler *api.Server
 }
 
 // Start starts a server, and stops it with the test, which fails if blocks are still in use then. change,
@@ -56,7 +58,7 @@ func Start(t *testing.T, o engine.Options, change func(c *api.Config)) *Server {
 		transport.CloseIdleConnections()
 		web.Close()
 	})
-	return &Server{web.URL, &http.Client{Transport: transport}, e}
+	return &Server{web.URL, &http.Client{Transport: transport}, e, s}
 }
 
 // Load trains the model.
