@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,8 @@ import (
 
 // options are the flags.
 type options struct {
+	given                            map[string]string // the flags on which all ranks must agree
+	usualLR                          bool              // -lr was not given
 	data, model, dtype, save, resume string
 	autoResume                       bool
 	device, steps, batch, seq        int
@@ -86,7 +89,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.steps, "steps", 100, "number of the last step")
 	f.IntVar(&o.batch, "batch", 8, "sequences in a step")
 	f.IntVar(&o.seq, "seq", 128, "tokens in a sequence")
-	f.Float64Var(&o.lr, "lr", 3e-3, "learning rate")
+	f.Float64Var(&o.lr, "lr", 0, "learning `rate` (default: 3e-3 for a new model, 2e-5 for a model from a folder, 2e-4 for an adapter)")
 	f.Float64Var(&o.warmup, "warmup", 10, "steps over which the learning rate rises")
 	f.StringVar(&o.schedule, "schedule", "cosine", "`shape` of the learning rate after the warm-up: cosine, linear, constant, or wsd (constant, then linear over -cooldown)")
 	f.Float64Var(&o.minLR, "min-lr", 0.1, "learning rate of the last step, as a `fraction` of -lr")
@@ -137,6 +140,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unknown argument %q (trainstep -h lists the flags)", f.Arg(0))
 	}
+	o.given, o.usualLR = given(f), true
+	f.Visit(func(one *flag.Flag) { o.usualLR = o.usualLR && one.Name != "lr" })
 	return o, errors.Join(o.checkIdle(f), o.check())
 }
 

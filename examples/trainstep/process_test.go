@@ -73,7 +73,7 @@ func send(t *testing.T, p *os.Process, s os.Signal) {
 	}
 }
 
-// startRanks starts the program as the ranks of a job.
+// startRanks starts the program as the ranks of a job. RANK in the flags is the rank's number.
 func startRanks(t *testing.T, n int, flags []string, variables ...string) (ranks []*rank) {
 	t.Helper()
 	number := freeport.Number(t, freeport.Free(t))
@@ -81,7 +81,7 @@ func startRanks(t *testing.T, n int, flags []string, variables ...string) (ranks
 		r := &rank{Cmd: exec.CommandContext(t.Context(), os.Args[0])}
 		r.out.trains = make(chan struct{})
 		r.Stdout, r.Stderr = &r.out, &r.out
-		r.Env = append(os.Environ(), argumentsVariable+"="+strings.Join(flags, " "), "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+number, "CANN_JOB_SECRET="+t.Name(),
+		r.Env = append(os.Environ(), argumentsVariable+"="+strings.ReplaceAll(strings.Join(flags, " "), "RANK", fmt.Sprint(i)), "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+number, "CANN_JOB_SECRET="+t.Name(),
 			fmt.Sprint("RANK=", i), fmt.Sprint("LOCAL_RANK=", i), fmt.Sprint("WORLD_SIZE=", n), fmt.Sprint("LOCAL_WORLD_SIZE=", n))
 		r.Env = append(r.Env, variables...)
 		require.NoError(t, r.Start())

@@ -61,6 +61,9 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer job.Close(&err, group)
+	if err := o.agree(stop, group, rt, text); err != nil {
+		return err
+	}
 	return runRank(ctx, stop, end, o, rt, place.Device, group, text, out)
 }
 

@@ -22,6 +22,18 @@ func (o options) checkSchedule() error {
 	return nil
 }
 
+// usual returns the learning rate where none was given: a model that has learnt, which came from the folder origin, takes
+// smaller steps than a new one, and an adapter larger ones than the model's own weights.
+func (o options) usual(origin string) float64 {
+	switch {
+	case o.lora.on():
+		return 2e-4
+	case origin != "":
+		return 2e-5
+	}
+	return 3e-3
+}
+
 // rate returns the learning rate of a step, counted from 0: it rises over the warm-up, and falls to
 // -min-lr as -schedule says.
 func (o options) rate(step int) float64 {

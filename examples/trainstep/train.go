@@ -86,6 +86,11 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	} else if set != nil {
 		t.origin = set.About().Data["model"]
 	}
+	if o.usualLR {
+		o.lr = o.usual(t.origin)
+		t.options = o
+		t.note += fmt.Sprintf("the learning rate is %g; -lr sets another one\n", o.lr)
+	}
 	if text.samples {
 		t.data, err = o.openSamples(text.source)
 	}
