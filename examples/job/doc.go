@@ -5,5 +5,5 @@
 //		return train(ctx, group) // one goroutine a rank
 //	})
 //	// rank 2: aclnn: allocating …        the cause
-//	// rank 0: … a rank left the group    what followed from it
+//	// rank 0: … a rank was lost         what followed from it
 package job

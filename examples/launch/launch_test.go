@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -72,6 +73,28 @@ var roles = map[string]func() error{
 		}
 		_, err := joined(context.Background())
 		return err
+	},
+	// Rank 1 fails in the first two of the job's runs, and rank 0 counts them.
+	"flaky": func() error {
+		runs := os.Getenv("LAUNCH_TEST_RUNS")
+		all, err := os.ReadDir(runs)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		g, err := joined(ctx)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		if g.Rank() == 1 && len(all) < 2 {
+			os.Exit(6)
+		}
+		if g.Rank() == 0 {
+			err = os.WriteFile(filepath.Join(runs, fmt.Sprint(len(all))), nil, 0o600)
+		}
+		return errors.Join(err, g.Barrier(ctx))
 	},
 	"mute": func() error {
 		fmt.Println("printed")
@@ -307,6 +330,48 @@ func TestEarlyEnd(t *testing.T) {
 	require.Equal(t, "launch: rank 0 exited with status 8. Its last lines:\n  printed\n", errs.text.String())
 }
 
+// TestRestarts: a job whose ranks fail starts again, with growing pauses, until it succeeds or -restarts is used up.
+func TestRestarts(t *testing.T) {
+	t.Setenv("LAUNCH_TEST_RUNS", t.TempDir())
+	out, errs := newOutput(), newOutput()
+	require.Zero(t, launch(t, "flaky", options{perNode: 2, restarts: 3, pause: time.Millisecond, settle: time.Minute}, nil, out, errs), errs.text.String())
+	text := errs.text.String()
+	require.Contains(t, text, "launch: restart 1 of 3 in 1ms\n")
+	require.Contains(t, text, "launch: restart 2 of 3 in 2ms\n")
+	require.NotContains(t, text, "restart 3")
+	runs, err := os.ReadDir(os.Getenv("LAUNCH_TEST_RUNS"))
+	require.NoError(t, err)
+	require.Len(t, runs, 3)
+
+	out, errs = newOutput(), newOutput()
+	require.Equal(t, 8, launch(t, "mute", options{perNode: 1, restarts: 2, pause: time.Millisecond}, nil, out, errs))
+	require.Equal(t, "[0] printed\n[0] printed\n[0] printed\n", out.text.String())
+}
+
+// TestNoRestart: ranks that were asked to end are not started again, nor is a job that is interrupted in a pause.
+func TestNoRestart(t *testing.T) {
+	out, errs, signals := newOutput(), newOutput(), make(chan os.Signal, 2)
+	ended := make(chan int)
+	go func() {
+		ended <- launch(t, "terminate", options{perNode: 2, restarts: 2, pause: time.Hour}, signals, out, errs)
+	}()
+	<-out.lines
+	<-out.lines // both are ready
+	signals <- syscall.SIGTERM
+	require.Equal(t, 1, <-ended)
+	require.NotContains(t, errs.text.String(), "restart")
+
+	out, errs = newOutput(), newOutput()
+	go func() {
+		ended <- launch(t, "mute", options{perNode: 1, restarts: 2, pause: time.Hour}, signals, out, errs)
+	}()
+	for line := ""; line != "launch: restart 1 of 2 in 1h0m0s"; {
+		line = <-errs.lines
+	}
+	signals <- os.Interrupt
+	require.Equal(t, 8, <-ended)
+}
+
 // TestSurvivorsTell: the errors of the other ranks are shown, without a request to end, and where
 // their flight records are.
 func TestSurvivorsTell(t *testing.T) {
@@ -317,7 +382,7 @@ func TestSurvivorsTell(t *testing.T) {
 	require.Less(t, time.Since(began), settle/2, "they ended by themselves")
 	for _, rank := range []string{"[0] ", "[2] "} {
 		assert.True(t, slices.ContainsFunc(errs.sorted(), func(line string) bool {
-			return strings.HasPrefix(line, rank) && strings.Contains(line, "a rank left the group: rank 1")
+			return strings.HasPrefix(line, rank) && strings.Contains(line, "a rank was lost: rank 1")
 		}), errs.text.String())
 	}
 	assert.Regexp(t, `launch: 1 flight records: npuinfo -flight \S+/cann-flight-\d+\n`, errs.text.String())
@@ -422,7 +487,7 @@ func TestFlags(t *testing.T) {
 	}
 	o, err := parseFlags([]string{"--", "prog", "-x"}, lookup(pod), io.Discard)
 	require.NoError(t, err)
-	assert.Equal(t, options{perNode: 8, nodes: 2, node: 1, master: "svc:2222", grace: 30 * time.Second, settle: 3 * time.Second, watchdog: 10 * time.Minute, command: []string{"prog", "-x"}}, o)
+	assert.Equal(t, options{perNode: 8, nodes: 2, node: 1, master: "svc:2222", grace: 30 * time.Second, settle: 3 * time.Second, pause: time.Second, watchdog: 10 * time.Minute, command: []string{"prog", "-x"}}, o)
 	o, err = parseFlags([]string{"-n", "2", "prog"}, lookup(nil), io.Discard)
 	require.NoError(t, err)
 	vars, err := o.variables(lookup(nil))
@@ -430,7 +495,7 @@ func TestFlags(t *testing.T) {
 	assert.Contains(t, vars, "WORLD_SIZE=2")
 	assert.Contains(t, vars, "MASTER_ADDR=127.0.0.1")
 	assert.True(t, slices.ContainsFunc(vars, func(s string) bool { return strings.HasPrefix(s, world.EnvSecret+"=") }))
-	for _, args := range [][]string{{}, {"-n", "2"}, {"prog"}, {"-n", "-1", "prog"}, {"-n", "1", "-nodes", "2", "prog"}, {"-n", "1", "-nodes", "2", "-node", "2", "-master", "h:1", "prog"}, {"-n", "1", "-master", "h", "prog"}, {"-n", "1", "-master", "127.0.0.1:0", "prog"}, {"-n", "1", "-master", ":29500", "prog"}, {"-n", "1", "-master", "h:65536", "prog"}, {"-n", "1", "-master", "h:http", "prog"}, {"-x"}} {
+	for _, args := range [][]string{{}, {"-n", "2"}, {"prog"}, {"-n", "-1", "prog"}, {"-n", "1", "-restarts", "-1", "prog"}, {"-n", "1", "-nodes", "2", "prog"}, {"-n", "1", "-nodes", "2", "-node", "2", "-master", "h:1", "prog"}, {"-n", "1", "-master", "h", "prog"}, {"-n", "1", "-master", "127.0.0.1:0", "prog"}, {"-n", "1", "-master", ":29500", "prog"}, {"-n", "1", "-master", "h:65536", "prog"}, {"-n", "1", "-master", "h:http", "prog"}, {"-x"}} {
 		_, err := parseFlags(args, lookup(nil), io.Discard)
 		require.Error(t, err, args)
 	}

@@ -23,6 +23,8 @@ type options struct {
 	perNode, nodes, node int
 	master               string
 	grace, settle        time.Duration
+	restarts             int
+	pause                time.Duration // before the first restart
 	watchdog             time.Duration
 	flight               string
 	command              []string
@@ -37,6 +39,7 @@ status becomes that of launch.`
 
 var samples = []string{
 	"go run ./examples/launch -n 8 -- ./trainstep -tp 2",
+	"go run ./examples/launch -n 8 -restarts 3 -- ./trainstep -save run -save-every 100 -auto-resume",
 	"go run ./examples/launch -n 8 -nodes 2 -node 0 -master 10.0.0.5:29500 -- ./trainstep",
 	"go run ./examples/launch -- ./trainstep",
 }
@@ -45,13 +48,14 @@ var errUsage = errors.New("usage: " + synopsis)
 
 // parseFlags reads the flags; in a pod, the operator's variables replace missing flags.
 func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer) (options, error) {
-	var o options
+	o := options{pause: time.Second}
 	f := command.New(out, synopsis, about, samples...)
 	f.Operands = true
 	f.Group("One host")
 	f.IntVar(&o.perNode, "n", 0, "`ranks` on this host (default: those of the ascend-operator's pod)")
 	f.DurationVar(&o.settle, "settle", 3*time.Second, "how long the other ranks may take to end with errors of their own after one has failed")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long ranks may take to end after SIGTERM, before they are killed")
+	f.IntVar(&o.restarts, "restarts", 0, "`times` to start all ranks again after one has failed, as for trainstep -save DIR -auto-resume, which goes on from the last checkpoint; on several hosts each launch needs it. The pause before is a second, and doubles up to a minute")
 	f.DurationVar(&o.watchdog, "watchdog", 10*time.Minute, "default of the ranks' -watchdog: ranks end within this time of the last answer of one of them; 0 waits for ever")
 	f.StringVar(&o.flight, "flight", "", "`folder` for the ranks' flight records (default: a temporary folder, which is kept if it has records)")
 	f.Group("Several hosts")
@@ -77,6 +81,8 @@ func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer
 		}
 	}
 	switch {
+	case o.restarts < 0:
+		return o, errors.New("-restarts must not be negative")
 	case o.perNode < 1 || o.nodes < 1:
 		return o, errors.New("-n and -nodes must be positive")
 	case o.node < 0 || o.node >= o.nodes:

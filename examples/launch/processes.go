@@ -33,13 +33,9 @@ type processes struct {
 	exits   chan ended
 }
 
-// run starts the ranks and returns when all have ended, with the status of the first that failed.
-// Output is written in whole lines.
-func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal, stdout, stderr io.Writer) (int, error) {
-	vars, err := o.variables(lookup)
-	if err != nil {
-		return 1, err
-	}
+// run starts the ranks, again after a failure if -restarts says so, and returns when all have ended, with the status of
+// the first that failed at last. Output is written in whole lines.
+func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal, stdout, stderr io.Writer) (status int, err error) {
 	if o.flight == "" {
 		if o.flight, _ = lookup(job.EnvFlight); o.flight == "" {
 			if o.flight, err = os.MkdirTemp("", "cann-flight-"); err != nil {
@@ -48,7 +44,30 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 			defer os.Remove(o.flight) // it fails if there are records
 		}
 	}
-	vars = append(vars, job.EnvFlight+"="+o.flight)
+	pause := o.pause
+	for restart := 1; ; restart++ {
+		vars, err := o.variables(lookup) // with a port that is free now
+		if err != nil {
+			return 1, err
+		}
+		status, requested, err := o.start(append(vars, job.EnvFlight+"="+o.flight), signals, stdout, stderr)
+		if status == 0 || requested || err != nil || restart > o.restarts {
+			return status, err
+		}
+		fmt.Fprintf(stderr, "launch: restart %d of %d in %v\n", restart, o.restarts, pause)
+		select {
+		case <-time.After(pause):
+		case s := <-signals:
+			if s == os.Interrupt || s == syscall.SIGTERM {
+				return status, nil
+			}
+		}
+		pause = min(2*pause, time.Minute)
+	}
+}
+
+// start starts the ranks once. requested reports whether a signal asked for their end.
+func (o options) start(vars []string, signals <-chan os.Signal, stdout, stderr io.Writer) (status int, requested bool, err error) {
 	// The kernel kills the ranks when the thread that started them ends, so that they do not
 	// survive a launch that was killed. The thread must therefore live as long as the job.
 	runtime.LockOSThread()
@@ -71,7 +90,7 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 		cmd.WaitDelay = o.grace
 		if err := cmd.Start(); err != nil {
 			j.signal(syscall.SIGKILL)
-			return 127, fmt.Errorf("rank %d: %w", rank, err)
+			return 127, false, fmt.Errorf("rank %d: %w", rank, err)
 		}
 		j.all, j.running = append(j.all, cmd), append(j.running, true)
 		wg.Go(func() {
@@ -90,15 +109,16 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 		defer errLock.Unlock()
 		fmt.Fprintln(stderr, "launch: "+text)
 	}
-	status := j.attend(signals, report)
+	status, requested = j.attend(signals, report)
 	if records, err := filepath.Glob(filepath.Join(o.flight, "flight-rank-*.json")); err == nil && len(records) > 0 {
 		report(fmt.Sprintf("%d flight records: npuinfo -flight %s", len(records), o.flight))
 	}
-	return status, nil
+	return status, requested, nil
 }
 
-// attend waits for all processes, forwards signals, and ends the ranks when one has failed.
-func (j *processes) attend(signals <-chan os.Signal, report func(string)) (status int) {
+// attend waits for all processes, forwards signals, and ends the ranks when one has failed. It reports whether a signal asked
+// for their end.
+func (j *processes) attend(signals <-chan os.Signal, report func(string)) (status int, asked bool) {
 	end, kill := time.NewTimer(j.settle), time.NewTimer(j.grace)
 	end.Stop()
 	kill.Stop()
@@ -139,11 +159,12 @@ func (j *processes) attend(signals <-chan os.Signal, report func(string)) (statu
 			if s == syscall.SIGTERM && !requested {
 				kill.Reset(j.grace)
 			}
-			requested = requested || s == os.Interrupt || s == syscall.SIGTERM
+			asked = asked || s == os.Interrupt || s == syscall.SIGTERM
+			requested = requested || asked
 			j.signal(s.(syscall.Signal))
 		}
 	}
-	return status
+	return status, asked
 }
 
 // signal signals the process groups of the running ranks. Errors are ignored, because a rank may

@@ -56,6 +56,20 @@ func (b *Board) split(s Step) Times {
 	return t
 }
 
+// Slowest returns the rank whose kernels took longest, for which the others wait, and the part by which they took longer
+// than those of the other ranks in the mean. There must be two ranks.
+func Slowest(all []Times) (rank int, longer float64) {
+	sum := 0.0
+	for i, t := range all {
+		sum += t.Kernels
+		if t.Kernels > all[rank].Kernels {
+			rank = i
+		}
+	}
+	others := (sum - all[rank].Kernels) / float64(len(all)-1)
+	return rank, all[rank].Kernels/others - 1
+}
+
 // Mean returns the mean over the ranks.
 func Mean(all []Times) (mean Times) {
 	n := float64(max(len(all), 1))

@@ -273,3 +273,13 @@ func TestSplit(t *testing.T) {
 	assert.Empty(t, b.Split(nil))
 	assert.Zero(t, meter.Mean(nil))
 }
+
+// TestSlowest names the rank that the others wait for.
+func TestSlowest(t *testing.T) {
+	rank, longer := meter.Slowest([]meter.Times{{Kernels: 1}, {Kernels: 1.5, Waiting: 9}, {Kernels: 2}})
+	assert.Equal(t, 2, rank)
+	assert.InDelta(t, 0.6, longer, 1e-12)
+	rank, longer = meter.Slowest([]meter.Times{{Kernels: 1}, {Kernels: 1}})
+	assert.Zero(t, rank)
+	assert.Zero(t, longer)
+}

@@ -82,7 +82,13 @@ func (e entry) spent() string {
 	}
 	m := meter.Mean(e.Ranks)
 	percent := func(seconds float64) float64 { return 100 * seconds / (m.Kernels + m.Communication + m.Waiting) }
-	return fmt.Sprintf("  kernels %.0f%%, communication %.0f%%, waiting %.0f%%", percent(m.Kernels), percent(m.Communication), percent(m.Waiting))
+	text := fmt.Sprintf("  kernels %.0f%%, communication %.0f%%, waiting %.0f%%", percent(m.Kernels), percent(m.Communication), percent(m.Waiting))
+	if len(e.Ranks) > 1 {
+		if rank, longer := meter.Slowest(e.Ranks); longer >= 0.1 {
+			text += fmt.Sprintf(", slowest rank %d (+%.0f%%)", rank, 100*longer)
+		}
+	}
+	return text
 }
 
 // write adds the line of a step.

@@ -2,7 +2,7 @@
 // package acl shows them to users as acl.ErrInvalidArgument and so on; packages cshim, below it,
 // and hccl/world, which imports nothing of CANN, have errors that match them.
 //
-//	var ErrRankLost = class.Of(class.ErrPeerLost, "a rank left the group")
+//	var ErrRankLost = class.Of(class.ErrPeerLost, "a rank was lost")
 //
 //	errors.Is(world.ErrRankLost, acl.ErrPeerLost) // true
 //
