@@ -45,6 +45,12 @@ func (f Format) String() string {
 	return fmt.Sprintf("format(%d)", int32(f))
 }
 
+// Valid reports whether f is a format of CANN other than FormatUndefined.
+func (f Format) Valid() bool {
+	_, ok := formatNames[f]
+	return ok && f != FormatUndefined
+}
+
 // ParseFormat returns the format with a name as String returns it.
 func ParseFormat(name string) (Format, error) {
 	for f, s := range formatNames {

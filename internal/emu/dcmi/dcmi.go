@@ -35,7 +35,7 @@ var (
 func null(string, string) error { return invalid }
 
 // answer returns the code of an error. Its text, which the library of the driver has not, goes where package
-// cshim finds it; the thread's last error, which belongs to the runtime, stays.
+// cshim finds it.
 func answer(t *rt.Thread, err error) rt.Code {
 	if err == nil {
 		return 0
@@ -44,8 +44,6 @@ func answer(t *rt.Thread, err error) rt.Code {
 	if r, ok := err.(*refusal); ok {
 		code = r.code
 	}
-	last := t.LastError
-	defer func() { t.LastError = last }()
 	return t.Fail(code, "dcmi: %v", err)
 }
 

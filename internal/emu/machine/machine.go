@@ -113,14 +113,9 @@ func Implemented() []string {
 	return slices.Sorted(maps.Keys(implementations(r, nn.New(r))))
 }
 
-// fail sets the text for aclGetRecentErrMsg and returns the function's result for a failure. As in
-// CANN, a function whose result is not a code leaves the thread's last error unchanged.
+// fail sets the text for aclGetRecentErrMsg and returns the function's result for a failure.
 func (f function) fail(t *rt.Thread, format string, args ...any) uint64 {
-	last := t.LastError
 	t.Fail(int32(f.absent), format, args...)
-	if f.absent <= 0 {
-		t.LastError = last
-	}
 	return uint64(f.absent)
 }
 

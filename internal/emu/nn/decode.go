@@ -98,6 +98,9 @@ func (l *Library) members(list *tensorList) any {
 
 // valued refuses scalars whose type the emulator cannot read.
 func valued(scalars ...*op.Scalar) error {
+	if k := slices.Index(scalars, nil); k >= 0 {
+		return fmt.Errorf("is a list whose member %d is null", k)
+	}
 	if k := slices.IndexFunc(scalars, func(s *op.Scalar) bool { return !s.HasValue() }); k >= 0 {
 		return fmt.Errorf("is a scalar of type %v, which the emulator does not know", scalars[k].DType)
 	}

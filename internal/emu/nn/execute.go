@@ -103,8 +103,8 @@ func (l *Library) execute(t *rt.Thread, x *prepared, workspace, size, stream uin
 	}
 	need := e.Call.WorkspaceSize()
 	switch {
-	case need > 0 && workspace == 0:
-		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: workspace is null, %d bytes are needed", name, need)})
+	case (need > 0 || size > 0) && workspace == 0:
+		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: workspace is null, its size is %d, %d bytes are needed", name, size, need)})
 	case uint64(need) > size:
 		return answer(t, &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("aclnn%s: workspace of %d bytes, %d are needed", name, size, need)})
 	}

@@ -51,6 +51,22 @@ func TestFlashAttentionRefusedByPhaseTwo(t *testing.T) {
 	require.Zero(t, l.rt.Handles.Count(rt.ExecutorKind))
 }
 
+// A null workspace with a size is refused, also when the call needs none, and the executor is gone.
+func TestNullWorkspaceWithSize(t *testing.T) {
+	l, thread := New(rt.New()), new(rt.Thread)
+	x := optest.Tensor(t, dtype.Float32, []int64{4}, 1)
+	declared := op.Find("Abs")
+	id := slices.IndexFunc(op.Operators[:], func(o op.Operator) bool { return o.Name == declared.Name })
+	outs := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{2}, []float64{0})
+	first := uint64(uintptr(outs.Data))
+	words := append(l.words(t, declared, optest.Args{"self": x, "out": optest.Tensor(t, dtype.Float32, []int64{4})}), first, first+8)
+	require.Zero(t, l.Prepare(thread, id, words))
+	require.Zero(t, *(*uint64)(rt.Pointer(first)))
+	require.EqualValues(t, 161001, l.Execute(thread, id, 0, 512, *(*uint64)(rt.Pointer(first + 8)), 0))
+	require.Contains(t, rt.CString(thread.TakeText()), "workspace is null, its size is 512")
+	require.Zero(t, l.rt.Handles.Count(rt.ExecutorKind))
+}
+
 func bytesOf(s string) (out []float64) {
 	for _, b := range []byte(s) {
 		out = append(out, float64(b))

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -57,7 +58,8 @@ func answer(t *rt.Thread, err error) rt.Code {
 }
 
 func null(function, argument string) error {
-	return &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("%s: %s is null", function, argument)}
+	code, _ := abi.NullCode(function, argument)
+	return &op.Error{Code: cmp.Or(int32(code), op.NullPointer), Text: fmt.Sprintf("%s: %s is null", function, argument)}
 }
 
 func stale(what string, h rt.Handle) error {

@@ -15,17 +15,26 @@ type described struct {
 	viewRank, storageRank         uint64
 }
 
-// tensor returns the described tensor. It returns nil if a count is positive and its array is null.
-// Null strides mean a contiguous tensor.
-func (x described) tensor() *op.Tensor {
-	if x.viewDims == nil && x.viewRank > 0 || x.storageDims == nil && x.storageRank > 0 {
-		return nil
+// maxDims is how many dimensions CANN keeps of a shape.
+const maxDims = 25
+
+// tensor returns the described tensor. Null strides mean a contiguous tensor. Types and formats that CANN does not
+// know become undefined.
+func (x described) tensor(d dtype.Type, f dtype.Format, offset int64, addr uintptr) *op.Tensor {
+	t := &op.Tensor{
+		DType: d, Format: f, Offset: offset, Addr: uint64(addr),
+		Shape: copied(x.viewDims, min(x.viewRank, maxDims)), Storage: copied(x.storageDims, min(x.storageRank, maxDims)),
 	}
-	t := &op.Tensor{Shape: copied(x.viewDims, x.viewRank), Storage: copied(x.storageDims, x.storageRank)}
 	if x.stride == nil {
 		t.Strides = op.ContiguousStrides(t.Shape)
 	} else {
-		t.Strides = copied(x.stride, x.viewRank)
+		t.Strides = copied(x.stride, min(x.viewRank, maxDims))
+	}
+	if !d.Valid() {
+		t.DType = dtype.Undefined
+	}
+	if !f.Valid() {
+		t.Format = dtype.FormatUndefined
 	}
 	return t
 }
@@ -39,25 +48,31 @@ func copied[T any](p *T, n uint64) []T {
 }
 
 func (l *Library) aclCreateTensor(viewDims *int64, viewDimsNum uint64, dataType dtype.Type, stride *int64, offset int64, format dtype.Format, storageDims *int64, storageDimsNum uint64, tensorData uintptr) rt.Handle {
-	t := described{viewDims, stride, storageDims, viewDimsNum, storageDimsNum}.tensor()
-	if t == nil {
+	if viewDims == nil && viewDimsNum > 0 || storageDims == nil && storageDimsNum > 0 {
 		return 0
 	}
-	t.DType, t.Offset, t.Format, t.Addr = dataType, offset, format, uint64(tensorData)
+	t := described{viewDims, stride, storageDims, viewDimsNum, storageDimsNum}.tensor(dataType, format, offset, tensorData)
 	return l.rt.Handles.New(rt.TensorKind, t)
 }
 
-// aclInitTensor changes an existing tensor. A null data address keeps the old one.
+// aclInitTensor changes an existing tensor. A null or empty shape, and a null data address, keep the old ones.
 func (l *Library) aclInitTensor(tensor rt.Handle, viewDims *int64, viewDimsNum uint64, dataType dtype.Type, stride *int64, offset int64, format dtype.Format, storageDims *int64, storageDimsNum uint64, tensorDataAddr uintptr) error {
 	old, ok := rt.Lookup[*op.Tensor](&l.rt.Handles, tensor)
 	if !ok {
 		return stale("aclTensor", tensor)
 	}
-	t := described{viewDims, stride, storageDims, viewDimsNum, storageDimsNum}.tensor()
-	if t == nil {
-		return null("aclInitTensor", "viewDims or storageDims")
+	t := described{viewDims, stride, storageDims, viewDimsNum, storageDimsNum}.tensor(dataType, format, offset, tensorDataAddr)
+	if len(t.Shape) == 0 {
+		t.Shape = old.Shape
+		if stride == nil {
+			t.Strides = op.ContiguousStrides(t.Shape)
+		} else {
+			t.Strides = copied(stride, min(viewDimsNum, maxDims))
+		}
 	}
-	t.DType, t.Offset, t.Format, t.Addr = dataType, offset, format, uint64(tensorDataAddr)
+	if len(t.Storage) == 0 {
+		t.Storage = old.Storage
+	}
 	if t.Addr == 0 {
 		t.Addr = old.Addr
 	}
@@ -98,12 +113,21 @@ func (l *Library) aclDestroyBoolArray(array rt.Handle) error {
 	return destroy[*boolArray](l, "aclBoolArray", array)
 }
 
+// scalarTypes are the element types of which CANN makes scalars. A scalar takes up whole bytes.
+var scalarTypes = map[dtype.Type]bool{
+	dtype.Float32: true, dtype.Float16: true, dtype.Int8: true, dtype.Int32: true, dtype.Uint8: true, dtype.Int16: true, dtype.Uint16: true,
+	dtype.Uint32: true, dtype.Int64: true, dtype.Uint64: true, dtype.Float64: true, dtype.Bool: true, dtype.Complex64: true, dtype.Complex128: true,
+	dtype.BFloat16: true, dtype.HiFloat8: true, dtype.Float8E5M2: true, dtype.Float8E4M3: true, dtype.Float8E8M0: true, dtype.Float6E3M2: true,
+	dtype.Float6E2M3: true, dtype.Float4E2M1: true, dtype.Float4E1M2: true,
+}
+
+// aclCreateScalar returns null for a null value and for a type of which CANN makes no scalar.
 func (l *Library) aclCreateScalar(value uintptr, dataType dtype.Type) rt.Handle {
-	if value == 0 {
+	if value == 0 || !scalarTypes[dataType] {
 		return 0
 	}
 	s := &op.Scalar{DType: dataType}
-	copy(s.Bits[:], rt.In[byte](value).Slice(uint64(dataType.Size())))
+	copy(s.Bits[:], rt.In[byte](value).Slice(uint64(dataType.Bytes(1))))
 	return l.rt.Handles.New(rt.ScalarKind, s)
 }
 
@@ -127,7 +151,7 @@ func (l *Library) aclCreateScalarList(value *rt.Handle, size uint64) rt.Handle {
 	list := &scalarList{members: copied(value, size)}
 	for _, h := range list.members {
 		s, ok := rt.Lookup[*op.Scalar](&l.rt.Handles, h)
-		if !ok {
+		if !ok && h != 0 {
 			return 0
 		}
 		list.values = append(list.values, s)
@@ -269,11 +293,7 @@ func (l *Library) aclGetRawTensorAddr(tensor *op.Tensor, addr rt.Out[rt.Address]
 	return nil
 }
 
-func (l *Library) aclSetRawTensorAddr(tensor rt.Handle, addr uintptr) error {
-	x, ok := rt.Lookup[*op.Tensor](&l.rt.Handles, tensor)
-	if !ok {
-		return stale("aclTensor", tensor)
-	}
-	x.Addr = uint64(addr)
+func (l *Library) aclSetRawTensorAddr(tensor *op.Tensor, addr uintptr) error {
+	tensor.Addr = uint64(addr)
 	return nil
 }

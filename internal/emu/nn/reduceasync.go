@@ -34,8 +34,6 @@ func (l *Library) aclrtReduceAsync(t *rt.Thread, dst, src uintptr, count uint64,
 	to, from, n := uint64(dst), uint64(src), count
 	fn, known := copyReductions[int64(kind)]
 	switch {
-	case dst == 0 || src == 0:
-		return t.Fail(invalid, "EH0002: %s: dst or src is null", function)
 	case reserve != 0:
 		return t.Fail(invalid, "EH0001: %s: reserve must be null", function)
 	case !copyReducible[d]:

@@ -96,8 +96,8 @@ func TestReduceAsyncRefuses(t *testing.T) {
 		text string
 		args []uint64
 	}{
-		{100000, "dst or src is null", []uint64{0, a, 16, sum, uint64(dtype.Float32), 0, 0}},
-		{100000, "dst or src is null", []uint64{a, 0, 16, sum, uint64(dtype.Float32), 0, 0}},
+		{100000, "dst is null", []uint64{0, a, 16, sum, uint64(dtype.Float32), 0, 0}},
+		{100000, "src is null", []uint64{a, 0, 16, sum, uint64(dtype.Float32), 0, 0}},
 		{100000, "reserve must be null", []uint64{a, a, 16, sum, uint64(dtype.Float32), 0, 1}},
 		{100000, "type float64 cannot be reduced", []uint64{a, a, 16, sum, uint64(dtype.Float64), 0, 0}},
 		{100000, "15 bytes are no whole number of float32", []uint64{a, a, 15, sum, uint64(dtype.Float32), 0, 0}},

@@ -47,6 +47,9 @@ func (x *Library) Functions() map[string]rt.Func {
 			return uint64(x.aclCreateTensorList((*rt.Handle)(rt.Pointer(a[0])), a[1]))
 		},
 		"aclDestroyAclOpExecutor": func(t *rt.Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return answer(t, null("aclDestroyAclOpExecutor", "executor"))
+			}
 			return answer(t, x.aclDestroyAclOpExecutor(rt.Handle(a[0])))
 		},
 		"aclDestroyBoolArray": func(t *rt.Thread, a []uint64) uint64 {
@@ -72,6 +75,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetBoolArraySize": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetBoolArraySize", "array"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetBoolArraySize", "size"))
 			}
@@ -79,6 +85,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetDataType": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetDataType", "tensor"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetDataType", "dataType"))
 			}
@@ -90,6 +99,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetFloatArraySize": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetFloatArraySize", "array"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetFloatArraySize", "size"))
 			}
@@ -97,6 +109,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetFormat": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetFormat", "tensor"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetFormat", "format"))
 			}
@@ -108,6 +123,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetIntArraySize": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetIntArraySize", "array"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetIntArraySize", "size"))
 			}
@@ -115,6 +133,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetRawTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetRawTensorAddr", "tensor"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetRawTensorAddr", "addr"))
 			}
@@ -126,6 +147,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetScalarListSize": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetScalarListSize", "scalarList"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetScalarListSize", "size"))
 			}
@@ -133,6 +157,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetStorageShape": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return answer(t, null("aclGetStorageShape", "tensor"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetStorageShape", "storageDims"))
 			}
@@ -147,6 +174,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetTensorListSize": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetTensorListSize", "tensorList"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetTensorListSize", "size"))
 			}
@@ -154,6 +184,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetViewOffset": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("aclGetViewOffset", "tensor"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetViewOffset", "offset"))
 			}
@@ -165,6 +198,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetViewShape": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return answer(t, null("aclGetViewShape", "tensor"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetViewShape", "viewDims"))
 			}
@@ -179,6 +215,9 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclGetViewStrides": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return answer(t, null("aclGetViewStrides", "tensor"))
+			}
 			if a[1] == 0 {
 				return answer(t, null("aclGetViewStrides", "stridesValue"))
 			}
@@ -193,9 +232,15 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclInitTensor": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[9]
+			if a[0] == 0 {
+				return answer(t, null("aclInitTensor", "tensor"))
+			}
 			return answer(t, x.aclInitTensor(rt.Handle(a[0]), (*int64)(rt.Pointer(a[1])), a[2], dtype.Type(int32(a[3])), (*int64)(rt.Pointer(a[4])), int64(a[5]), dtype.Format(int32(a[6])), (*int64)(rt.Pointer(a[7])), a[8], uintptr(a[9])))
 		},
 		"aclSetAclOpExecutorRepeatable": func(t *rt.Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return answer(t, null("aclSetAclOpExecutorRepeatable", "executor"))
+			}
 			executor, err := x.executor("aclSetAclOpExecutorRepeatable", "executor", rt.Handle(a[0]))
 			if err != nil {
 				return answer(t, err)
@@ -204,6 +249,12 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclSetDynamicInputTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[4]
+			if a[0] == 0 {
+				return answer(t, null("aclSetDynamicInputTensorAddr", "executor"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("aclSetDynamicInputTensorAddr", "tensors"))
+			}
 			executor, err := x.executor("aclSetDynamicInputTensorAddr", "executor", rt.Handle(a[0]))
 			if err != nil {
 				return answer(t, err)
@@ -212,6 +263,12 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclSetDynamicOutputTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[4]
+			if a[0] == 0 {
+				return answer(t, null("aclSetDynamicOutputTensorAddr", "executor"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("aclSetDynamicOutputTensorAddr", "tensors"))
+			}
 			executor, err := x.executor("aclSetDynamicOutputTensorAddr", "executor", rt.Handle(a[0]))
 			if err != nil {
 				return answer(t, err)
@@ -220,6 +277,12 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclSetDynamicTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[4]
+			if a[0] == 0 {
+				return answer(t, null("aclSetDynamicTensorAddr", "executor"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("aclSetDynamicTensorAddr", "tensors"))
+			}
 			executor, err := x.executor("aclSetDynamicTensorAddr", "executor", rt.Handle(a[0]))
 			if err != nil {
 				return answer(t, err)
@@ -228,6 +291,12 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclSetInputTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[3]
+			if a[0] == 0 {
+				return answer(t, null("aclSetInputTensorAddr", "executor"))
+			}
+			if a[2] == 0 {
+				return answer(t, null("aclSetInputTensorAddr", "tensor"))
+			}
 			executor, err := x.executor("aclSetInputTensorAddr", "executor", rt.Handle(a[0]))
 			if err != nil {
 				return answer(t, err)
@@ -236,6 +305,12 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclSetOutputTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[3]
+			if a[0] == 0 {
+				return answer(t, null("aclSetOutputTensorAddr", "executor"))
+			}
+			if a[2] == 0 {
+				return answer(t, null("aclSetOutputTensorAddr", "tensor"))
+			}
 			executor, err := x.executor("aclSetOutputTensorAddr", "executor", rt.Handle(a[0]))
 			if err != nil {
 				return answer(t, err)
@@ -244,10 +319,23 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclSetRawTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			return answer(t, x.aclSetRawTensorAddr(rt.Handle(a[0]), uintptr(a[1])))
+			if a[0] == 0 {
+				return answer(t, null("aclSetRawTensorAddr", "tensor"))
+			}
+			tensor, err := x.tensor("aclSetRawTensorAddr", "tensor", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.aclSetRawTensorAddr(tensor, uintptr(a[1])))
 		},
 		"aclSetTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[3]
+			if a[0] == 0 {
+				return answer(t, null("aclSetTensorAddr", "executor"))
+			}
+			if a[2] == 0 {
+				return answer(t, null("aclSetTensorAddr", "tensor"))
+			}
 			executor, err := x.executor("aclSetTensorAddr", "executor", rt.Handle(a[0]))
 			if err != nil {
 				return answer(t, err)
@@ -286,10 +374,19 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"aclrtRandomNumAsync": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return answer(t, null("aclrtRandomNumAsync", "taskInfo"))
+			}
 			return x.aclrtRandomNumAsync(t, (*randomTask)(rt.Pointer(a[0])), rt.Handle(a[1]), uintptr(a[2]))
 		},
 		"aclrtReduceAsync": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[6]
+			if a[0] == 0 {
+				return answer(t, null("aclrtReduceAsync", "dst"))
+			}
+			if a[1] == 0 {
+				return answer(t, null("aclrtReduceAsync", "src"))
+			}
 			return x.aclrtReduceAsync(t, uintptr(a[0]), uintptr(a[1]), a[2], int32(a[3]), dtype.Type(int32(a[4])), rt.Handle(a[5]), uintptr(a[6]))
 		},
 	}

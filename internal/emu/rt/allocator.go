@@ -67,7 +67,7 @@ func (r *Runtime) aclrtAllocatorSetGetAddrFromBlockFuncToDesc(allocatorDesc *all
 	return 0
 }
 
-func (r *Runtime) aclrtAllocatorRegister(t *Thread, stream *NamedStream, allocatorDesc Handle) Code {
+func (r *Runtime) aclrtAllocatorRegister(t *Thread, stream *Stream, allocatorDesc Handle) Code {
 	const function = "aclrtAllocatorRegister"
 	d, code := r.allocator(t, function, allocatorDesc)
 	if d == nil {
@@ -96,10 +96,7 @@ func (r *Runtime) aclrtAllocatorRegister(t *Thread, stream *NamedStream, allocat
 }
 
 // aclrtAllocatorUnregister succeeds also when the stream has no allocator.
-func (r *Runtime) aclrtAllocatorUnregister(t *Thread, stream Handle) Code {
-	if stream == 0 {
-		return t.Null("aclrtAllocatorUnregister", "stream")
-	}
+func (r *Runtime) aclrtAllocatorUnregister(stream Handle) Code {
 	r.allocators.mu.Lock()
 	defer r.allocators.mu.Unlock()
 	delete(r.allocators.of, stream)
@@ -109,9 +106,6 @@ func (r *Runtime) aclrtAllocatorUnregister(t *Thread, stream Handle) Code {
 // aclrtAllocatorGetByStream writes only the parts for which the caller passes a pointer.
 func (r *Runtime) aclrtAllocatorGetByStream(t *Thread, stream Handle, allocatorDesc Out[Handle], allocator, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc *Address) Code {
 	const function = "aclrtAllocatorGetByStream"
-	if stream == 0 {
-		return t.Null(function, "stream")
-	}
 	r.allocators.mu.Lock()
 	d, ok := r.allocators.of[stream]
 	r.allocators.mu.Unlock()

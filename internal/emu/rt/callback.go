@@ -68,7 +68,10 @@ func (r *Runtime) aclrtUnSubscribeReport(t *Thread, threadID uint64, stream *Str
 	defer r.reports.mu.Unlock()
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
-	if stream.reporter == nil || stream.reporter.thread != threadID {
+	if stream.reporter == nil {
+		return t.Fail(StreamSubscribe, "EE1016: aclrtUnSubscribeReport: no thread serves the stream")
+	}
+	if stream.reporter.thread != threadID {
 		return t.Fail(ThreadSubscribe, "EE1016: aclrtUnSubscribeReport: the thread is not the one that serves the stream")
 	}
 	if stream.reporter.streams--; stream.reporter.streams == 0 {

@@ -48,6 +48,6 @@ func TestArchCompatibility(t *testing.T) {
 		assert.Equal(t, want, p.Out(th, "aclrtCheckArchCompatibility", 1, rttest.Address(&text[0])), soc)
 	}
 	text := []byte("Ascend910B1\x00")
-	assert.Equal(t, rt.InvalidParam, p.Call(th, "aclrtCheckArchCompatibility", rttest.Address(&text[0]), 0))
-	assert.Equal(t, rt.InvalidParam, p.Call(th, "aclrtCheckArchCompatibility", 0, rttest.Address(&text[0])))
+	assert.Equal(t, rt.ParamInvalid, p.Call(th, "aclrtCheckArchCompatibility", rttest.Address(&text[0]), 0))
+	assert.Equal(t, rt.ParamInvalid, p.Call(th, "aclrtCheckArchCompatibility", 0, rttest.Address(&text[0])))
 }

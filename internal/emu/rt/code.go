@@ -11,6 +11,7 @@ const (
 	RepeatInitialize    = int32(abi.ACL_ERROR_REPEAT_INITIALIZE)
 	InvalidFile         = int32(abi.ACL_ERROR_INVALID_FILE)
 	ParseFile           = int32(abi.ACL_ERROR_PARSE_FILE)
+	FeatureUnsupported  = int32(abi.ACL_ERROR_FEATURE_UNSUPPORTED)
 	RepeatFinalize      = int32(abi.ACL_ERROR_REPEAT_FINALIZE)
 	Failure             = int32(abi.ACL_ERROR_FAILURE)
 	InternalError       = int32(abi.ACL_ERROR_INTERNAL_ERROR)
@@ -22,6 +23,7 @@ const (
 	StreamSubscribe     = int32(abi.ACL_ERROR_RT_STREAM_SUBSCRIBE)
 	ThreadSubscribe     = int32(abi.ACL_ERROR_RT_THREAD_SUBSCRIBE)
 	StreamNoCallback    = int32(abi.ACL_ERROR_RT_STREAM_NO_CB_REG)
+	MemoryType          = int32(abi.ACL_ERROR_RT_INVALID_MEMORY_TYPE)
 	SysParamNotSet      = int32(abi.ACL_ERROR_RT_SYSPARAMOPT_NOT_SET)
 	DeviceTaskAbort     = int32(abi.ACL_ERROR_RT_DEVICE_TASK_ABORT)
 	StreamAbort         = int32(abi.ACL_ERROR_RT_STREAM_ABORT)
@@ -59,4 +61,9 @@ const (
 // Null records the error of a null argument, with the code of the acl layer, and returns the code.
 func (t *Thread) Null(function, argument string) Code {
 	return t.Fail(InvalidParam, "EH0002: %s: %s is null", function, argument)
+}
+
+// NullBelow is Null with the code of the runtime layer, for a pointer that the acl layer passes on.
+func (t *Thread) NullBelow(function, argument string) Code {
+	return t.Fail(ParamInvalid, "EE1004: %s: %s is null", function, argument)
 }

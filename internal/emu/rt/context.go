@@ -70,9 +70,6 @@ func (r *Runtime) aclrtCreateContext(t *Thread, context Out[Handle], device *Dev
 }
 
 func (r *Runtime) aclrtDestroyContext(t *Thread, context Handle) Code {
-	if context == 0 {
-		return t.Null("aclrtDestroyContext", "context")
-	}
 	c, ok := Lookup[*Context](&r.Handles, context)
 	if !ok {
 		return t.Fail(ContextReleased, "EE1018: aclrtDestroyContext: %#x is no live context", context)
@@ -117,9 +114,6 @@ func (c *Context) allStreams() []*Stream {
 }
 
 func (r *Runtime) aclrtSetCurrentContext(t *Thread, context Handle) Code {
-	if context == 0 {
-		return t.Null("aclrtSetCurrentContext", "context")
-	}
 	if _, ok := Lookup[*Context](&r.Handles, context); !ok {
 		return t.Fail(ParamInvalid, "EE1003: aclrtSetCurrentContext: %#x is no live context; was it destroyed?", context)
 	}

@@ -75,7 +75,7 @@ func (x *transfer) check(r *Runtime, t *Thread) uint64 {
 		wantTo = true
 	case abi.ACL_MEMCPY_DEVICE_TO_HOST:
 		wantFrom = true
-	case abi.ACL_MEMCPY_DEVICE_TO_DEVICE, abi.ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, abi.ACL_MEMCPY_INTER_DEVICE_TO_DEVICE:
+	case abi.ACL_MEMCPY_DEVICE_TO_DEVICE:
 		wantTo, wantFrom = true, true
 	default:
 		return 0 // the direction follows from the addresses
@@ -166,6 +166,8 @@ func linear(t *Thread, function string, dst uintptr, destMax uint64, src uintptr
 		return x, 0, true
 	case dst == 0 || src == 0:
 		return x, t.Null(function, "dst or src"), true
+	case kind < int32(abi.ACL_MEMCPY_HOST_TO_HOST) || kind > int32(abi.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE):
+		return x, t.Fail(InvalidParam, "EH0001: %s: kind %d; 0 to 5 are possible", function, kind), true
 	case destMax < count:
 		return x, t.Fail(ParamInvalid, "EE1003: %s: destMax %d is less than count %d", function, destMax, count), true
 	case dst == src:
@@ -176,9 +178,6 @@ func linear(t *Thread, function string, dst uintptr, destMax uint64, src uintptr
 
 // aclrtMemcpy copies immediately; it does not wait for any stream.
 func (r *Runtime) aclrtMemcpy(t *Thread, dst uintptr, destMax uint64, src uintptr, count uint64, kind int32) Code {
-	if kind < 0 || kind > int32(abi.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
-		return t.Fail(InvalidParam, "EH0001: aclrtMemcpy: kind %d; 0 to 5 are possible", kind)
-	}
 	x, code, done := linear(t, "aclrtMemcpy", dst, destMax, src, count, kind)
 	if done {
 		return code
@@ -265,9 +264,9 @@ func planar(t *Thread, x transfer) (code Code, done bool) {
 	case x.dst == 0 || x.src == 0:
 		return t.Null(x.function, "dst or src"), true
 	case x.width > x.dstPitch || x.width > x.srcPitch:
-		return t.Fail(ParamInvalid, "EE1003: %s: width %d exceeds pitch %d or %d", x.function, x.width, x.dstPitch, x.srcPitch), true
+		return t.Fail(InvalidParam, "EH0001: %s: width %d exceeds pitch %d or %d", x.function, x.width, x.dstPitch, x.srcPitch), true
 	case x.kind < int32(abi.ACL_MEMCPY_HOST_TO_DEVICE) || x.kind > int32(abi.ACL_MEMCPY_DEFAULT):
-		return t.Fail(ParamInvalid, "EE1003: %s: kind %d; use host to device, device to host, device to device or default", x.function, x.kind), true
+		return t.Fail(InvalidParam, "EH0001: %s: kind %d; use host to device, device to host, device to device or default", x.function, x.kind), true
 	}
 	return 0, false
 }

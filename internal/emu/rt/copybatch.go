@@ -109,8 +109,11 @@ func (b *batch) check(t *Thread) Code {
 			return t.Null(b.function, array.name)
 		}
 	}
-	if b.n == 0 || b.numAttrs == 0 || b.numAttrs > b.n {
-		return t.Fail(ParamInvalid, "EE1003: %s: numBatches %d and numAttrs %d; neither may be 0, and not more attributes than entries", b.function, b.n, b.numAttrs)
+	if b.n == 0 {
+		return t.Fail(InvalidParam, "EH0001: %s: numBatches is 0", b.function)
+	}
+	if b.numAttrs == 0 || b.numAttrs > b.n {
+		return t.Fail(ParamInvalid, "EE1003: %s: numAttrs %d; 1 to numBatches %d are possible", b.function, b.numAttrs, b.n)
 	}
 	starts := unsafe.Slice(b.attrsIndexes, b.numAttrs)
 	for k, start := range starts {

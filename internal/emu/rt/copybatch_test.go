@@ -59,13 +59,14 @@ func TestCopyBatch(t *testing.T) {
 	th := p.Thread(0)
 	s := p.Stream(th)
 	const n = 7
+	index := rttest.Address(new(uint64))
 	for _, form := range []struct {
 		name string
 		more []uint64
 	}{
-		{"aclrtMemcpyBatch", []uint64{0}},
+		{"aclrtMemcpyBatch", []uint64{index}},
 		{"aclrtMemcpyBatchV2", nil},
-		{"aclrtMemcpyBatchAsync", []uint64{0, s}},
+		{"aclrtMemcpyBatchAsync", []uint64{index, s}},
 		{"aclrtMemcpyBatchAsyncV2", []uint64{s}},
 	} {
 		t.Run(form.name, func(t *testing.T) {
@@ -136,6 +137,6 @@ func TestCopyBatchRefuses(t *testing.T) {
 	}
 	w := b.words()
 	w[4] = 0
-	require.Equal(t, rt.ParamInvalid, p.Call(th, "aclrtMemcpyBatchV2", w...))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclrtMemcpyBatchV2", w...))
 	p.Must(th, "aclrtFree", device)
 }

@@ -252,7 +252,7 @@ func (r *Runtime) setPeer(t *Thread, peer *Device, open bool) Code {
 
 func (r *Runtime) aclrtDeviceEnablePeerAccess(t *Thread, peerDevice *Device, flags uint32) Code {
 	if flags != 0 {
-		return t.Fail(InvalidParam, "EH0001: aclrtDeviceEnablePeerAccess: flags %d; must be 0", flags)
+		return t.Fail(FeatureUnsupported, "EH0006: aclrtDeviceEnablePeerAccess: flags %d; must be 0", flags)
 	}
 	return r.setPeer(t, peerDevice, true)
 }
@@ -303,7 +303,7 @@ func (r *Runtime) aclrtGetDeviceInfo(t *Thread, device *Device, attr int32, valu
 	}
 	v, ok := values[attr]
 	if !ok && (attr < 202 || attr > 212) { // these describe SIMT, which the chips do not have
-		return t.Fail(InvalidParam, "EH0001: aclrtGetDeviceInfo: attribute %d is unknown", attr)
+		return t.Fail(ParamInvalid, "EE1003: aclrtGetDeviceInfo: attribute %d is unknown", attr)
 	}
 	value.Set(v)
 	return 0
@@ -334,7 +334,7 @@ func (r *Runtime) aclrtSetDeviceSatMode(t *Thread, mode int32) Code {
 		return code
 	}
 	if mode != int32(abi.ACL_RT_OVERFLOW_MODE_SATURATION) && mode != int32(abi.ACL_RT_OVERFLOW_MODE_INFNAN) {
-		return t.Fail(InvalidParam, "EH0001: aclrtSetDeviceSatMode: mode %d is unknown", mode)
+		return t.Fail(ParamInvalid, "EE1003: aclrtSetDeviceSatMode: mode %d is unknown", mode)
 	}
 	c.device.mu.Lock()
 	defer c.device.mu.Unlock()
@@ -353,8 +353,12 @@ func (r *Runtime) aclrtGetDeviceSatMode(t *Thread, mode Out[int32]) Code {
 	return 0
 }
 
-func (r *Runtime) aclrtDeviceGetStreamPriorityRange(leastPriority, greatestPriority Out[int32]) Code {
-	leastPriority.Set(lowestPriority)
-	greatestPriority.Set(0)
+func (r *Runtime) aclrtDeviceGetStreamPriorityRange(leastPriority, greatestPriority *int32) Code {
+	if leastPriority != nil {
+		*leastPriority = lowestPriority
+	}
+	if greatestPriority != nil {
+		*greatestPriority = 0
+	}
 	return 0
 }

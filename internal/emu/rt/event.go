@@ -112,10 +112,7 @@ func validEventFlags(flags uint32, ex bool) bool {
 }
 
 //npugen:decode aclrtEvent
-func (r *Runtime) event(t *Thread, function, parameter string, h Handle) (*Event, Code) {
-	if h == 0 {
-		return nil, t.Null(function, parameter)
-	}
+func (r *Runtime) event(t *Thread, function string, h Handle) (*Event, Code) {
 	e, ok := Lookup[*Event](&r.Handles, h)
 	if !ok {
 		return nil, t.Fail(ParamInvalid, "EE1003: %s: %#x is no live event; was it destroyed?", function, h)

@@ -28,10 +28,7 @@ func (r *Runtime) aclrtGetGroupCount(t *Thread, count Out[uint32]) Code {
 func (r *Runtime) aclrtCreateGroupInfo() Handle { return r.Handles.New(GroupInfoKind, &groupInfo{}) }
 
 //npugen:decode aclrtGroupInfo
-func (r *Runtime) groupInfo(t *Thread, function, parameter string, h Handle) (*groupInfo, Code) {
-	if h == 0 {
-		return nil, t.Null(function, parameter)
-	}
+func (r *Runtime) groupInfo(t *Thread, function string, h Handle) (*groupInfo, Code) {
 	g, ok := Lookup[*groupInfo](&r.Handles, h)
 	if !ok {
 		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no live group information", function, h)
@@ -40,7 +37,7 @@ func (r *Runtime) groupInfo(t *Thread, function, parameter string, h Handle) (*g
 }
 
 func (r *Runtime) aclrtDestroyGroupInfo(t *Thread, groupInfo Handle) Code {
-	_, code := r.groupInfo(t, "aclrtDestroyGroupInfo", "groupInfo", groupInfo)
+	_, code := r.groupInfo(t, "aclrtDestroyGroupInfo", groupInfo)
 	if code == 0 {
 		r.Handles.Delete(groupInfo)
 	}

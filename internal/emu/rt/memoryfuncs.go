@@ -7,8 +7,8 @@ import (
 // allocate allocates device memory of the current context. It adds tail bytes to the size and
 // rounds up to 32 bytes, since kernels move whole 32-byte blocks. The driver counts whole pages.
 func (r *Runtime) allocate(t *Thread, function string, devPtr Out[Address], size, tail uint64, policy int32) Code {
-	if size == 0 {
-		return t.Fail(InvalidParam, "EH0001: %s: size is 0", function)
+	if size == 0 || size+tail+1 < size {
+		return t.Fail(InvalidParam, "EH0001: %s: size %d; 1 to 2^64-%d are possible", function, size, tail+2)
 	}
 	c, code := r.Current(t)
 	if c == nil {
@@ -16,12 +16,10 @@ func (r *Runtime) allocate(t *Thread, function string, devPtr Out[Address], size
 	}
 	m := c.device.memory
 	effective := (size + tail) / 32 * 32
-	if effective >= size {
-		for _, page := range pagesOf(policy, effective) {
-			if addr, ok := m.allocPages(effective, page); ok {
-				devPtr.Set(Address(addr))
-				return 0
-			}
+	for _, page := range pagesOf(policy, effective) {
+		if addr, ok := m.allocPages(effective, page); ok {
+			devPtr.Set(Address(addr))
+			return 0
 		}
 	}
 	free, total := m.info()
@@ -176,7 +174,7 @@ func (r *Runtime) aclrtGetMemInfo(t *Thread, attr int32, free, total Out[uint64]
 		return code
 	}
 	if attr < 0 || attr > 17 {
-		return t.Fail(InvalidParam, "EH0001: aclrtGetMemInfo: attribute %d is unknown", attr)
+		return t.Fail(MemoryType, "EE1003: aclrtGetMemInfo: attribute %d is unknown", attr)
 	}
 	unused, all := c.device.memory.info()
 	free.Set(unused)

@@ -49,10 +49,7 @@ func (r *Runtime) aclrtCreateNotify(t *Thread, notify Out[Handle], flag uint64) 
 }
 
 //npugen:decode aclrtNotify
-func (r *Runtime) notify(t *Thread, function, parameter string, h Handle) (*Notify, Code) {
-	if h == 0 {
-		return nil, t.Null(function, parameter)
-	}
+func (r *Runtime) notify(t *Thread, function string, h Handle) (*Notify, Code) {
 	n, ok := Lookup[*Notify](&r.Handles, h)
 	if !ok {
 		return nil, t.Fail(ParamInvalid, "EE1003: %s: %#x is no live notify; was it destroyed?", function, h)
@@ -89,7 +86,7 @@ func (r *Runtime) aclrtNotifyBatchReset(t *Thread, notifies In[Handle], num uint
 	}
 	var all []*Notify
 	for _, h := range notifies.Slice(num) {
-		n, code := r.notify(t, function, "notify", h)
+		n, code := r.notify(t, function, h)
 		if n == nil {
 			return code
 		}

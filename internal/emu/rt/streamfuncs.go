@@ -7,17 +7,6 @@ import (
 	"github.com/goascend/cann/internal/emu/knob"
 )
 
-// NamedStream is a stream argument that may not be a null handle for the default stream.
-type NamedStream = Stream
-
-//npugen:decode aclrtStream
-func (r *Runtime) NamedStream(t *Thread, function, parameter string, h Handle) (*NamedStream, Code) {
-	if h == 0 {
-		return nil, t.Null(function, parameter)
-	}
-	return r.Stream(t, h)
-}
-
 // anyStream is a stream argument of a call that switches to the context of the stream.
 type anyStream = Stream
 
@@ -31,17 +20,12 @@ func (r *Runtime) anyStream(t *Thread, h Handle) (*anyStream, Code) {
 	return r.Stream(t, h)
 }
 
-// makeStream creates a stream of the current context and writes its handle.
+// makeStream creates a stream of the current context and writes its handle. Unknown flags have no effect, as in CANN.
 func (r *Runtime) makeStream(t *Thread, stream Out[Handle], flags, priority uint32) Code {
 	knob.Reread() // a test may make its own stream on a device of all tests
 	c, code := r.Current(t)
 	if c == nil {
 		return code
-	}
-	const known = abi.ACL_STREAM_FAST_LAUNCH | abi.ACL_STREAM_FAST_SYNC | abi.ACL_STREAM_PERSISTENT |
-		abi.ACL_STREAM_HUGE | abi.ACL_STREAM_CPU_SCHEDULE | abi.ACL_STREAM_DEVICE_USE_ONLY
-	if flags&^uint32(known) != 0 {
-		return t.Fail(ParamInvalid, "EE1003: aclrtCreateStreamWithConfig: flag %#x is unknown", flags)
 	}
 	c.mu.Lock()
 	s, f := c.newStream(flags, priority)
@@ -108,7 +92,7 @@ func (r *Runtime) aclrtCreateStreamV2(t *Thread, stream Out[Handle], handle *str
 	return r.makeStream(t, stream, handle.flag, handle.priority)
 }
 
-func (r *Runtime) aclrtDestroyStream(t *Thread, stream *NamedStream) Code {
+func (r *Runtime) aclrtDestroyStream(t *Thread, stream *Stream) Code {
 	if stream.Capture.Load() != nil {
 		return t.Fail(StreamCaptured, "EE1016: aclrtDestroyStream: the stream is capturing; end the capture first")
 	}
@@ -116,7 +100,7 @@ func (r *Runtime) aclrtDestroyStream(t *Thread, stream *NamedStream) Code {
 	return 0
 }
 
-func (r *Runtime) aclrtDestroyStreamForce(stream *NamedStream) Code {
+func (r *Runtime) aclrtDestroyStreamForce(stream *Stream) Code {
 	stream.close(false)
 	return 0
 }
@@ -139,7 +123,7 @@ func (r *Runtime) aclrtSynchronizeStreamWithTimeout(t *Thread, stream *anyStream
 	return 0
 }
 
-func (r *Runtime) aclrtStreamQuery(t *Thread, stream *Stream, status Out[int32]) Code {
+func (r *Runtime) aclrtStreamQuery(t *Thread, stream *anyStream, status Out[int32]) Code {
 	if stream.Capture.Load() != nil {
 		return t.Fail(StreamCaptured, "EE1016: aclrtStreamQuery: the stream is capturing")
 	}
@@ -155,15 +139,14 @@ func (r *Runtime) aclrtStreamQuery(t *Thread, stream *Stream, status Out[int32])
 	return 0
 }
 
-func (r *Runtime) aclrtStreamAbort(stream *NamedStream) Code {
+func (r *Runtime) aclrtStreamAbort(stream *Stream) Code {
 	stream.abort(StreamAbort)
 	return 0
 }
 
-func (r *Runtime) aclrtSetStreamFailureMode(t *Thread, stream *NamedStream, mode uint64) Code {
-	if mode != abi.ACL_CONTINUE_ON_FAILURE && mode != abi.ACL_STOP_ON_FAILURE {
-		return t.Fail(ParamInvalid, "EE1003: aclrtSetStreamFailureMode: mode %d is unknown", mode)
-	}
+// aclrtSetStreamFailureMode takes only the lowest bit of the mode into account, as CANN does.
+func (r *Runtime) aclrtSetStreamFailureMode(t *Thread, stream *Stream, mode uint64) Code {
+	mode &= abi.ACL_STOP_ON_FAILURE
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
 	if stream.stop && mode == abi.ACL_CONTINUE_ON_FAILURE {

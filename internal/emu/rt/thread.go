@@ -14,7 +14,7 @@ type Func func(t *Thread, a []uint64) uint64
 // memory for each thread, so a Thread must not hold Go pointers.
 type Thread struct {
 	Context     uint64 // current context handle, 0 when none
-	LastError   int32  // result of aclrtPeekAtLastError
+	LastError   int32  // result of aclrtPeekAtLastError: the runtime layer's last error
 	captureMode int32  // how captures restrict the thread, aclmdlRICaptureThreadExchangeMode
 	Collectives int32  // 1 + the device that HCCL remembers, 0 when none; package ccl uses it
 	limiter     uint64 // stream whose core limits the thread uses, 0 for none
@@ -30,10 +30,12 @@ const textSize = 8192
 // ThreadSize is the size of a Thread in bytes.
 const ThreadSize = unsafe.Sizeof(Thread{})
 
-// Fail records the code and error text of a failed call on the thread and returns the code as a
-// result word. Texts accumulate until they are read, the newest last.
+// Fail records the error text of a failed call on the thread, and its code if it is one of the runtime layer, and
+// returns the code as a result word. Texts accumulate until they are read, the newest last.
 func (t *Thread) Fail(code int32, format string, args ...any) uint64 {
-	t.LastError = code
+	if runtimeCode(code) {
+		t.LastError = code
+	}
 	s := fmt.Sprintf(format, args...)
 	if t.pending > 0 {
 		s = "\n" + s
@@ -42,6 +44,10 @@ func (t *Thread) Fail(code int32, format string, args ...any) uint64 {
 	t.pending += int32(copy(t.text[t.pending:int(t.pending)+min(room, len(s))], s))
 	return uint64(uint32(code))
 }
+
+// runtimeCode reports whether a code is of the runtime layer: 107xxx, 207xxx, 507xxx. Errors that the acl layer above
+// it finds, and those of other libraries, are no last errors.
+func runtimeCode(code int32) bool { return code/1000%100 == 7 }
 
 // TakeText returns the address of the unread error text as a C string and marks it as read, or
 // returns 0 when there is none. The text stays valid until the next call of TakeText.

@@ -41,9 +41,12 @@ const anonymous = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
 // page, and the requested address is ignored as a hint.
 func (r *Runtime) aclrtReserveMemAddress(t *Thread, virPtr Out[Address], size, alignment uint64, _ uintptr, flags uint64) Code {
 	const function = "aclrtReserveMemAddress"
-	if size == 0 || size > 1<<45 || alignment&(alignment-1) != 0 || alignment > pageUnit || flags > 1 {
-		return t.Fail(ParamInvalid, "EE1003: %s: size %d, alignment %d, flags %d; the size is from 1 to 2^45, the alignment a power of two up to %d or 0, flags 0 or 1",
-			function, size, alignment, flags, pageUnit)
+	if size == 0 || flags > 1 {
+		return t.Fail(InvalidParam, "EH0001: %s: size %d, flags %d; the size is above 0, flags are 0 or 1", function, size, flags)
+	}
+	if size > 1<<45 || alignment&(alignment-1) != 0 || alignment > pageUnit {
+		return t.Fail(ParamInvalid, "EE1003: %s: size %d, alignment %d; the size is at most 2^45, the alignment a power of two up to %d or 0",
+			function, size, alignment, pageUnit)
 	}
 	size = (size + pageUnit - 1) / pageUnit * pageUnit
 	s, err := newSpace(size)
@@ -155,8 +158,11 @@ func (r *Runtime) aclrtReleaseMemAddress(t *Thread, virPtr uintptr) Code {
 func (r *Runtime) aclrtMapMem(t *Thread, virPtr Address, size, offset uint64, handle *physical, flags uint64) Code {
 	const function = "aclrtMapMem"
 	addr, p := uint64(virPtr), handle
-	if size != p.file.size || offset != 0 || flags != 0 {
-		return t.Fail(ParamInvalid, "EE1003: %s: size %d, offset %d, flags %d; the memory has %d bytes, offset and flags must be 0", function, size, offset, flags, p.file.size)
+	if size == 0 || flags != 0 {
+		return t.Fail(InvalidParam, "EH0001: %s: size %d, flags %d; the size is above 0, flags must be 0", function, size, flags)
+	}
+	if size != p.file.size || offset != 0 {
+		return t.Fail(ParamInvalid, "EE1003: %s: size %d, offset %d; the memory has %d bytes, the offset must be 0", function, size, offset, p.file.size)
 	}
 	v := &r.virtual
 	v.mu.Lock()

@@ -135,7 +135,7 @@ func TestMappingRefusals(t *testing.T) {
 		"no such device":   {rt.InvalidDevice, "aclrtMallocPhysical", []uint64{word, pageUnit, rttest.Address(propOf(9)), 0}},
 		"host memory":      {rt.FeatureNotSupported, "aclrtMallocPhysical", []uint64{word, pageUnit, rttest.Address(onHost), 0}},
 		"too much":         {rt.MemoryAllocation, "aclrtMallocPhysical", []uint64{word, 1 << 40, rttest.Address(propOf(0)), 0}},
-		"reserve nothing":  {rt.ParamInvalid, "aclrtReserveMemAddress", []uint64{word, 0, 0, 0, 0}},
+		"reserve nothing":  {rt.InvalidParam, "aclrtReserveMemAddress", []uint64{word, 0, 0, 0, 0}},
 		"part of a memory": {rt.ParamInvalid, "aclrtMapMem", []uint64{va + pageUnit, pageUnit / 2, 0, mem, 0}},
 		"offset":           {rt.ParamInvalid, "aclrtMapMem", []uint64{va + pageUnit, pageUnit, 4096, mem, 0}},
 		"mapped already":   {rt.ParamInvalid, "aclrtMapMem", []uint64{va, pageUnit, 0, mem, 0}},

@@ -57,10 +57,16 @@ func (x *Runtime) Functions() map[string]Func {
 			return uint64(x.aclrtAllocatorCreateDesc())
 		},
 		"aclrtAllocatorDestroyDesc": func(t *Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorDestroyDesc", "allocatorDesc")
+			}
 			return x.aclrtAllocatorDestroyDesc(t, Handle(a[0]))
 		},
 		"aclrtAllocatorGetByStream": func(t *Thread, a []uint64) uint64 {
 			_ = a[6]
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorGetByStream", "stream")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtAllocatorGetByStream", "allocatorDesc")
 			}
@@ -68,7 +74,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtAllocatorRegister": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
-			stream, code := x.NamedStream(t, "aclrtAllocatorRegister", "stream", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorRegister", "stream")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtAllocatorRegister", "allocatorDesc")
+			}
+			stream, code := x.Stream(t, Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -76,6 +88,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtAllocatorSetAllocAdviseFuncToDesc": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorSetAllocAdviseFuncToDesc", "allocatorDesc")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtAllocatorSetAllocAdviseFuncToDesc", "func")
 			}
@@ -87,6 +102,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtAllocatorSetAllocFuncToDesc": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorSetAllocFuncToDesc", "allocatorDesc")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtAllocatorSetAllocFuncToDesc", "func")
 			}
@@ -98,6 +116,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtAllocatorSetFreeFuncToDesc": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorSetFreeFuncToDesc", "allocatorDesc")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtAllocatorSetFreeFuncToDesc", "func")
 			}
@@ -109,6 +130,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtAllocatorSetGetAddrFromBlockFuncToDesc": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorSetGetAddrFromBlockFuncToDesc", "allocatorDesc")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtAllocatorSetGetAddrFromBlockFuncToDesc", "func")
 			}
@@ -120,6 +144,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtAllocatorSetObjToDesc": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorSetObjToDesc", "allocatorDesc")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtAllocatorSetObjToDesc", "allocator")
 			}
@@ -130,15 +157,18 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtAllocatorSetObjToDesc(allocatorDesc, Address(a[1]))
 		},
 		"aclrtAllocatorUnregister": func(t *Thread, a []uint64) uint64 {
-			return x.aclrtAllocatorUnregister(t, Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtAllocatorUnregister", "stream")
+			}
+			return x.aclrtAllocatorUnregister(Handle(a[0]))
 		},
 		"aclrtCheckArchCompatibility": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
 			if a[0] == 0 {
-				return t.Null("aclrtCheckArchCompatibility", "socVersion")
+				return t.NullBelow("aclrtCheckArchCompatibility", "socVersion")
 			}
 			if a[1] == 0 {
-				return t.Null("aclrtCheckArchCompatibility", "canCompatible")
+				return t.NullBelow("aclrtCheckArchCompatibility", "canCompatible")
 			}
 			return x.aclrtCheckArchCompatibility(CString(a[0]), Out[int32](a[1]))
 		},
@@ -228,27 +258,42 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtCtxSetSysParamOpt(t, int32(a[0]), int64(a[1]))
 		},
 		"aclrtDestroyContext": func(t *Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclrtDestroyContext", "context")
+			}
 			return x.aclrtDestroyContext(t, Handle(a[0]))
 		},
 		"aclrtDestroyEvent": func(t *Thread, a []uint64) uint64 {
-			event, code := x.event(t, "aclrtDestroyEvent", "event", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtDestroyEvent", "event")
+			}
+			event, code := x.event(t, "aclrtDestroyEvent", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
 			return x.aclrtDestroyEvent(event)
 		},
 		"aclrtDestroyGroupInfo": func(t *Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclrtDestroyGroupInfo", "groupInfo")
+			}
 			return x.aclrtDestroyGroupInfo(t, Handle(a[0]))
 		},
 		"aclrtDestroyNotify": func(t *Thread, a []uint64) uint64 {
-			notify, code := x.notify(t, "aclrtDestroyNotify", "notify", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtDestroyNotify", "notify")
+			}
+			notify, code := x.notify(t, "aclrtDestroyNotify", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
 			return x.aclrtDestroyNotify(notify)
 		},
 		"aclrtDestroyStream": func(t *Thread, a []uint64) uint64 {
-			stream, code := x.NamedStream(t, "aclrtDestroyStream", "stream", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtDestroyStream", "stream")
+			}
+			stream, code := x.Stream(t, Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -258,7 +303,10 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtDestroyStreamConfigHandle(t, Handle(a[0]))
 		},
 		"aclrtDestroyStreamForce": func(t *Thread, a []uint64) uint64 {
-			stream, code := x.NamedStream(t, "aclrtDestroyStreamForce", "stream", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtDestroyStreamForce", "stream")
+			}
+			stream, code := x.Stream(t, Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -267,7 +315,7 @@ func (x *Runtime) Functions() map[string]Func {
 		"aclrtDeviceCanAccessPeer": func(t *Thread, a []uint64) uint64 {
 			_ = a[2]
 			if a[0] == 0 {
-				return t.Null("aclrtDeviceCanAccessPeer", "canAccessPeer")
+				return t.NullBelow("aclrtDeviceCanAccessPeer", "canAccessPeer")
 			}
 			deviceId, code := x.Device(t, int32(a[1]))
 			if code != 0 {
@@ -300,15 +348,9 @@ func (x *Runtime) Functions() map[string]Func {
 			}
 			return x.aclrtDeviceGetBareTgid(Out[int32](a[0]))
 		},
-		"aclrtDeviceGetStreamPriorityRange": func(t *Thread, a []uint64) uint64 {
+		"aclrtDeviceGetStreamPriorityRange": func(_ *Thread, a []uint64) uint64 {
 			_ = a[1]
-			if a[0] == 0 {
-				return t.Null("aclrtDeviceGetStreamPriorityRange", "leastPriority")
-			}
-			if a[1] == 0 {
-				return t.Null("aclrtDeviceGetStreamPriorityRange", "greatestPriority")
-			}
-			return x.aclrtDeviceGetStreamPriorityRange(Out[int32](a[0]), Out[int32](a[1]))
+			return x.aclrtDeviceGetStreamPriorityRange((*int32)(Pointer(a[0])), (*int32)(Pointer(a[1])))
 		},
 		"aclrtDevicePeerAccessStatus": func(t *Thread, a []uint64) uint64 {
 			_ = a[2]
@@ -334,11 +376,17 @@ func (x *Runtime) Functions() map[string]Func {
 			if a[0] == 0 {
 				return t.Null("aclrtEventElapsedTime", "ms")
 			}
-			startEvent, code := x.event(t, "aclrtEventElapsedTime", "startEvent", Handle(a[1]))
+			if a[1] == 0 {
+				return t.Null("aclrtEventElapsedTime", "startEvent")
+			}
+			if a[2] == 0 {
+				return t.Null("aclrtEventElapsedTime", "endEvent")
+			}
+			startEvent, code := x.event(t, "aclrtEventElapsedTime", Handle(a[1]))
 			if code != 0 {
 				return code
 			}
-			endEvent, code := x.event(t, "aclrtEventElapsedTime", "endEvent", Handle(a[2]))
+			endEvent, code := x.event(t, "aclrtEventElapsedTime", Handle(a[2]))
 			if code != 0 {
 				return code
 			}
@@ -346,10 +394,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtEventGetTimestamp": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtEventGetTimestamp", "event")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtEventGetTimestamp", "timestamp")
 			}
-			event, code := x.event(t, "aclrtEventGetTimestamp", "event", Handle(a[0]))
+			event, code := x.event(t, "aclrtEventGetTimestamp", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -374,6 +425,9 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtFreeHost(t, Address(a[0]))
 		},
 		"aclrtFreePhysical": func(t *Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclrtFreePhysical", "handle")
+			}
 			handle, code := x.physical(t, "aclrtFreePhysical", Handle(a[0]))
 			if code != 0 {
 				return code
@@ -387,7 +441,10 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtFreeWithDevSync(t, Address(a[0]))
 		},
 		"aclrtGetAllGroupInfo": func(t *Thread, a []uint64) uint64 {
-			groupInfo, code := x.groupInfo(t, "aclrtGetAllGroupInfo", "groupInfo", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtGetAllGroupInfo", "groupInfo")
+			}
+			groupInfo, code := x.groupInfo(t, "aclrtGetAllGroupInfo", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -507,13 +564,16 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtGetGroupInfoDetail": func(t *Thread, a []uint64) uint64 {
 			_ = a[5]
+			if a[0] == 0 {
+				return t.Null("aclrtGetGroupInfoDetail", "groupInfo")
+			}
 			if a[3] == 0 {
 				return t.Null("aclrtGetGroupInfoDetail", "attrValue")
 			}
 			if a[5] == 0 {
 				return t.Null("aclrtGetGroupInfoDetail", "paramRetSize")
 			}
-			groupInfo, code := x.groupInfo(t, "aclrtGetGroupInfoDetail", "groupInfo", Handle(a[0]))
+			groupInfo, code := x.groupInfo(t, "aclrtGetGroupInfoDetail", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -534,10 +594,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtGetNotifyId": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtGetNotifyId", "notify")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtGetNotifyId", "notifyId")
 			}
-			notify, code := x.notify(t, "aclrtGetNotifyId", "notify", Handle(a[0]))
+			notify, code := x.notify(t, "aclrtGetNotifyId", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -661,6 +724,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtHostRegister": func(t *Thread, a []uint64) uint64 {
 			_ = a[3]
+			if a[0] == 0 {
+				return t.Null("aclrtHostRegister", "ptr")
+			}
 			if a[3] == 0 {
 				return t.Null("aclrtHostRegister", "devPtr")
 			}
@@ -668,6 +734,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtHostRegisterV2": func(t *Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclrtHostRegisterV2", "ptr")
+			}
 			return x.aclrtHostRegisterV2(t, uintptr(a[0]), a[1], uint32(a[2]))
 		},
 		"aclrtHostUnregister": func(t *Thread, a []uint64) uint64 {
@@ -678,10 +747,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtIpcGetEventHandle": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtIpcGetEventHandle", "event")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtIpcGetEventHandle", "handle")
 			}
-			event, code := x.event(t, "aclrtIpcGetEventHandle", "event", Handle(a[0]))
+			event, code := x.event(t, "aclrtIpcGetEventHandle", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -803,6 +875,9 @@ func (x *Runtime) Functions() map[string]Func {
 			if a[0] == 0 {
 				return t.Null("aclrtMapMem", "virPtr")
 			}
+			if a[3] == 0 {
+				return t.Null("aclrtMapMem", "handle")
+			}
 			handle, code := x.physical(t, "aclrtMapMem", Handle(a[3]))
 			if code != 0 {
 				return code
@@ -818,6 +893,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtMemExportToShareableHandle": func(t *Thread, a []uint64) uint64 {
 			_ = a[3]
+			if a[0] == 0 {
+				return t.Null("aclrtMemExportToShareableHandle", "handle")
+			}
 			if a[3] == 0 {
 				return t.Null("aclrtMemExportToShareableHandle", "shareableHandle")
 			}
@@ -827,12 +905,18 @@ func (x *Runtime) Functions() map[string]Func {
 			}
 			return x.aclrtMemExportToShareableHandle(t, handle, int32(a[1]), a[2], Out[uint64](a[3]))
 		},
-		"aclrtMemFlush": func(_ *Thread, a []uint64) uint64 {
+		"aclrtMemFlush": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtMemFlush", "devPtr")
+			}
 			return x.aclrtMemFlush(uintptr(a[0]), a[1])
 		},
 		"aclrtMemGetAddressRange": func(t *Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclrtMemGetAddressRange", "ptr")
+			}
 			return x.aclrtMemGetAddressRange(t, uintptr(a[0]), (*Address)(Pointer(a[1])), (*uint64)(Pointer(a[2])))
 		},
 		"aclrtMemGetAllocationGranularity": func(t *Thread, a []uint64) uint64 {
@@ -847,6 +931,9 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtMemGetAllocationPropertiesFromHandle": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtMemGetAllocationPropertiesFromHandle", "handle")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtMemGetAllocationPropertiesFromHandle", "prop")
 			}
@@ -867,17 +954,20 @@ func (x *Runtime) Functions() map[string]Func {
 			}
 			return x.aclrtMemImportFromShareableHandle(t, a[0], deviceId, Out[Handle](a[2]))
 		},
-		"aclrtMemInvalidate": func(_ *Thread, a []uint64) uint64 {
+		"aclrtMemInvalidate": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtMemInvalidate", "devPtr")
+			}
 			return x.aclrtMemInvalidate(uintptr(a[0]), a[1])
 		},
 		"aclrtMemSetAccess": func(t *Thread, a []uint64) uint64 {
 			_ = a[3]
 			if a[0] == 0 {
-				return t.Null("aclrtMemSetAccess", "virPtr")
+				return t.NullBelow("aclrtMemSetAccess", "virPtr")
 			}
 			if a[2] == 0 {
-				return t.Null("aclrtMemSetAccess", "desc")
+				return t.NullBelow("aclrtMemSetAccess", "desc")
 			}
 			return x.aclrtMemSetAccess(t, Address(a[0]), a[1], In[memAccess](a[2]), a[3])
 		},
@@ -910,18 +1000,96 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtMemcpyBatch": func(t *Thread, a []uint64) uint64 {
 			_ = a[8]
+			if a[0] == 0 {
+				return t.Null("aclrtMemcpyBatch", "dsts")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtMemcpyBatch", "destMaxs")
+			}
+			if a[2] == 0 {
+				return t.Null("aclrtMemcpyBatch", "srcs")
+			}
+			if a[3] == 0 {
+				return t.Null("aclrtMemcpyBatch", "sizes")
+			}
+			if a[5] == 0 {
+				return t.Null("aclrtMemcpyBatch", "attrs")
+			}
+			if a[6] == 0 {
+				return t.Null("aclrtMemcpyBatch", "attrsIndexes")
+			}
+			if a[8] == 0 {
+				return t.Null("aclrtMemcpyBatch", "failIndex")
+			}
 			return x.aclrtMemcpyBatch(t, (*Address)(Pointer(a[0])), (*uint64)(Pointer(a[1])), (*Address)(Pointer(a[2])), (*uint64)(Pointer(a[3])), a[4], (*batchAttributes)(Pointer(a[5])), (*uint64)(Pointer(a[6])), a[7], (*uint64)(Pointer(a[8])))
 		},
 		"aclrtMemcpyBatchAsync": func(t *Thread, a []uint64) uint64 {
 			_ = a[9]
+			if a[0] == 0 {
+				return t.Null("aclrtMemcpyBatchAsync", "dsts")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtMemcpyBatchAsync", "destMaxs")
+			}
+			if a[2] == 0 {
+				return t.Null("aclrtMemcpyBatchAsync", "srcs")
+			}
+			if a[3] == 0 {
+				return t.Null("aclrtMemcpyBatchAsync", "sizes")
+			}
+			if a[5] == 0 {
+				return t.Null("aclrtMemcpyBatchAsync", "attrs")
+			}
+			if a[6] == 0 {
+				return t.Null("aclrtMemcpyBatchAsync", "attrsIndexes")
+			}
+			if a[8] == 0 {
+				return t.Null("aclrtMemcpyBatchAsync", "failIndex")
+			}
 			return x.aclrtMemcpyBatchAsync(t, (*Address)(Pointer(a[0])), (*uint64)(Pointer(a[1])), (*Address)(Pointer(a[2])), (*uint64)(Pointer(a[3])), a[4], (*batchAttributes)(Pointer(a[5])), (*uint64)(Pointer(a[6])), a[7], (*uint64)(Pointer(a[8])), Handle(a[9]))
 		},
 		"aclrtMemcpyBatchAsyncV2": func(t *Thread, a []uint64) uint64 {
 			_ = a[8]
+			if a[0] == 0 {
+				return t.Null("aclrtMemcpyBatchAsyncV2", "dsts")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtMemcpyBatchAsyncV2", "destMaxs")
+			}
+			if a[2] == 0 {
+				return t.Null("aclrtMemcpyBatchAsyncV2", "srcs")
+			}
+			if a[3] == 0 {
+				return t.Null("aclrtMemcpyBatchAsyncV2", "sizes")
+			}
+			if a[5] == 0 {
+				return t.Null("aclrtMemcpyBatchAsyncV2", "attrs")
+			}
+			if a[6] == 0 {
+				return t.Null("aclrtMemcpyBatchAsyncV2", "attrsIndexes")
+			}
 			return x.aclrtMemcpyBatchAsyncV2(t, (*Address)(Pointer(a[0])), (*uint64)(Pointer(a[1])), (*Address)(Pointer(a[2])), (*uint64)(Pointer(a[3])), a[4], (*batchAttributes)(Pointer(a[5])), (*uint64)(Pointer(a[6])), a[7], Handle(a[8]))
 		},
 		"aclrtMemcpyBatchV2": func(t *Thread, a []uint64) uint64 {
 			_ = a[7]
+			if a[0] == 0 {
+				return t.Null("aclrtMemcpyBatchV2", "dsts")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtMemcpyBatchV2", "destMaxs")
+			}
+			if a[2] == 0 {
+				return t.Null("aclrtMemcpyBatchV2", "srcs")
+			}
+			if a[3] == 0 {
+				return t.Null("aclrtMemcpyBatchV2", "sizes")
+			}
+			if a[5] == 0 {
+				return t.Null("aclrtMemcpyBatchV2", "attrs")
+			}
+			if a[6] == 0 {
+				return t.Null("aclrtMemcpyBatchV2", "attrsIndexes")
+			}
 			return x.aclrtMemcpyBatchV2(t, (*Address)(Pointer(a[0])), (*uint64)(Pointer(a[1])), (*Address)(Pointer(a[2])), (*uint64)(Pointer(a[3])), a[4], (*batchAttributes)(Pointer(a[5])), (*uint64)(Pointer(a[6])), a[7])
 		},
 		"aclrtMemset": func(t *Thread, a []uint64) uint64 {
@@ -945,10 +1113,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtNotifyGetExportKey": func(t *Thread, a []uint64) uint64 {
 			_ = a[3]
+			if a[0] == 0 {
+				return t.Null("aclrtNotifyGetExportKey", "notify")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtNotifyGetExportKey", "key")
 			}
-			notify, code := x.notify(t, "aclrtNotifyGetExportKey", "notify", Handle(a[0]))
+			notify, code := x.notify(t, "aclrtNotifyGetExportKey", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -966,7 +1137,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtNotifySetImportPid": func(t *Thread, a []uint64) uint64 {
 			_ = a[2]
-			notify, code := x.notify(t, "aclrtNotifySetImportPid", "notify", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtNotifySetImportPid", "notify")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtNotifySetImportPid", "pid")
+			}
+			notify, code := x.notify(t, "aclrtNotifySetImportPid", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1004,10 +1181,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtQueryEvent": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtQueryEvent", "event")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtQueryEvent", "status")
 			}
-			event, code := x.event(t, "aclrtQueryEvent", "event", Handle(a[0]))
+			event, code := x.event(t, "aclrtQueryEvent", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1015,10 +1195,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtQueryEventStatus": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtQueryEventStatus", "event")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtQueryEventStatus", "status")
 			}
-			event, code := x.event(t, "aclrtQueryEventStatus", "event", Handle(a[0]))
+			event, code := x.event(t, "aclrtQueryEventStatus", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1026,10 +1209,13 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtQueryEventWaitStatus": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtQueryEventWaitStatus", "event")
+			}
 			if a[1] == 0 {
 				return t.Null("aclrtQueryEventWaitStatus", "status")
 			}
-			event, code := x.event(t, "aclrtQueryEventWaitStatus", "event", Handle(a[0]))
+			event, code := x.event(t, "aclrtQueryEventWaitStatus", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1037,7 +1223,10 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtRecordEvent": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
-			event, code := x.event(t, "aclrtRecordEvent", "event", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtRecordEvent", "event")
+			}
+			event, code := x.event(t, "aclrtRecordEvent", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1049,7 +1238,10 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtRecordEventWithFlag": func(t *Thread, a []uint64) uint64 {
 			_ = a[2]
-			event, code := x.event(t, "aclrtRecordEventWithFlag", "event", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtRecordEventWithFlag", "event")
+			}
+			event, code := x.event(t, "aclrtRecordEventWithFlag", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1061,7 +1253,10 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtRecordNotify": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
-			notify, code := x.notify(t, "aclrtRecordNotify", "notify", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtRecordNotify", "notify")
+			}
+			notify, code := x.notify(t, "aclrtRecordNotify", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1072,6 +1267,9 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtRecordNotify(t, notify, stream)
 		},
 		"aclrtReleaseMemAddress": func(t *Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclrtReleaseMemAddress", "virPtr")
+			}
 			return x.aclrtReleaseMemAddress(t, uintptr(a[0]))
 		},
 		"aclrtReserveMemAddress": func(t *Thread, a []uint64) uint64 {
@@ -1111,7 +1309,10 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtResetEvent": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
-			event, code := x.event(t, "aclrtResetEvent", "event", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtResetEvent", "event")
+			}
+			event, code := x.event(t, "aclrtResetEvent", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1136,6 +1337,9 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtResetStreamResLimit(stream)
 		},
 		"aclrtSetCurrentContext": func(t *Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclrtSetCurrentContext", "context")
+			}
 			return x.aclrtSetCurrentContext(t, Handle(a[0]))
 		},
 		"aclrtSetDevice": func(t *Thread, a []uint64) uint64 {
@@ -1195,7 +1399,7 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtSetStreamFailureMode": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
-			stream, code := x.NamedStream(t, "aclrtSetStreamFailureMode", "stream", Handle(a[0]))
+			stream, code := x.Stream(t, Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1222,7 +1426,7 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtSetSysParamOpt(t, int32(a[0]), int64(a[1]))
 		},
 		"aclrtStreamAbort": func(t *Thread, a []uint64) uint64 {
-			stream, code := x.NamedStream(t, "aclrtStreamAbort", "stream", Handle(a[0]))
+			stream, code := x.Stream(t, Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1266,7 +1470,7 @@ func (x *Runtime) Functions() map[string]Func {
 			if a[1] == 0 {
 				return t.Null("aclrtStreamQuery", "status")
 			}
-			stream, code := x.Stream(t, Handle(a[0]))
+			stream, code := x.anyStream(t, Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1274,11 +1478,14 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtStreamWaitEvent": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[1] == 0 {
+				return t.Null("aclrtStreamWaitEvent", "event")
+			}
 			stream, code := x.Stream(t, Handle(a[0]))
 			if code != 0 {
 				return code
 			}
-			event, code := x.event(t, "aclrtStreamWaitEvent", "event", Handle(a[1]))
+			event, code := x.event(t, "aclrtStreamWaitEvent", Handle(a[1]))
 			if code != 0 {
 				return code
 			}
@@ -1286,11 +1493,14 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtStreamWaitEventWithFlag": func(t *Thread, a []uint64) uint64 {
 			_ = a[3]
+			if a[1] == 0 {
+				return t.Null("aclrtStreamWaitEventWithFlag", "event")
+			}
 			stream, code := x.Stream(t, Handle(a[0]))
 			if code != 0 {
 				return code
 			}
-			event, code := x.event(t, "aclrtStreamWaitEventWithFlag", "event", Handle(a[1]))
+			event, code := x.event(t, "aclrtStreamWaitEventWithFlag", Handle(a[1]))
 			if code != 0 {
 				return code
 			}
@@ -1302,7 +1512,7 @@ func (x *Runtime) Functions() map[string]Func {
 			if code != 0 {
 				return code
 			}
-			event, code := x.event(t, "aclrtStreamWaitEventWithTimeout", "event", Handle(a[1]))
+			event, code := x.event(t, "aclrtStreamWaitEventWithTimeout", Handle(a[1]))
 			if code != 0 {
 				return code
 			}
@@ -1331,7 +1541,10 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtSynchronizeDeviceWithTimeout(t, int32(a[0]))
 		},
 		"aclrtSynchronizeEvent": func(t *Thread, a []uint64) uint64 {
-			event, code := x.event(t, "aclrtSynchronizeEvent", "event", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtSynchronizeEvent", "event")
+			}
+			event, code := x.event(t, "aclrtSynchronizeEvent", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1339,7 +1552,10 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtSynchronizeEventWithTimeout": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
-			event, code := x.event(t, "aclrtSynchronizeEventWithTimeout", "event", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtSynchronizeEventWithTimeout", "event")
+			}
+			event, code := x.event(t, "aclrtSynchronizeEventWithTimeout", Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -1377,6 +1593,9 @@ func (x *Runtime) Functions() map[string]Func {
 			return x.aclrtUnSubscribeReport(t, a[0], stream)
 		},
 		"aclrtUnmapMem": func(t *Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclrtUnmapMem", "virPtr")
+			}
 			return x.aclrtUnmapMem(t, uintptr(a[0]))
 		},
 		"aclrtUnuseStreamResInCurrentThread": func(t *Thread, a []uint64) uint64 {
@@ -1417,7 +1636,10 @@ func (x *Runtime) Functions() map[string]Func {
 		},
 		"aclrtWaitAndResetNotify": func(t *Thread, a []uint64) uint64 {
 			_ = a[2]
-			notify, code := x.notify(t, "aclrtWaitAndResetNotify", "notify", Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtWaitAndResetNotify", "notify")
+			}
+			notify, code := x.notify(t, "aclrtWaitAndResetNotify", Handle(a[0]))
 			if code != 0 {
 				return code
 			}

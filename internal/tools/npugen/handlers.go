@@ -274,8 +274,8 @@ func (p *emulator) source(t *abi.Table) ([]byte, error) {
 
 var usesThread = regexp.MustCompile(`\bt\b`)
 
-// function writes the entry of one handler. It checks first the pointers that may not be null, in C
-// order, then decodes the handles, then calls the handler.
+// function writes the entry of one handler. It checks first the pointers and handles that may not be null
+// (abi.NullCode, and those that the handler writes), in C order, then decodes the handles, then calls the handler.
 func (p *emulator) function(b *bytes.Buffer, t *abi.Table, h handler) error {
 	if len(h.params) != len(h.c.Params) {
 		return fmt.Errorf("it takes %d parameters, the C function %d", len(h.params), len(h.c.Params))
@@ -296,6 +296,10 @@ func (p *emulator) function(b *bytes.Buffer, t *abi.Table, h handler) error {
 			return fmt.Errorf("parameter %d is called %s, in C %s", i+1, v.name, c.Name)
 		}
 		word := fmt.Sprintf("a[%d]", i)
+		refused, known := abi.NullCode(h.c.Name, c.Name)
+		if refused != 0 {
+			fmt.Fprintf(&nulls, "\tif %s == 0 {\n\t\t%s\n\t}\n", word, result.refuse(p.null(h, c)))
+		}
 		if decoded {
 			args = append(args, c.Name)
 			p.decode(&objects, d, h, c, word, result)
@@ -305,8 +309,12 @@ func (p *emulator) function(b *bytes.Buffer, t *abi.Table, h handler) error {
 		if err != nil {
 			return fmt.Errorf("parameter %s: %w", c.Name, err)
 		}
-		if form.required {
-			fmt.Fprintf(&nulls, "\tif %s == 0 {\n\t\t%s\n\t}\n", word, result.refuse(p.null(h, c)))
+		if form.required && refused == 0 {
+			refusal := p.null(h, c)
+			if known {
+				refusal.value = strings.Replace(refusal.value, "Null", "NullBelow", 1)
+			}
+			fmt.Fprintf(&nulls, "\tif %s == 0 {\n\t\t%s\n\t}\n", word, result.refuse(refusal))
 		}
 		args = append(args, fmt.Sprintf(form.decode, word))
 	}

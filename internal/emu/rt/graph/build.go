@@ -80,8 +80,8 @@ func (r *Runtime) aclmdlRIBuildBegin(t *rt.Thread, modelRI rt.Out[rt.Handle], fl
 type unfinished = Graph
 
 //npugen:decode aclmdlRI
-func (r *Runtime) unfinished(t *rt.Thread, function, parameter string, h rt.Handle) (*unfinished, rt.Code) {
-	g, code := r.graph(t, function, parameter, h)
+func (r *Runtime) unfinished(t *rt.Thread, function string, h rt.Handle) (*unfinished, rt.Code) {
+	g, code := r.graph(t, function, h)
 	switch {
 	case g == nil:
 		return nil, code
@@ -93,7 +93,7 @@ func (r *Runtime) unfinished(t *rt.Thread, function, parameter string, h rt.Hand
 	return g, 0
 }
 
-func (r *Runtime) aclmdlRIBindStream(t *rt.Thread, modelRI *unfinished, stream *rt.NamedStream, flag uint32) rt.Code {
+func (r *Runtime) aclmdlRIBindStream(t *rt.Thread, modelRI *unfinished, stream *rt.Stream, flag uint32) rt.Code {
 	const function = "aclmdlRIBindStream"
 	g, s := modelRI, stream
 	switch {

@@ -99,13 +99,15 @@ func (r *Runtime) startCapture(t *rt.Thread, function string, s *rt.Stream, mode
 
 // aclmdlRICaptureEnd writes the handle of the graph. It fails when a stream has not joined the
 // origin again or the capture was broken.
-func (r *Runtime) aclmdlRICaptureEnd(t *rt.Thread, stream *capturable, modelRI rt.Out[rt.Handle]) rt.Code {
+func (r *Runtime) aclmdlRICaptureEnd(t *rt.Thread, stream *capturable, modelRI *rt.Handle) rt.Code {
 	const function = "aclmdlRICaptureEnd"
 	c, code := underWay(t, function, stream)
 	if c == nil {
 		return code
 	}
 	switch {
+	case modelRI == nil:
+		return t.NullBelow(function, "modelRI")
 	case c.Origin != stream:
 		return t.Fail(rt.CaptureUnmatched, "EE1016: %s: the capture began on another stream", function)
 	case c.Mode != rt.CaptureRelaxed && c.Thread != t:
@@ -114,7 +116,7 @@ func (r *Runtime) aclmdlRICaptureEnd(t *rt.Thread, stream *capturable, modelRI r
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.end()
-	modelRI.Set(0)
+	*modelRI = 0
 	code = c.verdict(t)
 	if code == 0 && !c.graph.device.TakeStreams(len(c.clocks)) {
 		code = t.Fail(rt.NoStreamResource, "EE1023: %s: the graph takes up %d streams, the device has not as many left", function, len(c.clocks))
@@ -124,7 +126,7 @@ func (r *Runtime) aclmdlRICaptureEnd(t *rt.Thread, stream *capturable, modelRI r
 		return code
 	}
 	c.graph.held = len(c.clocks)
-	modelRI.Set(c.graph.handle)
+	*modelRI = c.graph.handle
 	return 0
 }
 
@@ -151,7 +153,10 @@ func (c *capture) verdict(t *rt.Thread) rt.Code {
 	return 0
 }
 
-func (r *Runtime) aclmdlRICaptureGetInfo(stream *rt.Stream, status *int32, modelRI *rt.Handle) rt.Code {
+func (r *Runtime) aclmdlRICaptureGetInfo(t *rt.Thread, stream *rt.Stream, status *int32, modelRI *rt.Handle) rt.Code {
+	if status == nil && modelRI == nil {
+		return t.Null("aclmdlRICaptureGetInfo", "status and modelRI")
+	}
 	state, graph := int32(abi.ACL_MODEL_RI_CAPTURE_STATUS_NONE), rt.Handle(0)
 	if c := captureOf(stream); c != nil {
 		c.mu.Lock()

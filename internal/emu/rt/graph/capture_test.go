@@ -101,7 +101,10 @@ func TestCaptureRefusals(t *testing.T) {
 	before := p.Event(th)
 	p.Must(th, "aclrtRecordEvent", before, outside)
 
-	require.Equal(t, rt.CaptureImplicit, p.Call(th, "aclmdlRICaptureBegin", 0, 0))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclmdlRICaptureBegin", 0, 0))
+	require.Equal(t, rt.CaptureImplicit, p.Call(th, "aclmdlRICaptureBegin", p.Out(th, "aclrtCtxGetCurrentDefaultStream", 0), 0))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclmdlRICaptureGetInfo", s, 0, 0))
+	require.Equal(t, rt.StreamNotCaptured, p.Call(th, "aclmdlRICaptureEnd", s, 0))
 	require.Equal(t, rt.ParamInvalid, p.Call(th, "aclmdlRICaptureBegin", s, 3))
 	require.Equal(t, rt.StreamNotCaptured, p.Call(th, "aclmdlRICaptureEnd", s, rttest.Address(word)))
 	p.begin(th, s, captureGlobal)

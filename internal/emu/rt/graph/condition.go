@@ -48,10 +48,7 @@ func (r *Runtime) aclmdlRICondHandleCreate(t *rt.Thread, modelRI *anyGraph, defa
 }
 
 //npugen:decode aclmdlRICondHandle
-func (r *Runtime) condition(t *rt.Thread, function, parameter string, h rt.Handle) (*condition, rt.Code) {
-	if h == 0 {
-		return nil, t.Null(function, parameter)
-	}
+func (r *Runtime) condition(t *rt.Thread, function string, h rt.Handle) (*condition, rt.Code) {
 	x, ok := rt.Lookup[*condition](&r.Handles, h)
 	if !ok {
 		return nil, t.Fail(rt.ParamInvalid, "EE1003: %s: %#x is no live condition; was its graph destroyed?", function, h)
@@ -111,7 +108,7 @@ var bodyCounts = map[int32][2]uint32{
 // bodies empty; a separate capture fills each of them.
 func (r *Runtime) aclmdlRIAddCondTask(t *rt.Thread, params condParams, stream *capturable, flags uint32) rt.Code {
 	const function = "aclmdlRIAddCondTask"
-	x, code := r.condition(t, function, "handle", params.condition)
+	x, code := r.condition(t, function, params.condition)
 	if x == nil {
 		return code
 	}

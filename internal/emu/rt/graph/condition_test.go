@@ -204,7 +204,7 @@ func TestConditionFaults(t *testing.T) {
 		{"aclmdlRICondHandleGetCondPtr", rt.InvalidParam, []uint64{handle, 0}, "ptr is null"},
 		{"aclmdlRICondHandleGetCondPtr", rt.ParamInvalid, []uint64{graph, word}, "no live condition"},
 		{"aclmdlRIAddCondTask", rt.StreamNotCaptured, []uint64{params(handle, 0, 1, graphs), sub, 0}, "not capturing"},
-		{"aclmdlRIAddCondTask", rt.InvalidParam, []uint64{params(0, 0, 1, graphs), s, 0}, "handle is null"},
+		{"aclmdlRIAddCondTask", rt.ParamInvalid, []uint64{params(0, 0, 1, graphs), s, 0}, "no live condition"},
 		{"aclmdlRIAddCondTask", rt.InvalidParam, []uint64{params(handle, 0, 1, 0), s, 0}, "modelRIArray is null"},
 		{"aclmdlRIAddCondTask", rt.ParamInvalid, []uint64{params(handle, 0, 1, graphs), s, 1}, "flags are 1"},
 		{"aclmdlRIAddCondTask", rt.ParamInvalid, []uint64{params(handle, 3, 1, graphs), s, 0}, "type 3"},

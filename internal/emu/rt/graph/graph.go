@@ -63,10 +63,7 @@ func (r *Runtime) newGraph(d *rt.Device) *Graph {
 type anyGraph = Graph
 
 //npugen:decode aclmdlRI
-func (r *Runtime) anyGraph(t *rt.Thread, function, parameter string, h rt.Handle) (*anyGraph, rt.Code) {
-	if h == 0 {
-		return nil, t.Null(function, parameter)
-	}
+func (r *Runtime) anyGraph(t *rt.Thread, function string, h rt.Handle) (*anyGraph, rt.Code) {
 	g, ok := rt.Lookup[*Graph](&r.Handles, h)
 	if !ok {
 		return nil, t.Fail(rt.ParamInvalid, "EE1003: %s: %#x is no live graph; was it destroyed?", function, h)
@@ -77,8 +74,8 @@ func (r *Runtime) anyGraph(t *rt.Thread, function, parameter string, h rt.Handle
 // graph returns a graph whose capture has ended.
 //
 //npugen:decode aclmdlRI
-func (r *Runtime) graph(t *rt.Thread, function, parameter string, h rt.Handle) (*Graph, rt.Code) {
-	g, code := r.anyGraph(t, function, parameter, h)
+func (r *Runtime) graph(t *rt.Thread, function string, h rt.Handle) (*Graph, rt.Code) {
+	g, code := r.anyGraph(t, function, h)
 	if g == nil {
 		return nil, code
 	}

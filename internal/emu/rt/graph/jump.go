@@ -96,10 +96,7 @@ func (r *Runtime) aclrtCreateLabel(t *rt.Thread, label rt.Out[rt.Handle]) rt.Cod
 }
 
 //npugen:decode aclrtLabel
-func (r *Runtime) label(t *rt.Thread, function, parameter string, h rt.Handle) (*Label, rt.Code) {
-	if h == 0 {
-		return nil, t.Null(function, parameter)
-	}
+func (r *Runtime) label(t *rt.Thread, function string, h rt.Handle) (*Label, rt.Code) {
 	l, ok := rt.Lookup[*Label](&r.Handles, h)
 	if !ok {
 		return nil, t.Fail(rt.ParamInvalid, "EE1003: %s: %#x is no live label; was it destroyed?", function, h)
@@ -139,7 +136,7 @@ func (r *Runtime) aclrtCreateLabelList(t *rt.Thread, labels rt.In[rt.Handle], nu
 	}
 	list := make([]*Label, num)
 	for i, h := range labels.Slice(num) {
-		label, code := r.label(t, function, "label", h)
+		label, code := r.label(t, function, h)
 		if label == nil {
 			return code
 		}
@@ -156,10 +153,7 @@ func (r *Runtime) newLabelList(labels []*Label) rt.Handle {
 }
 
 //npugen:decode aclrtLabelList
-func (r *Runtime) labelList(t *rt.Thread, function, parameter string, h rt.Handle) (*labelList, rt.Code) {
-	if h == 0 {
-		return nil, t.Null(function, parameter)
-	}
+func (r *Runtime) labelList(t *rt.Thread, function string, h rt.Handle) (*labelList, rt.Code) {
 	list, ok := rt.Lookup[*labelList](&r.Handles, h)
 	if !ok {
 		return nil, t.Fail(rt.ParamInvalid, "EE1003: %s: %#x is no live list of labels; was it destroyed?", function, h)

@@ -11,6 +11,9 @@ func (x *Runtime) Functions() map[string]rt.Func {
 	return map[string]rt.Func{
 		"aclmdlRIAddCondTask": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[1] == 0 {
+				return t.Null("aclmdlRIAddCondTask", "stream")
+			}
 			stream, code := x.capturable(t, "aclmdlRIAddCondTask", rt.Handle(a[1]))
 			if code != 0 {
 				return code
@@ -19,11 +22,14 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIBindStream": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
-			modelRI, code := x.unfinished(t, "aclmdlRIBindStream", "modelRI", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclmdlRIBindStream", "modelRI")
+			}
+			modelRI, code := x.unfinished(t, "aclmdlRIBindStream", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
-			stream, code := x.NamedStream(t, "aclmdlRIBindStream", "stream", rt.Handle(a[1]))
+			stream, code := x.Stream(t, rt.Handle(a[1]))
 			if code != 0 {
 				return code
 			}
@@ -38,7 +44,10 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIBuildEnd": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			modelRI, code := x.unfinished(t, "aclmdlRIBuildEnd", "modelRI", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclmdlRIBuildEnd", "modelRI")
+			}
+			modelRI, code := x.unfinished(t, "aclmdlRIBuildEnd", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -46,6 +55,9 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRICaptureBegin": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclmdlRICaptureBegin", "stream")
+			}
 			stream, code := x.capturable(t, "aclmdlRICaptureBegin", rt.Handle(a[0]))
 			if code != 0 {
 				return code
@@ -54,24 +66,30 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRICaptureEnd": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			if a[1] == 0 {
-				return t.Null("aclmdlRICaptureEnd", "modelRI")
+			if a[0] == 0 {
+				return t.Null("aclmdlRICaptureEnd", "stream")
 			}
 			stream, code := x.capturable(t, "aclmdlRICaptureEnd", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
-			return x.aclmdlRICaptureEnd(t, stream, rt.Out[rt.Handle](a[1]))
+			return x.aclmdlRICaptureEnd(t, stream, (*rt.Handle)(rt.Pointer(a[1])))
 		},
 		"aclmdlRICaptureGetInfo": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclmdlRICaptureGetInfo", "stream")
+			}
 			stream, code := x.Stream(t, rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
-			return x.aclmdlRICaptureGetInfo(stream, (*int32)(rt.Pointer(a[1])), (*rt.Handle)(rt.Pointer(a[2])))
+			return x.aclmdlRICaptureGetInfo(t, stream, (*int32)(rt.Pointer(a[1])), (*rt.Handle)(rt.Pointer(a[2])))
 		},
 		"aclmdlRICaptureTaskGrpBegin": func(t *rt.Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclmdlRICaptureTaskGrpBegin", "stream")
+			}
 			stream, code := x.capturable(t, "aclmdlRICaptureTaskGrpBegin", rt.Handle(a[0]))
 			if code != 0 {
 				return code
@@ -80,6 +98,9 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRICaptureTaskGrpEnd": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclmdlRICaptureTaskGrpEnd", "stream")
+			}
 			if a[1] == 0 {
 				return t.Null("aclmdlRICaptureTaskGrpEnd", "handle")
 			}
@@ -91,6 +112,12 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRICaptureTaskUpdateBegin": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclmdlRICaptureTaskUpdateBegin", "stream")
+			}
+			if a[1] == 0 {
+				return t.Null("aclmdlRICaptureTaskUpdateBegin", "handle")
+			}
 			stream, code := x.Stream(t, rt.Handle(a[0]))
 			if code != 0 {
 				return code
@@ -102,6 +129,9 @@ func (x *Runtime) Functions() map[string]rt.Func {
 			return x.aclmdlRICaptureTaskUpdateBegin(t, stream, handle)
 		},
 		"aclmdlRICaptureTaskUpdateEnd": func(t *rt.Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclmdlRICaptureTaskUpdateEnd", "stream")
+			}
 			stream, code := x.Stream(t, rt.Handle(a[0]))
 			if code != 0 {
 				return code
@@ -110,11 +140,17 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRICaptureToModelRIBegin": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclmdlRICaptureToModelRIBegin", "stream")
+			}
+			if a[1] == 0 {
+				return t.Null("aclmdlRICaptureToModelRIBegin", "modelRI")
+			}
 			stream, code := x.capturable(t, "aclmdlRICaptureToModelRIBegin", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
-			modelRI, code := x.graph(t, "aclmdlRICaptureToModelRIBegin", "modelRI", rt.Handle(a[1]))
+			modelRI, code := x.graph(t, "aclmdlRICaptureToModelRIBegin", rt.Handle(a[1]))
 			if code != 0 {
 				return code
 			}
@@ -122,10 +158,13 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRICondHandleCreate": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[3]
+			if a[0] == 0 {
+				return t.Null("aclmdlRICondHandleCreate", "modelRI")
+			}
 			if a[3] == 0 {
 				return t.Null("aclmdlRICondHandleCreate", "handle")
 			}
-			modelRI, code := x.anyGraph(t, "aclmdlRICondHandleCreate", "modelRI", rt.Handle(a[0]))
+			modelRI, code := x.anyGraph(t, "aclmdlRICondHandleCreate", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -133,10 +172,13 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRICondHandleGetCondPtr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclmdlRICondHandleGetCondPtr", "handle")
+			}
 			if a[1] == 0 {
 				return t.Null("aclmdlRICondHandleGetCondPtr", "ptr")
 			}
-			handle, code := x.condition(t, "aclmdlRICondHandleGetCondPtr", "handle", rt.Handle(a[0]))
+			handle, code := x.condition(t, "aclmdlRICondHandleGetCondPtr", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -144,24 +186,33 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIDebugJsonPrint": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclmdlRIDebugJsonPrint", "modelRI")
+			}
 			if a[1] == 0 {
 				return t.Null("aclmdlRIDebugJsonPrint", "path")
 			}
-			modelRI, code := x.graph(t, "aclmdlRIDebugJsonPrint", "modelRI", rt.Handle(a[0]))
+			modelRI, code := x.graph(t, "aclmdlRIDebugJsonPrint", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
 			return x.aclmdlRIDebugJsonPrint(t, modelRI, rt.CString(a[1]), uint32(a[2]))
 		},
 		"aclmdlRIDebugPrint": func(t *rt.Thread, a []uint64) uint64 {
-			modelRI, code := x.graph(t, "aclmdlRIDebugPrint", "modelRI", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclmdlRIDebugPrint", "modelRI")
+			}
+			modelRI, code := x.graph(t, "aclmdlRIDebugPrint", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
 			return x.aclmdlRIDebugPrint(modelRI)
 		},
 		"aclmdlRIDestroy": func(t *rt.Thread, a []uint64) uint64 {
-			modelRI, code := x.graph(t, "aclmdlRIDestroy", "modelRI", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclmdlRIDestroy", "modelRI")
+			}
+			modelRI, code := x.graph(t, "aclmdlRIDestroy", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -170,9 +221,9 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		"aclmdlRIDestroyRegisterCallback": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
 			if a[1] == 0 {
-				return t.Null("aclmdlRIDestroyRegisterCallback", "func")
+				return t.NullBelow("aclmdlRIDestroyRegisterCallback", "func")
 			}
-			modelRI, code := x.graph(t, "aclmdlRIDestroyRegisterCallback", "modelRI", rt.Handle(a[0]))
+			modelRI, code := x.graph(t, "aclmdlRIDestroyRegisterCallback", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -180,7 +231,7 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIDestroyUnregisterCallback": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			modelRI, code := x.graph(t, "aclmdlRIDestroyUnregisterCallback", "modelRI", rt.Handle(a[0]))
+			modelRI, code := x.graph(t, "aclmdlRIDestroyUnregisterCallback", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -188,7 +239,10 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIEndTask": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			modelRI, code := x.unfinished(t, "aclmdlRIEndTask", "modelRI", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclmdlRIEndTask", "modelRI")
+			}
+			modelRI, code := x.unfinished(t, "aclmdlRIEndTask", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -200,7 +254,10 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIExecute": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			modelRI, code := x.graph(t, "aclmdlRIExecute", "modelRI", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclmdlRIExecute", "modelRI")
+			}
+			modelRI, code := x.graph(t, "aclmdlRIExecute", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -208,7 +265,10 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIExecuteAsync": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			modelRI, code := x.graph(t, "aclmdlRIExecuteAsync", "modelRI", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclmdlRIExecuteAsync", "modelRI")
+			}
+			modelRI, code := x.graph(t, "aclmdlRIExecuteAsync", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -220,10 +280,13 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIGetId": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclmdlRIGetId", "modelRI")
+			}
 			if a[1] == 0 {
 				return t.Null("aclmdlRIGetId", "modelRIId")
 			}
-			modelRI, code := x.graph(t, "aclmdlRIGetId", "modelRI", rt.Handle(a[0]))
+			modelRI, code := x.graph(t, "aclmdlRIGetId", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -231,10 +294,13 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIGetName": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclmdlRIGetName", "modelRI")
+			}
 			if a[2] == 0 {
 				return t.Null("aclmdlRIGetName", "name")
 			}
-			modelRI, code := x.graph(t, "aclmdlRIGetName", "modelRI", rt.Handle(a[0]))
+			modelRI, code := x.graph(t, "aclmdlRIGetName", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -242,10 +308,13 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRISetName": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclmdlRISetName", "modelRI")
+			}
 			if a[1] == 0 {
 				return t.Null("aclmdlRISetName", "name")
 			}
-			modelRI, code := x.graph(t, "aclmdlRISetName", "modelRI", rt.Handle(a[0]))
+			modelRI, code := x.graph(t, "aclmdlRISetName", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -253,7 +322,10 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclmdlRIUnbindStream": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			modelRI, code := x.graph(t, "aclmdlRIUnbindStream", "modelRI", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclmdlRIUnbindStream", "modelRI")
+			}
+			modelRI, code := x.graph(t, "aclmdlRIUnbindStream", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -265,6 +337,12 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclrtActiveStream": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtActiveStream", "activeStream")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtActiveStream", "stream")
+			}
 			activeStream, code := x.boundStream(t, "aclrtActiveStream", rt.Handle(a[0]))
 			if code != 0 {
 				return code
@@ -292,14 +370,20 @@ func (x *Runtime) Functions() map[string]rt.Func {
 			return x.aclrtCreateLabelList(t, rt.In[rt.Handle](a[0]), a[1], rt.Out[rt.Handle](a[2]))
 		},
 		"aclrtDestroyLabel": func(t *rt.Thread, a []uint64) uint64 {
-			label, code := x.label(t, "aclrtDestroyLabel", "label", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtDestroyLabel", "label")
+			}
+			label, code := x.label(t, "aclrtDestroyLabel", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
 			return x.aclrtDestroyLabel(label)
 		},
 		"aclrtDestroyLabelList": func(t *rt.Thread, a []uint64) uint64 {
-			labelList, code := x.labelList(t, "aclrtDestroyLabelList", "labelList", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtDestroyLabelList", "labelList")
+			}
+			labelList, code := x.labelList(t, "aclrtDestroyLabelList", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -307,7 +391,13 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclrtSetLabel": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
-			label, code := x.label(t, "aclrtSetLabel", "label", rt.Handle(a[0]))
+			if a[0] == 0 {
+				return t.Null("aclrtSetLabel", "label")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtSetLabel", "stream")
+			}
+			label, code := x.label(t, "aclrtSetLabel", rt.Handle(a[0]))
 			if code != 0 {
 				return code
 			}
@@ -322,7 +412,13 @@ func (x *Runtime) Functions() map[string]rt.Func {
 			if a[0] == 0 {
 				return t.Null("aclrtSwitchLabelByIndex", "ptr")
 			}
-			labelList, code := x.labelList(t, "aclrtSwitchLabelByIndex", "labelList", rt.Handle(a[2]))
+			if a[2] == 0 {
+				return t.Null("aclrtSwitchLabelByIndex", "labelList")
+			}
+			if a[3] == 0 {
+				return t.Null("aclrtSwitchLabelByIndex", "stream")
+			}
+			labelList, code := x.labelList(t, "aclrtSwitchLabelByIndex", rt.Handle(a[2]))
 			if code != 0 {
 				return code
 			}
@@ -339,6 +435,12 @@ func (x *Runtime) Functions() map[string]rt.Func {
 			}
 			if a[2] == 0 {
 				return t.Null("aclrtSwitchStream", "rightValue")
+			}
+			if a[4] == 0 {
+				return t.Null("aclrtSwitchStream", "trueStream")
+			}
+			if a[6] == 0 {
+				return t.Null("aclrtSwitchStream", "stream")
 			}
 			trueStream, code := x.boundStream(t, "aclrtSwitchStream", rt.Handle(a[4]))
 			if code != 0 {

@@ -24,11 +24,11 @@ func TestDataBuffer(t *testing.T) {
 	require.Equal(t, uint64(9), get("aclGetDataBufferSizeV2", b))
 	p.Must(th, "aclDestroyDataBuffer", b)
 	require.Zero(t, p.Runtime.Handles.Count(rt.DataBufferKind))
-	for _, stale := range []uint64{0, b} {
+	for stale, text := range map[uint64]string{0: "dataBuffer is null", b: "data buffer"} {
 		require.Zero(t, get("aclGetDataBufferAddr", stale))
 		require.Zero(t, get("aclGetDataBufferSize", stale))
 		require.Equal(t, rt.InvalidParam, p.Call(th, "aclDestroyDataBuffer", stale))
 		require.Equal(t, rt.InvalidParam, p.Call(th, "aclUpdateDataBuffer", stale, 1, 1))
-		require.Contains(t, rttest.Text(th), "data buffer")
+		require.Contains(t, rttest.Text(th), text)
 	}
 }

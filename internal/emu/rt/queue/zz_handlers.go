@@ -15,6 +15,9 @@ func (x *Runtime) Functions() map[string]rt.Func {
 			return uint64(x.aclCreateDataBuffer(uintptr(a[0]), a[1]))
 		},
 		"aclDestroyDataBuffer": func(t *rt.Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclDestroyDataBuffer", "dataBuffer")
+			}
 			return x.aclDestroyDataBuffer(t, rt.Handle(a[0]))
 		},
 		"aclGetDataBufferAddr": func(_ *rt.Thread, a []uint64) uint64 {
@@ -28,6 +31,9 @@ func (x *Runtime) Functions() map[string]rt.Func {
 		},
 		"aclUpdateDataBuffer": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclUpdateDataBuffer", "dataBuffer")
+			}
 			dataBuffer, code := x.dataBuffer(t, "aclUpdateDataBuffer", rt.Handle(a[0]))
 			if code != 0 {
 				return code
