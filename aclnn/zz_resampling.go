@@ -591,7 +591,7 @@ var opUpsampleBicubic2dBackward = Operator{
 
 // UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d. C:
 // aclnnUpsampleBicubic2dBackward, CANN since 8.1.RC1. Not on Ascend310P. The emulator computes:
-// GradOut, GradInput float32 float16 bfloat16 float64.
+// GradOut, GradInput float32 float16 bfloat16.
 func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -736,7 +736,7 @@ var opUpsampleBilinear2dBackward = Operator{
 
 // UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d. C:
 // aclnnUpsampleBilinear2dBackward, CANN since 8.1.RC1. The emulator computes: GradOut, Out float32
-// float16 bfloat16 float64.
+// float16.
 func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -773,7 +773,7 @@ var opUpsampleBilinear2dBackwardV2 = Operator{
 
 // UpsampleBilinear2dBackwardV2 computes the gradient of UpsampleBilinear2d. C:
 // aclnnUpsampleBilinear2dBackwardV2, CANN since 8.1.RC1. The emulator computes: GradOut, Out
-// float32 float16 bfloat16 float64.
+// float32 float16 bfloat16.
 func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -843,7 +843,7 @@ var opUpsampleLinear1dBackward = Operator{
 
 // UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d. C:
 // aclnnUpsampleLinear1dBackward, CANN since 8.1.RC1. The emulator computes: GradOut, Out float32
-// float16 bfloat16 float64.
+// float16 bfloat16.
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -123,6 +123,14 @@ func (c *Call) Scalars(name string) []*Scalar { return arg[[]*Scalar](c, name) }
 // Ints returns an aclIntArray, or nil if the argument is null.
 func (c *Call) Ints(name string) []int64 { return arg[[]int64](c, name) }
 
+// RequiredInts returns an aclIntArray. If it is null, the call fails with 161001.
+func (c *Call) RequiredInts(name string) []int64 {
+	if c.args[c.index(name)] == nil {
+		c.Fail(NullPointer, "%s is null", name)
+	}
+	return c.Ints(name)
+}
+
 // Floats returns an aclFloatArray, or nil if the argument is null.
 func (c *Call) Floats(name string) []float32 { return arg[[]float32](c, name) }
 

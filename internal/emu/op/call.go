@@ -40,6 +40,7 @@ type Call struct {
 	workspace int64
 	accesses  accesses
 	err       error
+	unjoined  error // a group has no communicator
 	launchErr error
 
 	handlesOverlap bool
@@ -98,12 +99,24 @@ func (x *Exec) Workspace() unsafe.Pointer { return x.workspace }
 // Name returns the operator's C name.
 func (c *Call) Name() string { return "aclnn" + c.Op.Name }
 
-// Err returns the first recorded error, or nil.
-func (c *Call) Err() error { return c.err }
+// Err returns the first recorded error, or nil. CANN refuses null arguments before it looks for the communicator of a
+// group, and everything else after it.
+func (c *Call) Err() error {
+	if c.unjoined != nil && !c.foundNull() {
+		return c.unjoined
+	}
+	return c.err
+}
 
-// Fail records an error, unless one is already recorded.
+// foundNull reports whether the recorded error is a null argument.
+func (c *Call) foundNull() bool {
+	e, ok := c.err.(*Error)
+	return ok && e.Code == NullPointer
+}
+
+// Fail records an error, unless one is already recorded that comes first.
 func (c *Call) Fail(code int32, format string, args ...any) {
-	if c.err == nil {
+	if c.err == nil || c.unjoined != nil && code == NullPointer && !c.foundNull() {
 		c.err = &Error{Code: code, Text: c.Name() + ": " + fmt.Sprintf(format, args...)}
 	}
 }

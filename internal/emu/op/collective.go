@@ -2,6 +2,8 @@ package op
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
@@ -90,9 +92,13 @@ func (c *Call) Communicator(param string) Communicator {
 	if known, ok := c.joined[group]; ok {
 		return known
 	}
+	if group == "" {
+		c.Fail(emptyGroup(c.Op.Name), "%s is empty; take the name of the communicator from HcclGetCommName", param)
+		return Communicator{Size: 1}
+	}
 	comm, err := c.join(group)
 	if err != nil {
-		c.Invalid("%s: %v", param, err)
+		c.unjoined = &Error{Code: Unsupported, Text: fmt.Sprintf("%s: %s: %v", c.Name(), param, err)}
 		return Communicator{Size: 1}
 	}
 	if c.joined == nil {
@@ -100,6 +106,18 @@ func (c *Call) Communicator(param string) Communicator {
 	}
 	c.joined[group] = comm
 	return comm
+}
+
+// emptyGroup returns the code with which an operator refuses an empty name of a group.
+func emptyGroup(operator string) int32 {
+	switch operator {
+	case "AlltoAllvGroupedMatMul", "GroupedMatMulAlltoAllv", "AlltoAllAllGatherBatchMatMul", "BatchMatMulReduceScatterAlltoAll":
+		return NullPointer
+	}
+	if strings.HasPrefix(operator, "MoeDistributeDispatch") || strings.HasPrefix(operator, "MoeDistributeCombine") {
+		return NullPointer
+	}
+	return InvalidParam
 }
 
 // Compute appends a computation to the stages of phase two.

@@ -30,6 +30,9 @@ type tokenExchange struct {
 func newTokenExchange(c *op.Call) tokenExchange {
 	g := tokenExchange{comm: c.Communicator("group"), x: c.Tensor("gmmX")}
 	weight := c.Tensor("gmmWeight")
+	c.Tensor(c.Either("gmmY", "y"))
+	c.RequiredInts("sendCounts")
+	c.RequiredInts("recvCounts")
 	for _, name := range []string{"sendCountsTensorOptional", "recvCountsTensorOptional"} {
 		if t := c.Optional(name); t != nil {
 			c.Fail(op.NullPointer, "%v is given; counts are taken from the array, pass null", t)
@@ -68,8 +71,6 @@ func tokenCounts(c *op.Call, name string, experts int64) []int64 {
 	counts := c.Ints(name)
 	n := c.Int("epWorldSize") * experts
 	switch {
-	case counts == nil:
-		c.Fail(op.NullPointer, "%s is null", name)
 	case int64(len(counts)) != n:
 		c.Invalid("%s has %d counts; %d ranks of %d experts need %d", name, len(counts), c.Int("epWorldSize"), experts, n)
 	case slices.Min(append(slices.Clone(counts), 0)) < 0:
@@ -85,7 +86,7 @@ func ownProduct(c *op.Call, d dtype.Type) op.Run {
 		return nil
 	}
 	if x == nil || weight == nil || y == nil {
-		c.Invalid("of mmXOptional, mmWeightOptional and mmYOptional give all or none")
+		c.Fail(op.NullPointer, "of mmXOptional, mmWeightOptional and mmYOptional give all or none")
 		return nil
 	}
 	for _, t := range []*op.Tensor{x, weight, y} {

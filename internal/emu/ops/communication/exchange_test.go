@@ -170,14 +170,14 @@ func TestFusedExchangesRefuse(t *testing.T) {
 		optest.Run(t, name, a)
 		for text, set := range map[string]optest.Args{
 			"epWorldSize is 2": {"epWorldSize": 2}, "inner dimensions": {"transGmmWeight": true}, "has 3 counts": {"sendCounts": []int64{1, 1, 1}},
-			"must not be negative": {"recvCounts": []int64{4, -1}}, "of its own": {"recvCounts": []int64{1, 2}}, "all or none": {"mmXOptional": x(1, 2)},
+			"must not be negative": {"recvCounts": []int64{4, -1}}, "of its own": {"recvCounts": []int64{1, 2}},
 			"dimensions": {"gmmWeight": x(4, 5)}, "dtypes differ": {"gmmWeight": optest.Tensor(t, dtype.BFloat16, []int64{2, 4, 5}, 1)}, "sendCounts)": {"gmmX": x(4, 4)},
 			"float32": {"gmmX": optest.Tensor(t, dtype.Float32, []int64{3, 4}, 1)},
 		} {
 			optest.Refused(t, op.InvalidParam, name, a.With(set), text)
 		}
 		for text, set := range map[string]optest.Args{
-			"group is null": {"group": nil}, "gmmX is null": {"gmmX": nil}, "sendCounts is null": {"sendCounts": nil}, "taken from the array": {"recvCountsTensorOptional": x(2)},
+			"group is null": {"group": nil}, "group is empty": {"group": ""}, "all or none": {"mmXOptional": x(1, 2)}, "gmmX is null": {"gmmX": nil}, "sendCounts is null": {"sendCounts": nil}, "taken from the array": {"recvCountsTensorOptional": x(2)},
 		} {
 			optest.Refused(t, op.NullPointer, name, a.With(set), text)
 		}

@@ -91,7 +91,19 @@ func expertFactors(c *op.Call, x, weight, out *op.Tensor) {
 			c.Invalid("%v is empty", t)
 		}
 	}
+	if c.Err() != nil {
+		return
+	}
+	if max(x.Dim(2), weight.Dim(2)) > mostColumns {
+		c.Invalid("%v and %v: at most %d columns are possible", x, weight, mostColumns)
+	}
+	if n := weight.Dim(0) * c.Int("epWorldSize"); n > mostExperts {
+		c.Invalid("%v on %d ranks makes %d experts; at most %d are possible", weight, c.Int("epWorldSize"), n, mostExperts)
+	}
 }
+
+// What CANN takes of the operators over two groups.
+const mostColumns, mostExperts = 65535, 2048
 
 // gatherExperts sends the tokens of each expert to its rank, gathers their parts within tp, and
 // multiplies them by the expert's part of the weight.

@@ -2,6 +2,7 @@ package matmul
 
 import (
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -327,6 +328,10 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 	}
 	c.Plain(index, out)
 	if c.DType(q.weight, finalizeWeights(c.Op.Name)...); c.Err() != nil {
+		return nil, c.Err()
+	}
+	if strings.Contains(c.Op.Name, "WeightNz") && q.weight.Format != dtype.FractalNZ {
+		c.Invalid("%v has another format than FRACTAL_NZ; cast it with aclnnNpuFormatCast, or call the operator without WeightNz", q.weight)
 		return nil, c.Err()
 	}
 	if q.check(); c.Err() != nil {

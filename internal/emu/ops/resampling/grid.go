@@ -61,6 +61,7 @@ func sampled(image, grid *op.Tensor) []int64 {
 func gridSample(axes int) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		image, grid, out := c.Tensor("input"), c.Tensor("grid"), c.Tensor("out")
+		image, out = spatialLast(c, axes, image), spatialLast(c, axes, out)
 		s := sampler(c, image, grid, axes)
 		if axes == 2 && c.Chip() == acceptance.Ascend310P && image.DType == dtype.BFloat16 {
 			c.Invalid("%v: an Ascend310P does not sample bfloat16", image)
@@ -80,6 +81,8 @@ func gridSample(axes int) op.Prepare {
 func gridSampleBackward(axes int) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		dout, image, grid, wanted := c.Tensor("gradOutput"), c.Tensor("input"), c.Tensor("grid"), c.Bools("outputMask")
+		last := axes == 3 && image != nil && image.Format == dtype.NDHWC
+		image, dout = spatialLast(c, axes, image), spatialLast(c, axes, dout)
 		s := sampler(c, image, grid, axes)
 		c.Plain(dout)
 		c.SameDType(image, dout)
@@ -94,6 +97,9 @@ func gridSampleBackward(axes int) op.Prepare {
 		for i, name := range []string{"inputGrad", "gridGrad"} {
 			if wanted[i] {
 				grads[i] = c.Tensor(name)
+				if last && i == 0 && grads[i] != nil { // in the order of the input, whatever its own format
+					grads[i] = channelsFirst(c, grads[i])
+				}
 				c.Plain(grads[i])
 				c.Same([]*op.Tensor{image, grid}[i], grads[i])
 			}

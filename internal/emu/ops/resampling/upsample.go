@@ -19,11 +19,14 @@ var resizings = op.Table{
 	"UpsampleNearestExact1dBackward": resizedBackward(1, nearestCentre, op.FloatTypes), "UpsampleNearestExact2dBackward": resizedBackward(2, nearestCentre, op.FloatTypes),
 	"UpsampleNearestExact3dBackward": resizedBackward(3, nearestCentre, op.FloatTypes),
 	"UpsampleLinear1d":               resized(1, linear, op.RealTypes), "UpsampleBilinear2d": resized(2, linear, op.RealTypes), "UpsampleTrilinear3d": resized(3, linear, op.RealTypes),
-	"UpsampleLinear1dBackward": resizedBackward(1, linear, op.RealTypes), "UpsampleBilinear2dBackward": resizedBackward(2, linear, op.RealTypes),
-	"UpsampleBilinear2dBackwardV2": resizedBackward(2, linear, op.RealTypes), "UpsampleTrilinear3dBackward": resizedBackward(3, linear, op.RealTypes),
-	"UpsampleBicubic2d": resized(2, cubic, op.RealTypes), "UpsampleBicubic2dBackward": resizedBackward(2, cubic, op.RealTypes),
+	"UpsampleLinear1dBackward": resizedBackward(1, linear, op.FloatTypes), "UpsampleBilinear2dBackward": resizedBackward(2, linear, halfTypes),
+	"UpsampleBilinear2dBackwardV2": resizedBackward(2, linear, op.FloatTypes), "UpsampleTrilinear3dBackward": resizedBackward(3, linear, op.RealTypes),
+	"UpsampleBicubic2d": resized(2, cubic, op.RealTypes), "UpsampleBicubic2dBackward": resizedBackward(2, cubic, op.FloatTypes),
 	"Resize": resize,
 }.Selects()
+
+// halfTypes are those of the first gradient of bilinear images.
+var halfTypes = []dtype.Type{dtype.Float32, dtype.Float16}
 
 // pixelTypes are the element types that the nearest element of an image can have on the 910B. By
 // the centre of a position (Exact) it cannot be float64.
@@ -136,7 +139,10 @@ func samplings(c *op.Call, n int, image, result []int64) (s []axisSampling) {
 
 // resizing checks a result of outputSize computed from an image and returns the taps.
 func resizing(c *op.Call, n int, image, result []int64, of interpolation) (taps []convolution.Taps) {
-	size := c.Ints("outputSize")
+	size := c.RequiredInts("outputSize")
+	if c.Err() != nil {
+		return nil
+	}
 	if len(image) != n+2 || len(result) != n+2 {
 		c.Invalid("images of shape %s and %s: %d dimensions are needed, batch and channels before the others", op.Dims(image), op.Dims(result), n+2)
 		return nil
@@ -156,9 +162,13 @@ func resized(n int, of interpolation, types []dtype.Type) op.Prepare {
 		self, out := c.Tensor(c.Either("self", "input", "x")), c.Tensor("out")
 		c.DType(self, types...)
 		c.SameDType(self, out)
+		self, out = spatialLast(c, n, self), spatialLast(c, n, out)
 		var taps []convolution.Taps
 		if c.Err() == nil {
 			taps = resizing(c, n, self.Shape, out.Shape, of)
+		}
+		if c.Err() == nil && self.Shape[1] < 1 {
+			c.Invalid("%v has no channels; only its batch may be 0", self)
 		}
 		return c.Resample(out, self, n, func() []convolution.Taps { return taps })
 	}
@@ -166,10 +176,17 @@ func resized(n int, of interpolation, types []dtype.Type) op.Prepare {
 
 func resizedBackward(n int, of interpolation, types []dtype.Type) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
-		grad, out, size := c.Tensor(c.Either("gradOut", "gradOutput")), c.Tensor(c.Either("out", "gradInput")), c.Ints("inputSize")
+		grad, out, size := c.Tensor(c.Either("gradOut", "gradOutput")), c.Tensor(c.Either("out", "gradInput")), c.RequiredInts("inputSize")
 		c.DType(grad, types...)
 		c.SameDType(grad, out)
-		c.Shape(out, size, "inputSize")
+		if n == 2 && grad != nil && grad.Format == dtype.NHWC && c.Op.Name == "UpsampleNearest2dBackward" && len(size) == 4 {
+			// of the channels-last forms this one alone has inputSize in the order of the memory
+			grad, out, size = channelsFirst(c, grad), channelsFirst(c, out), []int64{size[0], size[3], size[1], size[2]}
+		}
+		grad, out = spatialLast(c, n, grad), spatialLast(c, n, out)
+		if c.Err() == nil {
+			c.Shape(out, size, "inputSize")
+		}
 		var taps []convolution.Taps
 		if c.Err() == nil {
 			taps = resizing(c, n, size, grad.Shape, of)
@@ -208,9 +225,28 @@ func resize(c *op.Call) (op.Run, error) {
 	return c.Resample(out, self, 2, func() []convolution.Taps { return taps })
 }
 
-// channelsFirst views images whose last dimension is the channels as those of NCHW.
+// spatialLast views volumes of NDHWC as those of NCDHW. Images stay: their operators but one refuse NHWC.
+func spatialLast(c *op.Call, n int, t *op.Tensor) *op.Tensor {
+	if n == 3 && t != nil && t.Format == dtype.NDHWC {
+		return channelsFirst(c, t)
+	}
+	return t
+}
+
+// channelsFirst views images or volumes whose last dimension is the channels as those of NCHW or NCDHW. Tensors of
+// another rank stay, and are refused later.
 func channelsFirst(c *op.Call, t *op.Tensor) *op.Tensor {
-	v, p := *t, op.Permuted(t.View(), []int64{0, 3, 1, 2})
-	v.Shape, v.Strides, v.Format = p.Shape, p.Strides, dtype.NCHW
+	var order []int64
+	var format dtype.Format
+	switch len(t.Shape) {
+	case 4:
+		order, format = []int64{0, 3, 1, 2}, dtype.NCHW
+	case 5:
+		order, format = []int64{0, 4, 1, 2, 3}, dtype.NCDHW
+	default:
+		return t
+	}
+	v, p := *t, op.Permuted(t.View(), order)
+	v.Shape, v.Strides, v.Format = p.Shape, p.Strides, format
 	return c.Alias(v, t)
 }

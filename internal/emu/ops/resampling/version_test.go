@@ -1,6 +1,7 @@
 package resampling
 
 import (
+	"github.com/goascend/cann/internal/dtype"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -24,6 +25,9 @@ func TestSecondVersions(t *testing.T) {
 			{"UpsampleNearest2d", image, []int64{2, 3, 7, 3}, "self", optest.Args{"outputSize": []int64{7, 3}}},
 			{"UpsampleBilinear2dBackward", []int64{2, 3, 7, 3}, image, "gradOut", optest.Args{"outputSize": []int64{7, 3}, "inputSize": image}},
 		} {
+			if c.in == "gradOut" && d != dtype.Float32 && d != dtype.Float16 {
+				continue // the first version has no such gradient
+			}
 			for _, l := range kerneltest.Layouts {
 				want, got := optest.TensorIn(t, d, l, c.y), optest.TensorIn(t, d, l, c.y)
 				a := c.further.With(optest.Args{c.in: optest.Filled(t, 1, d, l, c.x)})
