@@ -2,7 +2,6 @@ package op
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/goascend/cann/internal/abi/acceptance"
@@ -56,7 +55,7 @@ func number(o *Operator, n *acceptance.Node) error {
 
 // explain returns in words which rule a call breaks.
 func (c *Call) explain(n *acceptance.Node) string {
-	x := condition{call: c}
+	w := wording{condition{call: c}}
 	inner := n
 	if n.Op == acceptance.Not {
 		inner = n.Args[0]
@@ -66,7 +65,7 @@ func (c *Call) explain(n *acceptance.Node) string {
 		for a.Op != acceptance.Argument && len(a.Args) > 0 {
 			a = a.Args[0]
 		}
-		if t := x.tensor(a); t != nil {
+		if t := w.x.tensor(a); t != nil {
 			subject = append(subject, t.String())
 		} else if a.Op == acceptance.Argument {
 			subject = append(subject, a.Name)
@@ -79,11 +78,7 @@ func (c *Call) explain(n *acceptance.Node) string {
 	case n.Op == acceptance.Null && len(subject) == 1:
 		return subject[0] + " is null"
 	case n.Op == acceptance.Not && inner.Op == acceptance.In && of(acceptance.Type) && len(subject) == 1:
-		var names []string
-		for _, a := range inner.Args[1:] {
-			names = append(names, a.String())
-		}
-		return fmt.Sprintf("%s has a dtype that is not supported; use one of [%s]", subject[0], strings.Join(names, " "))
+		return fmt.Sprintf("%s has a dtype that is not supported; use one of [%s]", subject[0], each(inner.Args[1:], " ", w.quantity))
 	case n.Op == acceptance.Unequal && of(acceptance.Type) && len(subject) == 2:
 		return fmt.Sprintf("dtypes differ: %s and %s; they must be equal", subject[0], subject[1])
 	case n.Op == acceptance.Unequal && of(acceptance.Format) && len(subject) == 2:
@@ -93,7 +88,7 @@ func (c *Call) explain(n *acceptance.Node) string {
 	case n.Op == acceptance.Private && len(subject) == 1:
 		return subject[0] + " has a private format; cast it to ND with aclnnNpuFormatCast"
 	case n.Op == acceptance.Greater && of(acceptance.Rank) && len(subject) > 0:
-		return fmt.Sprintf("%s has too many dimensions; at most %s are supported", subject[0], n.Args[1])
+		return fmt.Sprintf("%s has too many dimensions; at most %s are supported", subject[0], w.quantity(n.Args[1]))
 	}
-	return fmt.Sprintf("%v: CANN refuses arguments for which %v", c, n)
+	return w.refusal(n)
 }

@@ -61,7 +61,7 @@ func (c *Call) first(rules []acceptance.Rule) (*acceptance.Rule, *Error) {
 			return &rules[i], nil
 		case x.undefined != nil:
 			return nil, &Error{Code: int32(abi.ACLNN_ERR_INNER), undefined: true,
-				Text: fmt.Sprintf("%v: CANN's check calculates %v, which is undefined in C: %v", c, x.at, x.undefined)}
+				Text: fmt.Sprintf("%v: CANN's check calculates %s, which is undefined in C: %v", c, (&wording{condition{call: c, loop: x.loop}}).quantity(x.at), x.undefined)}
 		}
 	}
 	return nil, nil
