@@ -44,9 +44,14 @@ type Operator struct {
 func Operators() []string { return acceptance.Names() }
 
 // Operator returns what the chip's form of an operator takes. public is false if the operator's sources
-// are not public; then it is known at most that the chip lacks the operator.
+// are not public; then it is known at most that the chip lacks the operator. It is false, too, for a chip whose name
+// belongs to no group of chips that the sources distinguish.
 func (c Chip) Operator(name string) (o Operator, public bool) {
-	types, missing, err := acceptance.Types(name, acceptance.ChipOf(c.Name))
+	group := acceptance.ChipOf(c.Name)
+	if group == 0 {
+		return o, false // a chip that Named does not know
+	}
+	types, missing, err := acceptance.Types(name, group)
 	if err != nil {
 		return o, false // the tables are tested
 	}

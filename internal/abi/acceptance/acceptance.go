@@ -26,7 +26,7 @@ const (
 	Ascend950    Chip = 'n'
 )
 
-// ChipOf returns the group of a chip by the name that aclrtGetSocName returns.
+// ChipOf returns the group of a chip by the name that aclrtGetSocName returns, or 0 if it belongs to none.
 func ChipOf(name string) Chip {
 	for _, p := range []struct {
 		prefix string
@@ -36,7 +36,7 @@ func ChipOf(name string) Chip {
 			return p.chip
 		}
 	}
-	return Ascend910B
+	return 0
 }
 
 // String returns the name of the group.

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/soc"
+
 	"github.com/goascend/cann/internal/abi"
 )
 
@@ -100,6 +102,12 @@ func TestChipOf(t *testing.T) {
 		"Ascend910A": Ascend910, "Ascend910ProB": Ascend910, "Ascend950PR_9599": Ascend950,
 	} {
 		assert.Equal(t, want, ChipOf(name), name)
+	}
+	for _, name := range soc.Names() {
+		assert.NotZero(t, ChipOf(name), name)
+	}
+	for _, name := range []string{"", "Ascend310B1", "Ascend1", "910B1"} {
+		assert.Zero(t, ChipOf(name), name)
 	}
 }
 

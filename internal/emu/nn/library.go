@@ -20,6 +20,8 @@ type Library struct {
 	// Dumps receives the tensors of calls for dumps. If it is not set, there are no dumps.
 	Dumps *dump.Runtime
 
+	PlainCube bool // do not round products of float32, whatever cubeMathType says
+
 	Older bool // act as CANN 8.1, whose kernels take fewer combinations of dtypes
 
 	rt    *rt.Runtime
@@ -30,7 +32,7 @@ type Library struct {
 
 // New returns the library that uses the handles, streams and memory of a runtime.
 func New(r *rt.Runtime) *Library {
-	return &Library{rt: r, cache: newCache(), chip: acceptance.ChipOf(r.SoC())}
+	return &Library{rt: r, cache: newCache(), chip: acceptance.ChipOf(r.SoC()), PlainCube: r.PlainCube()}
 }
 
 // Operators returns the number of operators in the table. Their ids are 0 to Operators()-1.

@@ -3,7 +3,6 @@ package op
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
@@ -184,15 +183,13 @@ func (c *Call) NoneOf(names ...string) {
 	}
 }
 
-// CubeMathType refuses values of cubeMathType that do not exist. The emulator computes products in
-// the given types, which is at least as accurate as every mode, except that matrix products with 3
-// round float32 to HF32 as the device does: 1 lets the device do so, 2 lets it round to float16, and
-// 4 asks for more accurate accumulation. The cube of the Ascend910 and 310P takes float32 factors only
-// if the mode lets it round them to float16.
+// CubeMathType refuses values of cubeMathType that do not exist. 1, 2 and 3 round float32 factors, see Rounding; 4 asks for
+// more accurate accumulation than the device has otherwise, and which the emulator has always. The cube of the Ascend910 and
+// 310P takes float32 factors only if the mode lets it round them to float16.
 func (c *Call) CubeMathType(factors ...*Tensor) {
 	v := c.Int("cubeMathType")
 	for _, t := range factors {
-		if t.DType == dtype.Float32 && (v == 0 || v == 3) && (c.chip == acceptance.Ascend910 || c.chip == acceptance.Ascend310P) {
+		if t != nil && t.DType == dtype.Float32 && (v == 0 || v == 3) && c.multipliesHalf() {
 			c.Invalid("%v and cubeMathType %d: this chip multiplies float16; use 1 (ALLOW_FP32_DOWN_PRECISION)", t, v)
 		}
 	}

@@ -2,6 +2,7 @@ package rt
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,12 +22,13 @@ type Config struct {
 	API        string // older version of CANN whose ways are emulated, "" for the newest
 	Faults     *Faults
 	Sanitize   sanitize.Config
+	PlainCube  bool   // float32 products stay float32, whatever cubeMathType says
 	HealthFile string // with the faults of devices, see Health
 	Trace      string // file for the trace, "" for no trace; %p is replaced by the process id
 }
 
 // ConfigFromEnv reads CANN_EMU_API, CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G),
-// CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE, CANN_EMU_HEALTH and
+// CANN_EMU_SOC, CANN_EMU_CUBE, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE, CANN_EMU_HEALTH and
 // CANN_EMU_TRACE. The default is 8 devices of an Ascend910B1, each with the memory of the chip but
 // not more than this machine has, rounded down to whole huge pages.
 func ConfigFromEnv() (Config, error) {
@@ -34,8 +36,14 @@ func ConfigFromEnv() (Config, error) {
 	if releases := abi.Releases(); c.API != "" && !slices.Contains(releases[:len(releases)-1], c.API) {
 		return c, fmt.Errorf("CANN_EMU_API=%q: the releases of CANN are %s", c.API, strings.Join(releases[:len(releases)-1], ", "))
 	}
+	if err := knob.Unknown(os.Environ()); err != nil {
+		return c, err
+	}
 	if v := knob.Get("CANN_EMU_SOC"); v != "" {
 		c.SoC = v
+		if !strings.HasPrefix(v, "Ascend") {
+			c.SoC = "Ascend" + v
+		}
 	}
 	chip, err := soc.Named(c.SoC)
 	if err != nil {
@@ -51,6 +59,13 @@ func ConfigFromEnv() (Config, error) {
 		if c.Memory, err = parseSize(v); err != nil {
 			return c, fmt.Errorf("CANN_EMU_MEMORY=%q: %w", v, err)
 		}
+	}
+	switch v := knob.Get("CANN_EMU_CUBE"); v {
+	case "":
+	case "float32":
+		c.PlainCube = true
+	default:
+		return c, fmt.Errorf("CANN_EMU_CUBE=%q: float32 is the only value; without it products round as cubeMathType says", v)
 	}
 	var seed uint64
 	if v := knob.Get("CANN_EMU_FAULT_SEED"); v != "" {

@@ -38,6 +38,9 @@ func (r *Runtime) aclInit(t *Thread, configPath *string) Code {
 		l.count++
 		return Code(RepeatInitialize) // without an error text, which would head the next error
 	}
+	if r.err != nil {
+		return t.Fail(InternalError, "EH9999: aclInit: %v", r.err)
+	}
 	if l.finalized && l.configured && r.config.API == abi.V81RC1 {
 		return t.Fail(RepeatInitialize, "EH0006: aclInit: this version cannot be initialised again after aclFinalize")
 	}

@@ -15,7 +15,7 @@ type Runtime struct {
 	Captures Captures
 
 	config Config
-	err    error // why the machine's description is unusable; every SetDevice repeats it
+	err    error // why the machine's description is unusable; aclInit and every SetDevice repeat it
 	start  time.Time
 
 	life       lifecycle
@@ -54,7 +54,7 @@ func New() *Runtime {
 	return r
 }
 
-// Refuse makes the calls that set a device fail, unless err is nil or an earlier reason exists.
+// Refuse makes aclInit and the calls that set a device fail, unless err is nil or an earlier reason exists.
 func (r *Runtime) Refuse(err error) {
 	if r.err == nil {
 		r.err = err
@@ -85,6 +85,9 @@ func (r *Runtime) Sanitizes() bool { return r.sanitizer != nil }
 
 // API returns the older version of CANN whose ways are emulated, or "" for the newest.
 func (r *Runtime) API() string { return r.config.API }
+
+// PlainCube reports whether products of float32 are to stay float32, whatever cubeMathType says.
+func (r *Runtime) PlainCube() bool { return r.config.PlainCube }
 
 // Order returns the order of a name, the same one at each call.
 func (r *Runtime) Order(name string) *sanitize.Order {

@@ -21,6 +21,7 @@ var convolutions = op.Table{
 type conv struct {
 	convolutionkernel.Convolution
 	transposed bool
+	rounding   op.Rounding // of float32 factors
 }
 
 // filters returns the number of channels of the output.
@@ -121,6 +122,16 @@ func biasOf(c *op.Call, bias *op.Tensor, filters int64) {
 
 // run computes the output.
 func (v conv) run(out, input, weight kernel.View, bias *op.Tensor) error {
+	input, releaseInput, err := v.rounding.Round(input)
+	if err != nil {
+		return err
+	}
+	defer releaseInput()
+	weight, releaseWeight, err := v.rounding.Round(weight)
+	if err != nil {
+		return err
+	}
+	defer releaseWeight()
 	if v.transposed {
 		return v.ImageGrad(out, input, weight, op.OptionalView(bias))
 	}
@@ -129,10 +140,11 @@ func (v conv) run(out, input, weight kernel.View, bias *op.Tensor) error {
 
 func convolution(c *op.Call) (op.Run, error) {
 	input, weight, bias, out := c.Tensor("input"), c.Tensor("weight"), c.Optional("bias"), c.Tensor("output")
-	c.CubeMathType()
+	c.CubeMathType(input, weight)
 	convTypes(c, input, bias, out)
 	dense := weightOf(c, weight)
 	v, sizes := convOf(c, input, weight)
+	v.rounding = c.Rounding()
 	if c.Err() == nil {
 		filters := v.filters(weight)
 		biasOf(c, bias, filters)
@@ -167,7 +179,7 @@ func (g convGrads) check(c *op.Call, input, weight *op.Tensor, filters int64) {
 // run computes the requested gradients. The views are those of the call as [N, channels, spatial…].
 func (g convGrads) run(v conv, grad, input, weight kernel.View, shaped func(t *op.Tensor) kernel.View) error {
 	if g.input != nil {
-		back := conv{v.Convolution, !v.transposed}
+		back := conv{v.Convolution, !v.transposed, v.rounding}
 		if err := back.run(shaped(g.input), grad, weight, nil); err != nil {
 			return err
 		}
@@ -177,6 +189,16 @@ func (g convGrads) run(v conv, grad, input, weight kernel.View, shaped func(t *o
 		if v.transposed {
 			image, maps = grad, input
 		}
+		image, releaseImage, err := v.rounding.Round(image)
+		if err != nil {
+			return err
+		}
+		defer releaseImage()
+		maps, releaseMaps, err := v.rounding.Round(maps)
+		if err != nil {
+			return err
+		}
+		defer releaseMaps()
 		if err := v.WeightGrad(shaped(g.weight), maps, image); err != nil {
 			return err
 		}
@@ -193,9 +215,10 @@ func (g convGrads) run(v conv, grad, input, weight kernel.View, shaped func(t *o
 
 func convolutionBackward(c *op.Call) (op.Run, error) {
 	grad, input, weight := c.Tensor("gradOutput"), c.Tensor("input"), c.Tensor("weight")
-	c.CubeMathType()
+	c.CubeMathType(grad, input, weight)
 	convTypes(c, grad, input, weight)
 	v, sizes := convOf(c, input, weight)
+	v.rounding = c.Rounding()
 	var g convGrads
 	g.input, g.weight, g.bias = c.Gradients()
 	if c.Err() == nil {
@@ -219,7 +242,7 @@ func convolutionBackward(c *op.Call) (op.Run, error) {
 // depthwise is a convolution with as many groups as channels.
 func depthwise(c *op.Call) (op.Run, error) {
 	self, weight, bias, out := c.Tensor("self"), c.Tensor("weight"), c.Optional("bias"), c.Tensor("out")
-	c.CubeMathType()
+	c.CubeMathType(self, weight)
 	convTypes(c, self, weight, bias, out)
 	c.SameDType(self, weight, out)
 	if bias != nil {
@@ -247,10 +270,8 @@ func depthwise(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	v := convolutionkernel.Convolution{Window: w, Groups: channels}
-	return func(*op.Exec) error {
-		return v.Forward(out.View(), self.View(), weight.View(), op.OptionalView(bias))
-	}, nil
+	v := conv{Convolution: convolutionkernel.Convolution{Window: w, Groups: channels}, rounding: c.Rounding()}
+	return func(*op.Exec) error { return v.run(out.View(), self.View(), weight.View(), bias) }, nil
 }
 
 // tensorForm is a view of a tensor with other dimensions.
@@ -280,7 +301,7 @@ func timeWeight(t *op.Tensor) *tensorForm { return permuted(t, 2, 1, 0) }
 // weight [size, channels, filters], and returns the shape of its output.
 func timeConv(c *op.Call, self, weight, bias *op.Tensor) (v conv, shape []int64) {
 	pad := c.Int("pad")
-	c.CubeMathType()
+	c.CubeMathType(self, weight)
 	convTypes(c, self, weight, bias)
 	c.Rank(self, 3, 3)
 	c.Rank(weight, 3, 3)
@@ -290,6 +311,7 @@ func timeConv(c *op.Call, self, weight, bias *op.Tensor) (v conv, shape []int64)
 	if c.Err() != nil {
 		return v, nil
 	}
+	v.rounding = c.Rounding()
 	one := []int64{1}
 	v.Convolution = convolutionkernel.Convolution{Groups: 1, Window: convolutionkernel.Window{Size: weight.Shape[:1], Stride: one, Dilation: one, Pad: []int64{pad}}}
 	n := positions(self.Shape[0], weight.Shape[0], 1, 1, 2*pad)

@@ -93,7 +93,7 @@ func addProduct(c *op.Call, left, right string, rank, added int, sum bool) (op.R
 // gemm is alpha·A·B + beta·C. transA and transB mean that an argument is stored transposed.
 func gemm(c *op.Call) (op.Run, error) {
 	a, b, add, out := c.Tensor("A"), c.Tensor("B"), c.Tensor("C"), c.Tensor("out")
-	c.CubeMathType()
+	c.CubeMathType(a, b)
 	c.Rank(a, 2, 2)
 	c.Rank(b, 2, 2)
 	c.Rank(add, 1, 2)
@@ -127,7 +127,7 @@ func mv(c *op.Call) (op.Run, error) {
 func addmv(c *op.Call) (op.Run, error) {
 	self, mat, vec, out := c.Tensor("self"), c.Tensor("mat"), c.Tensor("vec"), c.Tensor("out")
 	alpha, beta := c.Scalar("alpha"), c.Scalar("beta")
-	c.CubeMathType()
+	c.CubeMathType(mat, vec)
 	c.Rank(mat, 2, 2)
 	c.Rank(vec, 1, 1)
 	c.Rank(self, 0, 1)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	gemmkernel "github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -65,13 +66,13 @@ func (f Factor) view(batch []int64) (kernel.View, error) {
 	return v.Broadcast(slices.Concat(batch, []int64{f.rows(), f.cols()}))
 }
 
-// viewed is view, rounded to HF32 if asked for. The function ends the use of the view.
-func (f Factor) viewed(batch []int64, round bool) (kernel.View, func(), error) {
+// viewed is view, rounded. The function ends the use of the view.
+func (f Factor) viewed(batch []int64, r op.Rounding) (kernel.View, func(), error) {
 	v, err := f.view(batch)
-	if err != nil || !round {
+	if err != nil || op.IsPrivate(f.t.Format) {
 		return v, func() {}, err
 	}
-	return toHF32(v)
+	return r.Round(v)
 }
 
 // Product is out = alpha·a·b + beta·add.
@@ -126,14 +127,19 @@ func Multiply(c *op.Call, p Product) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	roundA, roundB := roundsToHF32(c, p.A), roundsToHF32(c, p.B)
+	rounding := c.Rounding()
+	if p.A.t.DType == dtype.BFloat16 && p.B.t.DType == dtype.BFloat16 {
+		rounding = op.Unrounded // without effect, as CANN warns
+	}
+	// A sum with another tensor is not rounded: the product is added to it in float32.
+	roundsResult := rounding != op.Unrounded && c.RoundsResults() && p.Add == nil && p.Out.DType == dtype.Float32
 	return func(*op.Exec) error {
-		a, releaseA, err := p.A.viewed(batch, roundA)
+		a, releaseA, err := p.A.viewed(batch, rounding)
 		if err != nil {
 			return err
 		}
 		defer releaseA()
-		b, releaseB, err := p.B.viewed(batch, roundB)
+		b, releaseB, err := p.B.viewed(batch, rounding)
 		if err != nil {
 			return err
 		}
@@ -154,7 +160,15 @@ func Multiply(c *op.Call, p Product) (op.Run, error) {
 			add = p.matrix(add, shape)
 			k.Add = &add
 		}
-		return gemmkernel.Gemm(k)
+		if err := gemmkernel.Gemm(k); err != nil || !roundsResult {
+			return err
+		}
+		rounded, release, err := rounding.Round(p.Out.View())
+		if err != nil {
+			return err
+		}
+		defer release()
+		return elementwise.Copy(p.Out.View(), rounded)
 	}, nil
 }
 
