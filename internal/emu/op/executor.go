@@ -43,7 +43,13 @@ func NewExecutor(p Prepare, c *Call) (*Executor, error) {
 		if absence != nil {
 			return nil, absence
 		}
-		return e, err
+		if err == nil {
+			err = c.withoutBFloat16()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
 	}
 	// The operator's own words are better than those made from a rule, if it refuses for that reason.
 	var own *Error

@@ -3,9 +3,11 @@ package op
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/dtype"
 )
 
 // refusal applies CANN's rules to the call. It returns nil if they accept it. A condition that C leaves
@@ -43,6 +45,45 @@ func (c *Call) absence(own error) error {
 		return own
 	}
 	return &Error{Code: NoKernel, Text: fmt.Sprintf("%s: the %v does not have the operator", c.Name(), c.chip)}
+}
+
+// withoutBFloat16 refuses bfloat16 on the chips whose cores have none, unless the operator's source lists it there, or
+// has no list at all.
+func (c *Call) withoutBFloat16() error {
+	if !c.multipliesHalf() {
+		return nil
+	}
+	source, public := acceptance.SourceOf(c.Op.Name)
+	var types map[string][]dtype.Type
+	for i, p := range c.Op.Params {
+		for _, t := range tensorsOf(c.args[i]) {
+			if t == nil || t.DType != dtype.BFloat16 {
+				continue
+			}
+			if types == nil {
+				var err error
+				if types, _, err = acceptance.Types(c.Op.Name, c.chip); err != nil {
+					return err
+				}
+			}
+			if list, limited := types[p.Name]; limited && slices.Contains(list, dtype.BFloat16) || !limited && public && source.Lost == 0 {
+				continue
+			}
+			return &Error{Code: InvalidParam, Text: fmt.Sprintf("%s: %v: the %v has no bfloat16; cast it to float16 or float32", c.Name(), t, c.chip)}
+		}
+	}
+	return nil
+}
+
+// tensorsOf returns the tensors of an argument.
+func tensorsOf(arg any) []*Tensor {
+	switch a := arg.(type) {
+	case *Tensor:
+		return []*Tensor{a}
+	case []*Tensor:
+		return a
+	}
+	return nil
 }
 
 // first returns the first rule whose condition holds for the call, or nil. The error names an operation
