@@ -67,7 +67,7 @@ func (t *Tape) beginOptional(name string, required int, inputs ...*Var) *Call {
 		if v == nil && i >= required {
 			continue
 		}
-		if !t.usable(name, fmt.Sprintf("input %d", i), v) {
+		if good := v != nil && v.Value != nil && (v.tape == nil || v.tape == t); !good && !t.usable(name, fmt.Sprintf("input %d", i), v) {
 			return nil
 		}
 		c.needs = c.needs || v.needs
