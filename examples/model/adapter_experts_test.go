@@ -236,7 +236,7 @@ func TestParallelExpertAdapters(t *testing.T) {
 		{ranks: 2, layout: world.Layout{PP: 2}, micros: 2},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
-			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error {
+			onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error {
 				fill := func(a *model.Adapter) error { return random(ctx, a) }
 				return r.onRank(ctx, t, s, expertLoRA, st, reg, ranks, fill, func(m *model.Model, a *model.Adapter, o *model.Optimizer) error {
 					for step := range steps {

@@ -24,11 +24,11 @@ func TestParallelAdapters(t *testing.T) {
 		{model: "qwen3", ranks: 2, shard: true},
 		{model: "qwen3_moe", ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
 		{model: "qwen3_moe", ranks: 2, layout: world.Layout{EP: 2}, shard: true},
-		{model: "qwen3_5", ranks: 4, layout: world.Layout{CP: 2}, ulysses: true, shard: true},
+		{model: "qwen3_5", ranks: 4, layout: world.Layout{CP: 2}, ulysses: 2, shard: true},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
 			r := openAdapterRun(t, s.model)
-			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error {
+			onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error {
 				return trainAdapter(ctx, t, r, s, st, reg, ranks)
 			})
 		})
@@ -40,7 +40,7 @@ func (r *adapterRun) onRank(ctx context.Context, t *testing.T, s spread, lora mo
 	fill func(*model.Adapter) error, train func(*model.Model, *model.Adapter, *model.Optimizer) error,
 ) (err error) {
 	par := ranks.Parallel
-	par.Sequence, par.Shard, par.MicroBatches, par.Ulysses = s.sequence, s.shard, s.micros, s.ulysses
+	par.Sequence, par.Shard, par.MicroBatches = s.sequence, s.shard, s.micros
 	m, err := model.NewParallel(st, reg, r.config, aclnn.Float32, par)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 	var parts []checkpoint.Part // whole weights
 	at := func(i int) string { return filepath.Join(dir, fmt.Sprint(i)) }
 	for i, s := range layouts {
-		onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+		onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 			par := ranks.Parallel
 			par.Shard, par.Sequence = s.shard, s.sequence
 			cfg, err := model.ParseConfig(run.Config.Raw)

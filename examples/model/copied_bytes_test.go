@@ -11,7 +11,6 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/cost"
 	"github.com/goascend/cann/examples/model"
-	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
@@ -34,7 +33,7 @@ func TestCopiedBytes(t *testing.T) {
 	} {
 		for _, align := range []int64{0, parallel.ShardAlignment} {
 			var copied int64
-			onRanks(t, ranks, world.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+			onRanks(t, ranks, model.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 				cfg, err := model.ParseConfig(run.Config.Raw)
 				if err != nil {
 					return err

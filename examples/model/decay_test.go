@@ -10,7 +10,6 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/model"
-	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
@@ -23,7 +22,7 @@ func TestDecayOfMatrices(t *testing.T) {
 			for _, graph := range []bool{false, true} {
 				step := func(decay float64) (weights map[string][]float32, vectors map[string]bool) {
 					weights, vectors = map[string][]float32{}, map[string]bool{}
-					onRanks(t, 1, world.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+					onRanks(t, 1, model.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 						run := golden.Model(t, name)
 						cfg, err := model.ParseConfig(run.Config.Raw)
 						if err != nil {

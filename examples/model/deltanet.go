@@ -78,8 +78,8 @@ func (d deltaNet) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	if m.paged != nil || m.past != nil {
 		y = d.resume(p, m, conv, taps, decay, beta, rule)
 	} else {
-		q, k, v := d.ours(p).parts(p, p.CausalConv(conv, taps, nil, ops.CausalConvArgs{SiLU: true, CuSeqLens: m.cu}))
-		y = p.toSequence(p.GatedDelta(q, k, v, decay, beta, rule))
+		q, k, v := d.ours(p).parts(p, p.ContextCausalConv(p.cp, conv, taps, nil, ops.CausalConvArgs{SiLU: true, CuSeqLens: m.cu}))
+		y = p.toSequence(p.ContextGatedDelta(p.cp, q, k, v, decay, beta, rule))
 	}
 	y = p.GatedNorm(y, p.Reshape(in.z, b, n, d.heads, d.dim), d.scale.Var, d.epsilon)
 	return p.leave(d.out.forward(p, p.Reshape(y, b*n, d.heads*d.dim)))

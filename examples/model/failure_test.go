@@ -59,7 +59,7 @@ func TestFailedSteps(t *testing.T) {
 		run := golden.Model(t, name)
 		for _, shard := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/sharded %t", name, shard), func(t *testing.T) {
-				onRanks(t, 2, world.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+				onRanks(t, 2, model.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 					cfg, err := model.ParseConfig(run.Config.Raw)
 					if err != nil {
 						return err
@@ -154,7 +154,7 @@ func TestFailedForward(t *testing.T) {
 func TestBalanceOverRanks(t *testing.T) {
 	run := golden.Model(t, "qwen3_moe")
 	train := func(s spread) (norms []float64) {
-		onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+		onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 			cfg, err := model.ParseConfig(run.Config.Raw)
 			if err != nil {
 				return err

@@ -28,7 +28,7 @@ func TestLoadReadsParts(t *testing.T) {
 			LinearKeyHeads: 2, LinearValueHeads: 4, LinearKeyDim: 64, LinearValueDim: 128,
 		}
 		folder, whole := filepath.Join(t.TempDir(), "model"), map[string][]float32{}
-		onRanks(t, 1, world.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, _ *model.Ranks) (err error) {
+		onRanks(t, 1, model.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, _ *model.Ranks) (err error) {
 			m, err := model.New(st, reg, cfg, aclnn.Float32)
 			if err != nil {
 				return err
@@ -54,7 +54,7 @@ func TestLoadReadsParts(t *testing.T) {
 				continue
 			}
 			t.Run(kind+"/"+name, func(t *testing.T) {
-				onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+				onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 					par := ranks.Parallel
 					par.Sequence, par.Shard = s.sequence, s.shard
 					cfg := cfg

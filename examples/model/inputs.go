@@ -57,7 +57,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 		return nil, err
 	}
 	in := &inputs{batch: int64(b.Size), scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), cu: b.CuSeqLens}
-	chunks, err := m.par.positions(b.Length)
+	chunks, err := m.par.positions(m.Config, b.Length)
 	if err != nil {
 		return nil, err
 	}

@@ -116,19 +116,14 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 
 // attend computes the attention of whole sequences.
 func (p *pass) attend(q, k, v *autograd.Var, m *inputs) *autograd.Var {
-	if p.exchange {
-		q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
-	}
+	q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
 	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: m.mask, Scale: m.scale}
 	shape := q.Shape()
 	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), a)
 	if m.cu != nil {
 		y = p.Reshape(y, shape...)
 	}
-	if p.exchange {
-		y = p.ToSequence(p.ulysses, y)
-	}
-	return y
+	return p.toSequence(y)
 }
 
 // feedForward computes on each token independently: a gated unit, or experts, of which it returns the

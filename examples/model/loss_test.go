@@ -19,14 +19,14 @@ import (
 func TestLoss(t *testing.T) {
 	for _, s := range []spread{
 		{model: "qwen3", ranks: 1}, {model: "qwen3_padded", ranks: 1}, {model: "qwen3", ranks: 4, layout: world.Layout{TP: 2}, micros: 2},
-		{model: "qwen3_moe", ranks: 4, layout: world.Layout{EP: 2}, shard: true}, {model: "qwen3_5", ranks: 2, layout: world.Layout{CP: 2}, ulysses: true},
+		{model: "qwen3_moe", ranks: 4, layout: world.Layout{EP: 2}, shard: true}, {model: "qwen3_5", ranks: 2, layout: world.Layout{CP: 2}, ulysses: 2},
 		{model: "qwen3", ranks: 2, layout: world.Layout{PP: 2}}, {model: "qwen3", ranks: 8, layout: world.Layout{TP: 2, PP: 2}, sequence: true, micros: 2},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
 			run := golden.Model(t, s.model)
-			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+			onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 				par := ranks.Parallel
-				par.Shard, par.Sequence, par.MicroBatches, par.Ulysses = s.shard, s.sequence, s.micros, s.ulysses
+				par.Shard, par.Sequence, par.MicroBatches = s.shard, s.sequence, s.micros
 				cfg, err := model.ParseConfig(run.Config.Raw)
 				if err != nil {
 					return err

@@ -12,6 +12,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/autograd"
+	"github.com/goascend/cann/ops/mask"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -25,7 +26,7 @@ type Model struct {
 	dt     aclnn.DType
 	par    Parallel
 	tp     *parallel.TensorParallel
-	cp     *parallel.ContextParallel // for attention, unless Ulysses is used
+	cp     *parallel.ContextParallel
 	heads  *parallel.Ulysses
 	ep     *parallel.ExpertParallel
 	params parameters
@@ -77,14 +78,10 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	m := &Model{
 		Config: cfg, st: st, reg: reg, dt: dt, par: par, scale: newLossScale(dt),
 		tp:    parallel.NewTensorParallel(reg, par.Tensor, par.Sequence),
-		heads: parallel.NewUlysses(par.Context, par.split()), ep: parallel.NewExpertParallel(par.Experts),
-	}
-	ring := par.Context
-	if par.Ulysses {
-		ring = nil
+		heads: parallel.NewUlysses(par.Heads, mask.Contiguous), ep: parallel.NewExpertParallel(par.Experts),
 	}
 	var err error
-	if m.cp, err = parallel.NewContextParallel(st, reg, ring, par.split()); err != nil {
+	if m.cp, err = parallel.NewContextParallel(st, reg, par.Context, par.split(cfg)); err != nil {
 		return nil, err
 	}
 	reg.SetParallel(par.signature())
@@ -160,7 +157,7 @@ func (m *Model) together(what string) error {
 func (m *Model) pass(ctx context.Context, o autograd.Options) *pass {
 	return &pass{
 		Tape: autograd.New(ctx, m.st, m.reg, o), memory: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads,
-		exchange: m.par.Ulysses, ep: m.ep, store: m.store, trained: m.trained(), adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied, recompute: m.memory.Recompute,
+		ep: m.ep, store: m.store, trained: m.trained(), adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied, recompute: m.memory.Recompute,
 	}
 }
 

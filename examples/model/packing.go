@@ -57,7 +57,7 @@ func (b Batch) cut(n int) (parts []Batch, err error) {
 func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err error) {
 	switch {
 	case b.CuSeqLens != nil:
-		chunks, err := m.par.positions(b.Length)
+		chunks, err := m.par.positions(m.Config, b.Length)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -76,7 +76,7 @@ func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err er
 	default:
 		of = mask.Causal{}
 	}
-	positions, err = m.par.positions(b.Length)
+	positions, err = m.par.positions(m.Config, b.Length)
 	return positions, of, err
 }
 

@@ -20,17 +20,17 @@ type Parallel struct {
 	// ranks also divide the rows between those layers, which layers of experts require.
 	Tensor   parallel.Communicator
 	Sequence bool
-	// Context divides the positions of each sequence. By default the split is zig-zag and attention
-	// gathers keys and values; with Ulysses the split is contiguous and attention exchanges
-	// positions for heads. Gated delta nets need whole sequences in order, so they exchange in both
-	// cases.
+	// Context divides the positions of each sequence: attention passes keys and values around its ranks, and gated delta
+	// nets their states. The split is zig-zag, or contiguous in models with gated delta nets.
 	Context parallel.Communicator
-	Ulysses bool
+	// Heads divides the positions that a rank of Context has once more: attention and gated delta nets exchange
+	// positions for heads (Ulysses).
+	Heads parallel.Communicator
 	// Pipeline divides the layers; each step has MicroBatches micro-batches, 1 when 0.
 	Pipeline     parallel.PeerCommunicator
 	MicroBatches int
 	// Data contains the ranks that have the same weights and different tokens, including those of
-	// Context. With Shard each of them keeps a part of the weights.
+	// Context and Heads. With Shard each of them keeps a part of the weights.
 	Data  parallel.Communicator
 	Shard bool
 	// ShardAlign is the number of elements to which each weight's part of a shard is aligned, such as
@@ -156,27 +156,22 @@ func (par *Parallel) check(c Config) error {
 func (par *Parallel) checkDelta(c Config) error {
 	job := setup.Delta{KeyHeads: c.LinearKeyHeads, ValueHeads: c.LinearValueHeads}
 	job.Parallel.Tensor = int(size(par.Tensor))
-	job.Parallel.Sequence = int(size(par.Context)) // for both variants of attention
+	job.Parallel.Sequence, job.Parallel.Context = int(size(par.Heads)), int(size(par.Context))
 	_, err := job.Check()
 	return err
 }
 
 // signature returns the facts on which the choice of kernels may depend.
 func (par *Parallel) signature() ops.Parallel {
-	p := ops.Parallel{Tensor: int(size(par.Tensor)), Expert: int(size(par.Experts)), Context: 1, Sequence: 1}
+	p := ops.Parallel{Tensor: int(size(par.Tensor)), Expert: int(size(par.Experts)), Context: int(size(par.Context)), Sequence: int(size(par.Heads))}
 	_, p.Pipeline = par.stage()
-	if par.Ulysses {
-		p.Sequence = int(size(par.Context))
-	} else {
-		p.Context = int(size(par.Context))
-	}
 	return p
 }
 
 // checkHeads refuses heads that cannot be divided among the ranks of Ulysses.
 func (par *Parallel) checkHeads(c Config) error {
-	ranks := int(size(par.Context))
-	if !par.Ulysses || ranks == 1 {
+	ranks := int(size(par.Heads))
+	if ranks == 1 {
 		return nil
 	}
 	tp := int(size(par.Tensor))
@@ -202,17 +197,35 @@ func (par *Parallel) spreads() (tensor, expert spread) {
 	return tensor, expert
 }
 
-// positions returns this rank's ranges of a sequence.
-func (par *Parallel) positions(length int) ([]mask.Range, error) {
-	if size(par.Context) == 1 {
-		return []mask.Range{{From: 0, To: int64(length)}}, nil
+// positions returns this rank's ranges of a sequence: of those of its rank of Context its part among the ranks of Heads.
+func (par *Parallel) positions(c Config, length int) ([]mask.Range, error) {
+	chunks, err := par.split(c).Chunks(int64(length), int(index(par.Context)), int(size(par.Context)))
+	if err != nil {
+		return nil, err
 	}
-	return par.split().Chunks(int64(length), par.Context.Rank(), par.Context.Size())
+	held := int64(0)
+	for _, r := range chunks {
+		held += r.Len()
+	}
+	parts, err := mask.Contiguous.Chunks(held, int(index(par.Heads)), int(size(par.Heads)))
+	if err != nil {
+		return nil, err
+	}
+	var mine []mask.Range
+	at := int64(0)
+	for _, r := range chunks {
+		from, to := max(parts[0].From-at, 0), min(parts[0].To-at, r.Len())
+		if from < to {
+			mine = append(mine, mask.Range{From: r.From + from, To: r.From + to})
+		}
+		at += r.Len()
+	}
+	return mine, nil
 }
 
 // split returns how Context divides positions.
-func (par *Parallel) split() mask.Split {
-	if par.Ulysses {
+func (par *Parallel) split(c Config) mask.Split {
+	if c.family().hybrid || size(par.Context) == 1 {
 		return mask.Contiguous
 	}
 	return mask.ZigZag

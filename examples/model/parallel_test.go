@@ -34,7 +34,7 @@ type spread struct {
 	sequence bool
 	shard    bool
 	micros   int
-	ulysses  bool
+	ulysses  int
 	replicas int
 	nz       bool
 }
@@ -49,12 +49,17 @@ func (s spread) String() string {
 			name += fmt.Sprintf(" %s%d", axis.name, axis.size)
 		}
 	}
-	for flag, on := range map[string]bool{" NZ": s.nz, " ulysses": s.ulysses, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
+	for flag, on := range map[string]bool{" NZ": s.nz, fmt.Sprintf(" ulysses%d", s.ulysses): s.ulysses > 1, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
 		if on {
 			name += flag
 		}
 	}
 	return name
+}
+
+// whole returns the layout with everything that Join needs.
+func (s spread) whole() model.Layout {
+	return model.Layout{Layout: s.layout, Ulysses: s.ulysses, Replicas: s.replicas}
 }
 
 // processSpreads is how many of spreads run as processes too.
@@ -68,17 +73,21 @@ var spreads = []spread{
 	{model: "qwen3_moe", ranks: 8, layout: world.Layout{EP: 4}},
 	{model: "qwen3_moe", ranks: 8, layout: world.Layout{TP: 2, CP: 2, EP: 2}, sequence: true},
 
-	{model: "qwen3_next", ranks: 8, layout: world.Layout{CP: 4, EP: 2}, ulysses: true},
+	{model: "qwen3_next", ranks: 8, layout: world.Layout{CP: 4, EP: 2}, ulysses: 4},
 
 	{model: "qwen3", ranks: 8, layout: world.Layout{TP: 2, PP: 2}, sequence: true},
-	{model: "qwen3", ranks: 2, layout: world.Layout{CP: 2}, ulysses: true},
-	{model: "qwen3", ranks: 4, layout: world.Layout{CP: 4}, ulysses: true},
-	{model: "qwen3_moe", ranks: 4, layout: world.Layout{CP: 2, TP: 2, EP: 2}, sequence: true, ulysses: true},
-	{model: "qwen3_next", ranks: 2, layout: world.Layout{CP: 2}, ulysses: true},
-	{model: "qwen3_5", ranks: 2, layout: world.Layout{CP: 2}, ulysses: true, micros: 2},
-	{model: "qwen3_5", ranks: 4, layout: world.Layout{CP: 4}, ulysses: true, shard: true},
-	{model: "qwen3_5_padded", ranks: 4, layout: world.Layout{CP: 4}, ulysses: true},
+	{model: "qwen3", ranks: 2, layout: world.Layout{CP: 2}, ulysses: 2},
+	{model: "qwen3", ranks: 4, layout: world.Layout{CP: 4}, ulysses: 4},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{CP: 2, TP: 2, EP: 2}, sequence: true, ulysses: 2},
+	{model: "qwen3_next", ranks: 2, layout: world.Layout{CP: 2}, ulysses: 2},
+	{model: "qwen3_5", ranks: 2, layout: world.Layout{CP: 2}, ulysses: 2, micros: 2},
+	{model: "qwen3_5", ranks: 4, layout: world.Layout{CP: 4}, ulysses: 4, shard: true},
+	{model: "qwen3_5_padded", ranks: 4, layout: world.Layout{CP: 4}, ulysses: 4},
 	{model: "qwen3_5", ranks: 4, layout: world.Layout{CP: 2}},
+	{model: "qwen3", ranks: 4, layout: world.Layout{CP: 4}, ulysses: 2},
+	{model: "qwen3_5", ranks: 4, layout: world.Layout{CP: 4}, ulysses: 2, shard: true},
+	{model: "qwen3_5_padded", ranks: 4, layout: world.Layout{CP: 4}},
+	{model: "qwen3_padded", ranks: 8, layout: world.Layout{CP: 8}, ulysses: 2},
 	{model: "qwen3_next", ranks: 4, layout: world.Layout{CP: 4}},
 	{model: "qwen3", ranks: 2, layout: world.Layout{TP: 2}},
 	{model: "qwen3", ranks: 1, micros: 4},
@@ -93,9 +102,9 @@ var spreads = []spread{
 	{model: "qwen3_next", ranks: 2, shard: true},
 	{model: "qwen3_5", ranks: 4, shard: true},
 	{model: "qwen3_5", ranks: 4, layout: world.Layout{TP: 2}, shard: true},
-	{model: "qwen3_5", ranks: 8, layout: world.Layout{TP: 2, CP: 2, PP: 2}, sequence: true, ulysses: true},
+	{model: "qwen3_5", ranks: 8, layout: world.Layout{TP: 2, CP: 2, PP: 2}, sequence: true, ulysses: 2},
 	{model: "qwen3_5_padded", ranks: 2, layout: world.Layout{TP: 2}},
-	{model: "qwen3_5", ranks: 8, layout: world.Layout{CP: 2}, ulysses: true, shard: true, replicas: 2},
+	{model: "qwen3_5", ranks: 8, layout: world.Layout{CP: 2}, ulysses: 2, shard: true, replicas: 2},
 	{model: "qwen3_moe", ranks: 8, layout: world.Layout{EP: 4}, shard: true, replicas: 2},
 	{model: "qwen3_moe", ranks: 3, shard: true, nz: true},
 	{model: "qwen3_next", ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
@@ -113,7 +122,7 @@ func TestParallelTraining(t *testing.T) {
 				needNZ(t)
 			}
 			run := golden.Model(t, s.model)
-			onReplicas(t, s.ranks, s.layout, max(s.replicas, 1), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error {
+			onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error {
 				return trainGolden(ctx, t, run, s, st, reg, ranks)
 			})
 		})
@@ -165,7 +174,7 @@ func trainProcess(t *testing.T, s spread) {
 	rt, err := acl.Open(acl.Config{})
 	require.NoError(t, err)
 	run := golden.Model(t, s.model)
-	require.NoError(t, onRank(ctx, rt, g, place.Device, s.layout, max(s.replicas, 1), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error {
+	require.NoError(t, onRank(ctx, rt, g, place.Device, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error {
 		return trainGolden(ctx, t, run, s, st, reg, ranks)
 	}))
 	require.NoError(t, rt.Close())
@@ -208,9 +217,7 @@ func repeated(b model.Batch, n int) model.Batch {
 type work func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) error
 
 // onRanks runs f on ranks of this process, each with what a model needs.
-func onRanks(t *testing.T, n int, layout world.Layout, f work) { onReplicas(t, n, layout, 1, f) }
-
-func onReplicas(t *testing.T, n int, layout world.Layout, replicas int, f work) {
+func onRanks(t *testing.T, n int, layout model.Layout, f work) {
 	rt := acltest.Open(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -220,14 +227,14 @@ func onReplicas(t *testing.T, n int, layout world.Layout, replicas int, f work) 
 	for i, g := range groups {
 		wg.Go(func() {
 			defer func() { assert.NoError(t, g.Close()) }()
-			assert.NoError(t, onRank(ctx, rt, g, i, layout, replicas, f))
+			assert.NoError(t, onRank(ctx, rt, g, i, layout, f))
 		})
 	}
 	wg.Wait()
 }
 
 // onRank opens a device and joins the others.
-func onRank(ctx context.Context, rt *acl.Runtime, g *world.Group, device int, layout world.Layout, replicas int, f work) (err error) {
+func onRank(ctx context.Context, rt *acl.Runtime, g *world.Group, device int, layout model.Layout, f work) (err error) {
 	dev, err := rt.Device(device)
 	if err != nil {
 		return err
@@ -243,7 +250,7 @@ func onRank(ctx context.Context, rt *acl.Runtime, g *world.Group, device int, la
 		return err
 	}
 	defer closing(&err, reg)
-	ranks, err := model.Join(ctx, st, g, layout, replicas)
+	ranks, err := model.Join(ctx, st, g, layout)
 	if err != nil {
 		return err
 	}
@@ -262,7 +269,7 @@ func TestParallelCheckpoints(t *testing.T) {
 				var mu sync.Mutex
 				straight := map[string][]float32{} // by rank and weight
 				train := func(from, to int, check bool) {
-					onRanks(t, 4, world.Layout{EP: 2}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+					onRanks(t, 4, model.Layout{Layout: world.Layout{EP: 2}}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 						par := ranks.Parallel
 						par.Shard = shard
 						cfg, err := model.ParseConfig(run.Config.Raw)
@@ -329,7 +336,7 @@ func TestParallelCheckpoints(t *testing.T) {
 // of the weights.
 func trainGolden(ctx context.Context, t *testing.T, run *golden.Training, s spread, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 	par := ranks.Parallel
-	par.Sequence, par.Shard, par.MicroBatches, par.Ulysses = s.sequence, s.shard, s.micros, s.ulysses
+	par.Sequence, par.Shard, par.MicroBatches = s.sequence, s.shard, s.micros
 	cfg, err := model.ParseConfig(run.Config.Raw)
 	if err != nil {
 		return err
@@ -429,13 +436,13 @@ func closing(err *error, c interface{ Close() error }) {
 // parallelism.
 func TestPackedContext(t *testing.T) {
 	for _, name := range []string{"qwen3", "qwen3_5"} {
-		for _, ulysses := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/ulysses %t", name, ulysses), func(t *testing.T) { trainPacked(t, name, ulysses) })
+		for _, ulysses := range []int{1, 2, 4} {
+			t.Run(fmt.Sprintf("%s/ulysses %d", name, ulysses), func(t *testing.T) { trainPacked(t, name, ulysses) })
 		}
 	}
 }
 
-func trainPacked(t *testing.T, name string, ulysses bool) {
+func trainPacked(t *testing.T, name string, ulysses int) {
 	run := golden.Model(t, name)
 	ids := run.Int64("ids")
 	b := model.Batch{Size: 1, CuSeqLens: []int64{0, 9, 10, 80, 144}, Length: 144}
@@ -444,14 +451,12 @@ func trainPacked(t *testing.T, name string, ulysses bool) {
 	}
 	b.Targets = b.Length
 	train := func(ranks int) (losses []float64) {
-		onRanks(t, ranks, world.Layout{CP: ranks}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, r *model.Ranks) (err error) {
+		onRanks(t, ranks, model.Layout{Layout: world.Layout{CP: ranks}, Ulysses: min(ulysses, ranks)}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, r *model.Ranks) (err error) {
 			cfg, err := model.ParseConfig(run.Config.Raw)
 			if err != nil {
 				return err
 			}
-			par := r.Parallel
-			par.Ulysses = ulysses
-			m, err := model.NewParallel(st, reg, cfg, aclnn.Float32, par)
+			m, err := model.NewParallel(st, reg, cfg, aclnn.Float32, r.Parallel)
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,6 @@ type pass struct {
 	tp        *parallel.TensorParallel
 	cp        *parallel.ContextParallel
 	ulysses   *parallel.Ulysses // for layers that need whole sequences
-	exchange  bool              // whether attention is such a layer
 	ep        *parallel.ExpertParallel
 	store     storage
 	trained   trained             // nil if no weights get gradients

@@ -26,11 +26,21 @@ type Ranks struct {
 	dense, experts   *world.Members[*hccl.Comm]
 }
 
+// Layout describes how a model is distributed over ranks. Experts are divided over whole ranks: ExpertTP is not used.
+type Layout struct {
+	world.Layout
+	// Ulysses is how many of the CP ranks that share a sequence exchange positions for heads (Parallel.Heads), 1 when 0; the others
+	// pass keys, values and states on (Parallel.Context).
+	Ulysses int
+	// Replicas is the number of groups of ranks that each have all shards of the weights, 1 when 0, and unless Parallel.Shard is
+	// set.
+	Replicas int
+}
+
 // Join makes the communicators of a layout. All ranks of the group call it at the same time.
-// Experts are divided over whole ranks: Layout.ExpertTP is not used. replicas is the number of groups
-// of ranks that each have all shards of the weights, 1 unless Parallel.Shard is set.
-func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.Layout, replicas int) (*Ranks, error) {
+func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) (*Ranks, error) {
 	layout.ExpertTP = 1
+	replicas := max(layout.Replicas, 1)
 	dense, err := layout.Dense(all.Rank(), all.Size())
 	if err != nil {
 		return nil, err
@@ -41,9 +51,14 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.La
 	}
 	r := &Ranks{Group: all, mesh: dense.String(), expertMesh: experts.String(), replicas: replicas}
 	for _, mesh := range []**world.Mesh{&dense, &experts} {
-		if *mesh, err = withReplicas(*mesh, all.Size(), replicas); err != nil {
+		if *mesh, err = divided(*mesh, all.Size(), "dp", "dp", "replica", replicas); err != nil {
 			return nil, err
 		}
+	}
+	if ulysses := max(layout.Ulysses, 1); max(layout.CP, 1)%ulysses != 0 {
+		return nil, fmt.Errorf("model: %d ranks share a sequence, which is not a multiple of the %d that exchange heads", max(layout.CP, 1), ulysses)
+	} else if dense, err = divided(dense, all.Size(), "cp", "ulysses", "cp", max(layout.CP, 1)/ulysses); err != nil {
+		return nil, err
 	}
 	join := func(ctx context.Context, g *world.Group) (*hccl.Comm, error) {
 		return hccl.Join(ctx, st, g, hccl.Config{})
@@ -60,11 +75,12 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.La
 		members *world.Members[*hccl.Comm]
 		axes    []string
 	}{
-		{&r.World, r.dense, []string{"tp", "cp", "dp", "replica", "pp"}},
+		{&r.World, r.dense, []string{"tp", "ulysses", "cp", "dp", "replica", "pp"}},
 		{&r.Tensor, r.dense, []string{"tp"}},
 		{&r.Context, r.dense, []string{"cp"}},
-		{&r.Data, r.dense, []string{"dp", "cp", "replica"}},
-		{&r.Shards, r.dense, []string{"dp", "cp"}},
+		{&r.Heads, r.dense, []string{"ulysses"}},
+		{&r.Data, r.dense, []string{"dp", "ulysses", "cp", "replica"}},
+		{&r.Shards, r.dense, []string{"dp", "ulysses", "cp"}},
 		{&r.Replicas, r.dense, []string{"replica"}},
 		{&r.Experts, r.experts, []string{"ep"}},
 		{&r.ExpertData, r.experts, []string{"dp", "replica"}},
@@ -93,7 +109,7 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.La
 func (r *Ranks) Measure(m *meter.Meter) {
 	r.Meter = m
 	for _, c := range []*parallel.Communicator{
-		&r.World, &r.Tensor, &r.Context, &r.Data, &r.Shards, &r.Replicas, &r.Experts, &r.ExpertData, &r.ExpertShards, &r.ExpertReplicas,
+		&r.World, &r.Tensor, &r.Context, &r.Heads, &r.Data, &r.Shards, &r.Replicas, &r.Experts, &r.ExpertData, &r.ExpertShards, &r.ExpertReplicas,
 	} {
 		if comm, ok := (*c).(*hccl.Comm); ok {
 			*c = m.Comm(comm)
@@ -104,18 +120,18 @@ func (r *Ranks) Measure(m *meter.Meter) {
 	}
 }
 
-// withReplicas divides the axis dp of a mesh into the ranks that share the weights and the replicas.
-func withReplicas(mesh *world.Mesh, ranks, replicas int) (*world.Mesh, error) {
+// divided divides an axis of a mesh in two, the first of which varies faster.
+func divided(mesh *world.Mesh, ranks int, axis, faster, slower string, size int) (*world.Mesh, error) {
 	var axes []world.Axis
 	for _, a := range mesh.Axes() {
-		if a.Name != "dp" {
+		if a.Name != axis {
 			axes = append(axes, a)
 			continue
 		}
-		if replicas < 1 || a.Size%replicas != 0 {
-			return nil, fmt.Errorf("model: %d ranks with other data (%v) are not a multiple of %d replicas", a.Size, mesh, replicas)
+		if size < 1 || a.Size%size != 0 {
+			return nil, fmt.Errorf("model: %d ranks of %s (%v) are not a multiple of %s %d", a.Size, axis, mesh, slower, size)
 		}
-		axes = append(axes, world.Axis{Name: "dp", Size: a.Size / replicas}, world.Axis{Name: "replica", Size: replicas})
+		axes = append(axes, world.Axis{Name: faster, Size: a.Size / size}, world.Axis{Name: slower, Size: size})
 	}
 	return world.NewMesh(mesh.Rank(), ranks, axes...)
 }

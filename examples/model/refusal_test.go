@@ -35,8 +35,8 @@ func TestParallelRefusals(t *testing.T) {
 		"2 ranks of experts, and qwen3 has none":           {"qwen3", model.Parallel{Experts: on(2)}},
 		"is not a multiple of the 3 ranks of experts":      {"qwen3_moe", model.Parallel{Experts: on(3)}},
 		"need sequence parallelism":                        {"qwen3_moe", model.Parallel{Tensor: on(2)}},
-		"C11: every rank needs as many key heads":          {"qwen3_next", model.Parallel{Context: on(3), Ulysses: true}},
-		"3 ranks of Ulysses cannot share out":              {"qwen3", model.Parallel{Context: on(3), Ulysses: true}},
+		"C11: every rank needs as many key heads":          {"qwen3_next", model.Parallel{Heads: on(3)}},
+		"3 ranks of Ulysses cannot share out":              {"qwen3", model.Parallel{Heads: on(3)}},
 	} {
 		cfg, err := model.ParseConfig(golden.Model(t, c.model).Config.Raw)
 		require.NoError(t, err)

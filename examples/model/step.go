@@ -144,7 +144,7 @@ func (s *step) close() error {
 // rows returns the number of tokens of a micro-batch that this rank has between layers.
 func (s *step) rows() (int64, error) {
 	b := s.batches[0]
-	chunks, err := s.m.par.positions(b.Length)
+	chunks, err := s.m.par.positions(s.m.Config, b.Length)
 	if err != nil {
 		return 0, err
 	}

@@ -27,7 +27,7 @@ func TestTiedPipeline(t *testing.T) {
 	const micros = 2
 	train := func(ranks int, layout world.Layout) (losses []float64, embeddings [][]float32) {
 		var mu sync.Mutex
-		onRanks(t, ranks, layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, r *model.Ranks) (err error) {
+		onRanks(t, ranks, model.Layout{Layout: layout}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, r *model.Ranks) (err error) {
 			par := r.Parallel
 			par.MicroBatches = micros
 			m, err := model.NewParallel(st, reg, cfg, aclnn.Float32, par)

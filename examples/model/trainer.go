@@ -164,7 +164,7 @@ func (t *Trainer) give(ctx context.Context, b Batch) (shape string, err error) {
 	size := feedUnit
 	var lists [][]int32
 	for _, part := range parts {
-		chunks, err := m.par.positions(part.Length)
+		chunks, err := m.par.positions(m.Config, part.Length)
 		if err != nil {
 			return "", err
 		}

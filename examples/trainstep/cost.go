@@ -16,7 +16,7 @@ func (o options) estimate(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.layout.TP*o.layout.CP*o.layout.PP*o.layout.EP != 1 || o.replicas != 1 || o.lora.on() {
+	if o.layout.TP*o.layout.CP*o.layout.PP*o.layout.EP != 1 || o.layout.Replicas != 1 || o.lora.on() {
 		return errors.New("-cost estimates runs whose ranks differ in their data and shards alone: leave out -tp, -cp, -pp, -ep, -replicas and -lora")
 	}
 	if o.batch%o.ranks != 0 {

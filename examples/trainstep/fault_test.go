@@ -25,7 +25,7 @@ var faultLayouts = map[string]string{
 	"ep2 dp2": "-ranks 4 -ep 2 -model qwen3_moe",
 	"tp2 ep2": "-ranks 4 -tp 2 -ep 2 -sp -model qwen3_moe -dtype bf16 -gmm-nz",
 	"fsdp":    "-ranks 4 -fsdp",
-	"ulysses": "-ranks 4 -cp 4 -ulysses -fsdp -model qwen3_5_text -layers 2 -full-interval 2 -heads 4 -kv-heads 4",
+	"ulysses": "-ranks 4 -cp 4 -ulysses 4 -fsdp -model qwen3_5_text -layers 2 -full-interval 2 -heads 4 -kv-heads 4",
 }
 
 // TestFaults: whichever call of CANN fails in a step, or whichever work on a stream, the program

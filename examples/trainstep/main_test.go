@@ -138,7 +138,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-model", ".", "-lora", "4", "-merge"}, "-merge needs"}, {[]string{"-dtype", "fp8"}, "-dtype"}, {[]string{"-lr", "-1"}, "-lr"}, {[]string{"-clip", "nan"}, "-clip"},
 		{[]string{"-save-every", "2"}, "-save-every needs -save"}, {[]string{"-keep", "2"}, "-keep needs -save"}, {[]string{"-lora-dropout", ".1"}, "-lora-dropout needs -lora"},
 		{[]string{"-eval-batches", "2"}, "-eval-batches needs -eval"}, {[]string{"-cooldown", "2"}, "-cooldown needs -schedule wsd"}, {[]string{"-sp"}, "-sp needs -tp"},
-		{[]string{"-ulysses"}, "-ulysses needs -cp"}, {[]string{"-model", ".", "-layers", "2"}, "-layers needs the type of a new model"},
+		{[]string{"-ulysses", "2"}, "-ulysses needs -cp"}, {[]string{"-model", ".", "-layers", "2"}, "-layers needs the type of a new model"},
 	} {
 		_, err := parseFlags(c.flags, t.Output())
 		require.ErrorContains(t, err, c.text, "%v", c.flags)
@@ -229,7 +229,7 @@ func TestTrainsExperts(t *testing.T) {
 func TestRanks(t *testing.T) {
 	acltest.Need(t)
 	for _, c := range []struct{ model, ranks string }{
-		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"}, {"qwen3_5_text", "-ranks 2 -cp 2 -ulysses"},
+		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"}, {"qwen3_5_text", "-ranks 2 -cp 2 -ulysses 2"},
 		{"qwen3_5_text", "-ranks 2 -tp 2"},
 	} {
 		t.Run(c.model+" "+c.ranks, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestRanks(t *testing.T) {
 		"-ranks 4 -tp 4":                      "num_key_value_heads 2 is not a multiple of the 4",
 		"-ranks 2 -pp 2":                      "2 stages for 1 layers",
 		"-ranks 2 -tp 2 -seq 9 -sp":           "9 tokens of a micro-batch are not a multiple",
-		"-ranks 3 -fsdp -replicas 2 -batch 3": "are not a multiple of 2 replicas",
+		"-ranks 3 -fsdp -replicas 2 -batch 3": "are not a multiple of replica 2",
 	} {
 		o, err := parseFlags(append(smallFlags("-batch", "1"), strings.Fields(flags)...), t.Output())
 		require.NoError(t, err)

@@ -13,7 +13,6 @@ import (
 	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/model"
-	"github.com/goascend/cann/hccl/world"
 )
 
 // options are the flags.
@@ -50,10 +49,8 @@ type options struct {
 	seed                             uint64
 
 	ranks, micro    int
-	replicas        int
-	layout          world.Layout
+	layout          model.Layout
 	sequence, shard bool
-	ulysses         bool
 	graph           bool
 	profile         string // folder
 	watching        job.Watching
@@ -187,7 +184,7 @@ func (o *options) check() error {
 	if o.tokens != "" && filepath.Ext(o.tokens) != tokensSuffix {
 		return fmt.Errorf("-tokenize %q; the name must end with %s", o.tokens, tokensSuffix)
 	}
-	if o.replicas < 1 || o.replicas > 1 && !o.shard {
+	if o.layout.Replicas < 1 || o.layout.Replicas > 1 && !o.shard {
 		return errors.New("-replicas must be positive, and more than 1 needs -fsdp")
 	}
 	if !o.shard && (o.shardAlign != 0 || o.shardRules != nil || o.chip != "") || o.shardAlign < 0 {
@@ -226,14 +223,14 @@ func (o *options) deviceFlags(f *command.Flags) {
 	f.IntVar(&o.layout.TP, "tp", 1, "ranks that share each layer (tensor parallelism)")
 	f.BoolVar(&o.sequence, "sp", false, "also divide the tokens between the tensor-parallel layers (sequence parallelism)")
 	f.IntVar(&o.layout.CP, "cp", 1, "ranks that share each sequence (context parallelism)")
-	f.BoolVar(&o.ulysses, "ulysses", false, "with -cp, let attention exchange positions for heads, as delta nets do, in place of gathering keys and values")
+	f.IntVar(&o.layout.Ulysses, "ulysses", 1, "with -cp, how many of its `ranks` exchange positions for heads; the others pass keys, values and states around")
 	f.IntVar(&o.layout.PP, "pp", 1, "ranks that share the layers (pipeline parallelism)")
 	f.IntVar(&o.micro, "micro", 1, "number of `micro-batches` into which a rank divides its sequences for the pipeline")
 	f.IntVar(&o.layout.EP, "ep", 1, "data-parallel ranks that share the experts (expert parallelism)")
 	f.BoolVar(&o.shard, "fsdp", false, "shard weights, gradients and moments over the data-parallel ranks")
 	f.Int64Var(&o.shardAlign, "shard-align", 0, "with -fsdp, align each weight's part of a shard to a multiple of so many `elements`; the operator that slices and converts weights is fastest with 512")
 	f.Var(&o.shardRules, "shard-rules", "with -fsdp, the `roles` of weights, as module/weight=role separated by commas. Shards keep a grouped weight of experts in the order in which the products read it, and -gmm-nz gathers it in FRACTAL_NZ. Shards keep a plain weight as hub folders do, and -gmm-nz converts it in each pass. grouped:512 also aligns the parts of the weight (default with -gmm-nz: mlp.experts/*_proj=grouped)")
-	f.IntVar(&o.replicas, "replicas", 1, "with -fsdp, number of `groups` of ranks that each keep all shards, such as one group for each host")
+	f.IntVar(&o.layout.Replicas, "replicas", 1, "with -fsdp, number of `groups` of ranks that each keep all shards, such as one group for each host")
 }
 
 func modelTypes() string { return strings.Join(model.ModelTypes(), ", ") }

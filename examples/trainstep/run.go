@@ -117,7 +117,7 @@ func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, 
 	defer job.Close(&err, reg)
 	setUp, cancel := job.Either(ctx, stop)
 	defer cancel()
-	ranks, err := model.Join(setUp, st, group, o.layout, o.replicas)
+	ranks, err := model.Join(setUp, st, group, o.layout)
 	if err != nil {
 		return err
 	}

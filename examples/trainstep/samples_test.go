@@ -42,7 +42,7 @@ func TestTrainsSamples(t *testing.T) {
 		resumed, last := trained(t, append(flags, "-resume", sets[0])...)
 		require.Equal(t, loss, last)
 		require.NotContains(t, resumed, "not as it was")
-		for _, ranks := range []string{"-ranks 2 -micro 2", "-ranks 2 -fsdp", "-ranks 2 -cp 2 -ulysses", "-ranks 2 -tp 2 -sp"} {
+		for _, ranks := range []string{"-ranks 2 -micro 2", "-ranks 2 -fsdp", "-ranks 2 -cp 2 -ulysses 2", "-ranks 2 -tp 2 -sp"} {
 			_, several := trained(t, append(flags, strings.Fields(ranks)...)...)
 			require.InDelta(t, loss, several, 5e-4, ranks)
 		}

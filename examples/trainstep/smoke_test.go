@@ -21,7 +21,7 @@ var smoke = []struct {
 	{"tp", "qwen3_tied", []string{"-tp", "2", "-pp", "2", "-micro", "2"}, "tp2 cp1 dp2 pp2"},
 	{"moe", "qwen3_moe", []string{"-tp", "2", "-pp", "2", "-ep", "2", "-micro", "2"}, "sequence parallelism (-sp) is on"},
 	{"moe+cp", "qwen3_moe", []string{"-tp", "2", "-cp", "2", "-ep", "2", "-pp", "2", "-micro", "2"}, "sequence parallelism (-sp) is on"},
-	{"fsdp+ulysses", "qwen3_5", []string{"-fsdp", "-replicas", "2", "-cp", "2", "-ulysses"}, "tp1 cp2 dp4 pp1, 2 replicas"},
+	{"fsdp+ulysses", "qwen3_5", []string{"-fsdp", "-replicas", "2", "-cp", "2", "-ulysses", "2"}, "tp1 cp2 dp4 pp1, 2 replicas"},
 }
 
 // TestSmokeRuns: each run, and the same with an adapter, has the losses and weights of one rank.

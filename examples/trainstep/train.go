@@ -56,7 +56,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 		return nil, fmt.Errorf("-batch %d is not a multiple of the %d ranks with other data times -micro %d", o.batch, ranks.Parts, o.micro)
 	}
 	par := ranks.Parallel
-	par.Sequence, par.Ulysses, par.Shard, par.MicroBatches = o.sequence, o.ulysses, o.shard, o.micro
+	par.Sequence, par.Shard, par.MicroBatches = o.sequence, o.shard, o.micro
 	par.ShardAlign, par.ShardRules = o.shardAlign, o.shardRules
 	set, err := o.earlier(ctx, ranks.Group)
 	if err != nil {

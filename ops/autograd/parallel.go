@@ -123,6 +123,9 @@ func (t *Tape) ContextAttention(p *parallel.ContextParallel, query, key, value *
 // CuSeqLens describes the whole row. Sequences start from zero states.
 func (t *Tape) ContextGatedDelta(p *parallel.ContextParallel, query, key, value, decay, beta *Var, a ops.GatedDeltaArgs) *Var {
 	const name = "context-parallel gated delta rule"
+	if p.Size() == 1 {
+		return t.GatedDelta(query, key, value, decay, beta, a)
+	}
 	c := t.begin(name, query, key, value, decay, beta)
 	if c == nil {
 		return t.failed()

@@ -56,6 +56,14 @@ func NewContextParallel(st *acl.Stream, reg *ops.Registry, comm Communicator, sp
 	return p, nil
 }
 
+// Size returns the number of ranks.
+func (p *ContextParallel) Size() int {
+	if p == nil || p.comm == nil {
+		return 1
+	}
+	return p.comm.Size()
+}
+
 // Close waits for the exchange and frees its stream. Closing again does nothing.
 func (p *ContextParallel) Close() error {
 	if p == nil {

@@ -94,8 +94,6 @@ var deltaCapabilities = []deltaCapability{
 	{"C25", true, func(s *Delta) bool {
 		return s.megatron() && s.Experts && s.Parallel.Tensor > 1 && !s.SequenceSplit
 	}, "experts under tensor parallelism need the sequence split between layers, which Megatron switches on", "set sequence_parallel"},
-	{"D1", false, func(s *Delta) bool { return s.Stack == DeltaOps && s.Parallel.Context > 1 },
-		"the rule needs the tokens in order and from the first on, and context parallelism deals them out in a zigzag", "use Ulysses, which exchanges positions for heads around the layer and puts them in order"},
 }
 
 func (s *Delta) megatron() bool { return s.Stack == DeltaMegatron || s.Stack == DeltaWrapped }

@@ -59,7 +59,6 @@ func TestDeltaSetup(t *testing.T) {
 		{"C23", DeltaMegatron, func(s *Delta) { s.Packed, s.SoC = true, "Ascend950PR" }, "one sequence after another", true},
 		{"C25", DeltaMegatron, func(s *Delta) { s.Experts, s.Parallel.Tensor, s.SequenceSplit = true, 2, false }, "sequence_parallel", true},
 		{"C11", DeltaOps, func(s *Delta) { s.Parallel.Tensor = 64 }, "divides both", false},
-		{"D1", DeltaOps, func(s *Delta) { s.Parallel.Context = 2 }, "Ulysses", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := workingSetups()[c.stack]
