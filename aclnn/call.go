@@ -48,6 +48,9 @@ func (o *Operator) Name() string {
 // From returns where the operator comes from, in words: "since CANN 9.0.0", "in no release of CANN yet" or "of a
 // custom operator package".
 func (o *Operator) From() string {
+	if o == nil {
+		return ""
+	}
 	switch o.Since {
 	case abi.Unreleased:
 		return "in no release of CANN yet"

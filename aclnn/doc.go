@@ -71,7 +71,7 @@
 //	activation      96  Relu, GeluV2, Silu, SwiGlu, Softmax and their gradients
 //	reduction       50  ReduceSum, Mean, Amax, ArgMax, Topk, Sort, Cumsum
 //	matmul          74  Matmul, BatchMatMul, Addmm, GroupedMatmulV4, QuantMatmulV4
-//	attention       53  FlashAttentionScore, FusedInferAttentionScoreV3, RotaryPositionEmbedding
+//	attention       54  FlashAttentionScore, FusedInferAttentionScoreV3, RotaryPositionEmbedding
 //	moe             39  MoeInitRoutingV2, MoeGatingTopKSoftmax, MoeDistributeDispatch
 //	normalization   52  RmsNorm, LayerNorm, AddRmsNorm, BatchNorm, GroupNorm
 //	loss            30  CrossEntropyLoss, MseLoss, NLLLoss, KlDiv

@@ -161,6 +161,39 @@ func (p *ApplyRotaryPosEmbV2Params) Encode(c *Call) {
 	c.Str(string(p.RotaryMode))
 }
 
+// AttentionUpdateParams are the arguments, in C order.
+type AttentionUpdateParams struct {
+	Lse        []*Tensor // 1 dimension
+	LocalOut   []*Tensor // output, 2 dimensions
+	UpdateType int64
+	Out        *Tensor // output, 2 dimensions
+	LseOut     *Tensor // output, 1 dimension
+}
+
+var opAttentionUpdate = Operator{
+	Symbol: "aclnnAttentionUpdate", Library: "libopapi", Since: "8.5.0",
+	Slots: "io-oo",
+}
+
+// AttentionUpdate merges attention outputs over several parts of the keys by the logarithms of
+// their sums. C: aclnnAttentionUpdate, CANN since 8.5.0. The emulator computes: Lse, LseOut
+// float32.
+func AttentionUpdate(st *acl.Stream, p AttentionUpdateParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AttentionUpdateParams) Operator() *Operator { return &opAttentionUpdate }
+
+func (p *AttentionUpdateParams) Encode(c *Call) {
+	c.Tensors(p.Lse)
+	c.Tensors(p.LocalOut)
+	c.Int64(p.UpdateType)
+	c.Tensor(p.Out)
+	c.Tensor(p.LseOut)
+}
+
 // DequantRopeQuantKvcacheParams are the arguments, in C order.
 type DequantRopeQuantKvcacheParams struct {
 	X               *Tensor // 2 to 3 dimensions
