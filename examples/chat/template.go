@@ -10,11 +10,16 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/jinja"
+	"github.com/goascend/cann/examples/verdict"
 )
 
 // ErrNoTemplate is the error of a folder without a chat template, as base models have none.
 var ErrNoTemplate = errors.New("the folder has no chat template")
+
+// ErrVariable is the error of a further variable with the name of a part of the conversation.
+var ErrVariable = errors.New("the variable is the conversation's own; further variables cannot replace it")
 
 // Template writes conversations for one model. It is safe for concurrent use.
 type Template struct {
@@ -23,7 +28,9 @@ type Template struct {
 }
 
 // Load reads the template of a hub folder: chat_template.jinja, else the entry "chat_template" of
-// tokenizer_config.json, which may hold several by name.
+// tokenizer_config.json, which may hold several by name, else that of chat_template.json; and those in
+// additional_chat_templates by their names. Special tokens are those of tokenizer_config.json, else of
+// special_tokens_map.json. The tables of package hub say what becomes of each key.
 func Load(folder string) (*Template, error) {
 	t, err := load(folder)
 	if err != nil {
@@ -33,19 +40,28 @@ func Load(folder string) (*Template, error) {
 }
 
 func load(folder string) (*Template, error) {
-	var config map[string]json.RawMessage
-	text, err := os.ReadFile(filepath.Join(folder, "tokenizer_config.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &config)
+	var config, special, processor map[string]json.RawMessage
+	for _, f := range []struct {
+		name  string
+		table verdict.Table
+		to    *map[string]json.RawMessage
+	}{
+		{"tokenizer_config.json", hub.TokenizerConfig, &config}, {"special_tokens_map.json", hub.SpecialTokensMap, &special}, {"chat_template.json", hub.ChatTemplate, &processor},
+	} {
+		if _, err := hub.Decode(folder, f.name, f.table, f.to); err != nil { // hub.Check has the warnings
+			return nil, err
+		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+	entry := config["chat_template"]
+	if !given(entry) {
+		entry = processor["chat_template"]
 	}
-	sources, err := sources(folder, config["chat_template"])
+	sources, err := sources(folder, entry)
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{named: map[string]*jinja.Template{}, tokens: specialTokens(config)}
+	t := &Template{named: map[string]*jinja.Template{}, tokens: specialTokens(special)}
+	maps.Copy(t.tokens, specialTokens(config))
 	for name, source := range sources {
 		if t.named[name], err = jinja.Parse(source); err != nil {
 			return nil, fmt.Errorf("template %s: %w", name, err)
@@ -54,32 +70,52 @@ func load(folder string) (*Template, error) {
 	return t, nil
 }
 
-// sources gives the text of each template.
-func sources(folder string, entry json.RawMessage) (map[string]string, error) {
+func given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
+
+// sources gives the text of each template: the folder's own, or those of an entry of a configuration, and the additional ones.
+func sources(folder string, entry json.RawMessage) (all map[string]string, err error) {
+	all = map[string]string{}
 	text, err := os.ReadFile(filepath.Join(folder, "chat_template.jinja"))
-	if err == nil {
-		return map[string]string{"default": string(text)}, nil
+	switch {
+	case err == nil:
+		all["default"] = string(text)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case given(entry):
+		if all, err = named(entry); err != nil {
+			return nil, fmt.Errorf("chat_template: %w", err)
+		}
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	more, err := filepath.Glob(filepath.Join(folder, "additional_chat_templates", "*.jinja"))
+	if err != nil {
 		return nil, err
 	}
-	if len(entry) == 0 || string(entry) == "null" {
+	for _, path := range more {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		all[strings.TrimSuffix(filepath.Base(path), ".jinja")] = string(text)
+	}
+	if len(all) == 0 {
 		return nil, ErrNoTemplate
 	}
+	return all, nil
+}
+
+// named reads one template, or several by name.
+func named(entry json.RawMessage) (map[string]string, error) {
 	var one string
 	if json.Unmarshal(entry, &one) == nil {
 		return map[string]string{"default": one}, nil
 	}
 	var several []struct{ Name, Template string }
 	if err := json.Unmarshal(entry, &several); err != nil {
-		return nil, fmt.Errorf("tokenizer_config.json: chat_template: %w", err)
+		return nil, err
 	}
 	all := map[string]string{}
 	for _, s := range several {
 		all[s.Name] = s.Template
-	}
-	if len(all) == 0 {
-		return nil, ErrNoTemplate
 	}
 	return all, nil
 }
@@ -141,7 +177,12 @@ func (t *Template) Render(c Conversation) (Prompt, error) {
 	vars["add_generation_prompt"] = c.AddGenerationPrompt
 	vars["documents"] = nil
 	all := map[string]any{"messages": c.Messages, "tools": c.Tools}
-	maps.Copy(all, c.Variables)
+	for name, value := range c.Variables {
+		if _, taken := all[name]; taken || name == "add_generation_prompt" {
+			return Prompt{}, fmt.Errorf("chat: %q: %w", name, ErrVariable)
+		}
+		all[name] = value
+	}
 	for name, value := range all {
 		var err error
 		if vars[name], err = jinja.From(value); err != nil {

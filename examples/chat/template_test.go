@@ -110,3 +110,42 @@ func TestFoldersWithoutTemplate(t *testing.T) {
 		})
 	}
 }
+
+// TestSpecialTokens: a token that special_tokens_map.json alone has is a variable of the template, as in transformers; that of
+// tokenizer_config.json goes first.
+func TestSpecialTokens(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	render := func(c chat.Conversation) (string, error) {
+		tmpl, err := chat.Load(dir)
+		require.NoError(t, err)
+		p, err := tmpl.Render(c)
+		return p.Text, err
+	}
+	_, err := chat.Load(dir)
+	require.ErrorIs(t, err, chat.ErrNoTemplate)
+	write("chat_template.json", `{"chat_template":"{{ bos_token }}|{{ eos_token }}"}`)
+	write("special_tokens_map.json", `{"bos_token":"<s>","eos_token":{"content":"</s>","lstrip":false}}`)
+	text, err := render(chat.Conversation{})
+	require.NoError(t, err)
+	require.Equal(t, "<s>|</s>", text)
+	write("tokenizer_config.json", `{"bos_token":"<b>","add_bos_token":true}`)
+	write("additional_chat_templates/short.jinja", "short {{ bos_token }}")
+	text, err = render(chat.Conversation{})
+	require.NoError(t, err)
+	require.Equal(t, "<b>|</s>", text)
+	text, err = render(chat.Conversation{Template: "short"})
+	require.NoError(t, err)
+	require.Equal(t, "short <b>", text)
+	for _, name := range []string{"messages", "tools", "add_generation_prompt"} {
+		_, err = render(chat.Conversation{Variables: map[string]any{name: []any{}}})
+		require.ErrorIs(t, err, chat.ErrVariable)
+		require.ErrorContains(t, err, name)
+	}
+	write("tokenizer_config.json", `{"split_special_tokens":true}`)
+	_, err = chat.Load(dir)
+	require.ErrorContains(t, err, "split_special_tokens is true")
+}

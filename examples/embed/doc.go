@@ -1,5 +1,6 @@
 // Command embed writes the embeddings of texts, or sorts texts by their similarity to a query. It uses the engine of
-// examples/serve without its server. An embedding is the mean of the model's last states, scaled to length one.
+// examples/serve without its server. An embedding is the mean, the first or the last of the
+// model's last states, as the folder's modules.json says, scaled to length one.
 //
 //	printf 'a red fox\na blue whale\n' | embed -model Qwen3-Embedding-0.6B -query 'animals of the sea'
 //	go run -tags emu ./examples/embed one two

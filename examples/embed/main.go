@@ -17,6 +17,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
@@ -88,6 +89,9 @@ func run(ctx context.Context, o options, in io.Reader, out, report io.Writer) (e
 		return source.Model(ctx, st, reg, report)
 	}
 	options := engine.Options{Tensor: o.tensor}
+	if options.Pool, err = hub.ReadPooling(o.source.Folder); err != nil {
+		return err
+	}
 	device, err := options.Join(ctx, o.device)
 	if err != nil {
 		return err

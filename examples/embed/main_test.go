@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/internal/testing/golden"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -93,4 +96,44 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err = embeds(t, "", "-model", "none", "x")
 	require.ErrorContains(t, err, "none")
+}
+
+// TestPooling: an embedding is what the folder's modules.json says. The first state does not depend on later tokens, and the
+// mean of two states lies in their plane.
+func TestPooling(t *testing.T) {
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	vector := func(mode, text string) (v []float64) {
+		folder := t.TempDir()
+		require.NoError(t, os.CopyFS(folder, os.DirFS(filepath.Join(dir, "hub", "qwen3"))))
+		if mode != "" {
+			require.NoError(t, os.MkdirAll(filepath.Join(folder, "1_Pooling"), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(folder, "modules.json"), []byte(`[{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},{"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"}]`), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(folder, "1_Pooling", "config.json"), []byte(`{"`+mode+`":true}`), 0o600))
+		}
+		out, err := embeds(t, "", "-model", folder, text)
+		require.NoError(t, err)
+		var got struct{ Embedding []float64 }
+		require.NoError(t, json.Unmarshal([]byte(out), &got))
+		return got.Embedding
+	}
+	dot := func(a, b []float64) (sum float64) {
+		for i := range a {
+			sum += a[i] * b[i]
+		}
+		return sum
+	}
+	first, last, mean := vector("pooling_mode_cls_token", "7 90"), vector("pooling_mode_lasttoken", "7 90"), vector("", "7 90")
+	require.InDeltaSlice(t, vector("", "7"), first, 1e-5)
+	require.InDeltaSlice(t, vector("pooling_mode_lasttoken", "7"), first, 1e-5)
+	require.Equal(t, mean, vector("pooling_mode_mean_tokens", "7 90"))
+	require.Less(t, dot(first, last), 0.9)
+	// The part of last across first, and what the mean has outside of both.
+	across := make([]float64, len(last))
+	for i := range last {
+		across[i] = last[i] - dot(first, last)*first[i]
+	}
+	outside := dot(mean, mean) - dot(mean, first)*dot(mean, first) - dot(mean, across)*dot(mean, across)/dot(across, across)
+	require.InDelta(t, 0, outside, 1e-5)
+	require.Greater(t, dot(mean, across), 0.1)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
@@ -45,6 +46,9 @@ func main() {
 func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(report, nil))
 	o.engine.Logger, o.api.Logger = log, log
+	if o.engine.Pool, err = hub.ReadPooling(o.source.Folder); err != nil {
+		return err
+	}
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {
 		return err

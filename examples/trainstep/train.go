@@ -14,6 +14,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/dataset"
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/model"
@@ -81,6 +82,13 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	if o.folder() {
 		if o.tokenizerFolder() == "" && (text.samples || text.vocab == 256 && text.file == nil) {
 			t.note += fmt.Sprintf("%s has no tokenizer.json: tokens are the bytes of the text\n", o.model)
+		}
+		warnings, err := hub.Check(o.model)
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		for _, w := range warnings {
+			t.note += "warning: " + w + "\n"
 		}
 		t.origin = o.model
 	} else if set != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/goascend/cann/examples/model"
 )
 
-// Flags adds the flags that choose a model: -model, -adapter, -dtype, -quant, and -type and -train-steps of one to train.
+// Flags adds the flags that choose a model: -model, -adapter, -strict, -dtype, -quant, and -type and -train-steps of one to train.
 // Steps and Type have their defaults, qwen3 if Type is empty. Check follows when the flags are parsed.
 func (s *Source) Flags(f *command.Flags) {
 	f.Group("The model")
 	f.StringVar(&s.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
 	f.StringVar(&s.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
+	f.BoolVar(&s.Strict, "strict", false, "refuse a -model that has files or keys which a warning would name")
 	f.Var((*elements)(&s.DType), "dtype", "element `type`: fp32 or bf16")
 	f.Var((*precision)(&s.Quantize), "quant", "`form` of the weights of linear layers: w8a8 for int8 weights and inputs, which needs -dtype bf16")
 	f.StringVar(&s.Type, "type", cmp.Or(s.Type, "qwen3"), "`type` of the model to train when there is no -model: one of "+strings.Join(model.ModelTypes(), ", "))
@@ -32,6 +33,8 @@ func (s *Source) Check(f *command.Flags) error {
 		}
 	}
 	switch {
+	case s.Strict && s.Folder == "":
+		return errors.New("-strict needs a -model that is a folder")
 	case s.Adapter != "" && s.Folder == "":
 		return errors.New("-adapter needs the -model that it was trained for")
 	case s.Quantize && s.DType == aclnn.Float32:

@@ -15,6 +15,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/ops"
 )
@@ -23,6 +24,8 @@ import (
 type Source struct {
 	Folder string // of a Hugging Face model or of trainstep's checkpoints; empty: train a small model
 	DType  aclnn.DType
+	// Strict refuses what a folder has that is left out and might matter. Without it a warning says so.
+	Strict bool
 	// Adapter is a PEFT folder whose products are added to the weights of the folder; empty for none.
 	Adapter string
 	// Quantize makes the weights of linear layers int8, see model.Model.Quantize.
@@ -69,6 +72,9 @@ func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 	if checkpoint.Find(s.Folder) {
 		return s.restore(ctx, st, reg)
 	}
+	if err := s.Inspect(report); err != nil {
+		return nil, err
+	}
 	cfg, err := model.ReadConfig(filepath.Join(s.Folder, "config.json"))
 	if err != nil {
 		return nil, err
@@ -90,6 +96,23 @@ func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 	return m, nil
 }
 
+// Inspect says to report what the folder has that is left out and might matter, see hub.Check. With Strict that is an error.
+func (s Source) Inspect(report io.Writer) error {
+	warnings, err := hub.Check(s.Folder)
+	if err != nil {
+		return err
+	}
+	if s.Strict && len(warnings) > 0 {
+		return fmt.Errorf("-strict: %s", strings.Join(warnings, "; "))
+	}
+	for _, w := range warnings {
+		if _, err := fmt.Fprintln(report, "warning:", w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // restore reads a model from a checkpoint of trainstep, whatever ranks wrote it.
 func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) (m *model.Model, err error) {
 	set, err := checkpoint.Open(s.Folder)
@@ -97,6 +120,11 @@ func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, set.Close()) }()
+	for _, p := range set.Tensors() {
+		if strings.HasPrefix(p.Name, "base_model.") {
+			return nil, fmt.Errorf("%s is a checkpoint of an adapter, not of a model: write its folder with trainstep -export, and give the model's folder as -model and that one as -adapter", s.Folder)
+		}
+	}
 	cfg, err := model.SavedConfig(set)
 	if err != nil {
 		return nil, err
@@ -141,32 +169,30 @@ func (s Source) Ends() ([]int32, error) {
 	if s.Folder == "" {
 		return nil, nil
 	}
-	for _, name := range []string{"generation_config.json", "config.json"} {
-		file := filepath.Join(s.Folder, name)
-		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+	type config struct {
+		EOS  json.RawMessage `json:"eos_token_id"`
+		Text struct {
+			EOS json.RawMessage `json:"eos_token_id"`
+		} `json:"text_config"`
+	}
+	var generation, whole config
+	if _, err := hub.Decode(s.Folder, "generation_config.json", hub.GenerationConfig, &generation); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(s.Folder, "config.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &whole)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: config.json: %w", s.Folder, err)
+	}
+	for _, eos := range []json.RawMessage{generation.EOS, whole.EOS, whole.Text.EOS} {
+		ends, err := parseEnds(eos)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: generation_config.json or config.json: eos_token_id: %w", s.Folder, err)
 		}
-		var config struct {
-			EOS  json.RawMessage `json:"eos_token_id"`
-			Text struct {
-				EOS json.RawMessage `json:"eos_token_id"`
-			} `json:"text_config"`
-		}
-		if err := json.Unmarshal(text, &config); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		for _, eos := range []json.RawMessage{config.EOS, config.Text.EOS} {
-			ends, err := parseEnds(eos)
-			if err != nil {
-				return nil, fmt.Errorf("%s: eos_token_id: %w", file, err)
-			}
-			if ends != nil {
-				return ends, nil
-			}
+		if ends != nil {
+			return ends, nil
 		}
 	}
 	return nil, nil

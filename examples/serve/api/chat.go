@@ -62,6 +62,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if errors.Is(err, chat.ErrNoTemplate) {
 		return badParameter("messages", "the model has no chat template; use /v1/completions")
 	}
+	if errors.Is(err, chat.ErrVariable) {
+		return badParameter("chat_template_kwargs", err.Error())
+	}
 	if err != nil {
 		return badText("messages", err)
 	}

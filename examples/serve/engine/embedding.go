@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+
+	"github.com/goascend/cann/examples/hub"
 )
 
 // embedding is a text whose place among others is asked for.
@@ -15,7 +17,7 @@ type embedding struct {
 	done   chan struct{}
 }
 
-// Embed returns the mean of the model's last states over the tokens of a text, with length one. It waits for
+// Embed returns the model's last states of the tokens of a text as one vector, as Options.Pool says, with length one. It waits for
 // its turn between the steps of the requests that generate. The errors are those of Submit.
 func (e *Engine) Embed(ctx context.Context, tokens []int32) ([]float32, error) {
 	r := Request{Prompt: tokens, Sampling: anySampling}
@@ -69,7 +71,7 @@ func (e *Engine) embed(ctx context.Context) error {
 		return err
 	}
 	e.stats.PromptTokens += len(x.tokens)
-	values, err := mean(states, len(x.tokens))
+	values, err := pooled(states, len(x.tokens), e.o.Pool)
 	e.answer(x, values, err)
 	return nil
 }
@@ -82,9 +84,15 @@ func (e *Engine) answer(x *embedding, values []float32, err error) {
 	e.ended(nil)
 }
 
-// mean returns the mean of rows, with length one.
-func mean(states []float32, rows int) ([]float32, error) {
+// pooled returns the mean of rows, or one of them, with length one.
+func pooled(states []float32, rows int, pool hub.Pool) ([]float32, error) {
 	sums := make([]float64, len(states)/rows)
+	switch pool {
+	case hub.First:
+		states = states[:len(sums)]
+	case hub.Last:
+		states = states[len(states)-len(sums):]
+	}
 	for i, v := range states {
 		sums[i%len(sums)] += float64(v)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	Graph bool
 	// MaxLength is the number of tokens of a request, its prompt included; what the blocks hold, and the model's max_position_embeddings.
 	MaxLength int
+	// Pool is how the states of a text become its embedding; their mean.
+	Pool hub.Pool
 	// Logger gets failures of the device; nil logs nothing.
 	Logger *slog.Logger
 }

@@ -1,0 +1,258 @@
+package model_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/model"
+	"github.com/goascend/cann/examples/verdict"
+	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/ops"
+)
+
+// mutation is a change of a configuration: base goes over the folder's, and change over both.
+type mutation struct{ base, change string }
+
+// mutations has one for each key that is honoured, except those of the rotation's objects.
+var mutations = map[string]mutation{
+	"model_type":                       {"", `{"model_type":"qwen3_next"}`},
+	"vocab_size":                       {"", `{"vocab_size":161}`},
+	"hidden_size":                      {"", `{"hidden_size":32}`},
+	"intermediate_size":                {"", `{"intermediate_size":64}`},
+	"num_hidden_layers":                {"", `{"num_hidden_layers":1,"layer_types":null}`},
+	"num_attention_heads":              {"", `{"num_attention_heads":2}`},
+	"num_key_value_heads":              {"", `{"num_key_value_heads":4}`},
+	"head_dim":                         {"", `{"head_dim":32}`},
+	"rms_norm_eps":                     {"", `{"rms_norm_eps":0.01}`},
+	"tie_word_embeddings":              {"", `{"tie_word_embeddings":true}`},
+	"initializer_range":                {"", `{"initializer_range":0.5}`},
+	"max_position_embeddings":          {`{"rope_parameters":{"rope_type":"dynamic","factor":4.0}}`, `{"max_position_embeddings":16}`},
+	"rope_theta":                       {`{"rope_parameters":null}`, `{"rope_theta":500}`},
+	"original_max_position_embeddings": {`{"rope_parameters":{"rope_type":"yarn","factor":4.0,"beta_slow":0.001}}`, `{"original_max_position_embeddings":16}`},
+	"layer_types":                      {"", `{"layer_types":["full_attention"]}`},
+	"full_attention_interval":          {`{"layer_types":null,"full_attention_interval":2}`, `{"full_attention_interval":4}`},
+	"partial_rotary_factor":            {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.5}`},
+	"linear_num_key_heads":             {"", `{"linear_num_key_heads":1}`},
+	"linear_num_value_heads":           {"", `{"linear_num_value_heads":2}`},
+	"linear_key_head_dim":              {"", `{"linear_key_head_dim":8}`},
+	"linear_value_head_dim":            {"", `{"linear_value_head_dim":8}`},
+	"linear_conv_kernel_dim":           {"", `{"linear_conv_kernel_dim":2}`},
+	"num_experts":                      {"", `{"num_experts":4}`},
+	"num_local_experts":                {"", `{"num_local_experts":4}`},
+	"num_experts_per_tok":              {"", `{"num_experts_per_tok":1}`},
+	"moe_intermediate_size":            {"", `{"moe_intermediate_size":16}`},
+	"shared_expert_intermediate_size":  {"", `{"shared_expert_intermediate_size":16}`},
+	"norm_topk_prob":                   {"", `{"norm_topk_prob":false}`},
+	"decoder_sparse_step":              {"", `{"decoder_sparse_step":2}`},
+	"mlp_only_layers":                  {"", `{"mlp_only_layers":[0]}`},
+	"output_router_logits":             {`{"router_aux_loss_coef":0.5}`, `{"output_router_logits":true}`},
+	"router_aux_loss_coef":             {`{"output_router_logits":true}`, `{"router_aux_loss_coef":0.5}`},
+}
+
+const (
+	yarn     = `"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":64,"beta_slow":0.001`
+	llama3   = `"rope_type":"llama3","factor":8.0,"original_max_position_embeddings":64,"low_freq_factor":1.0,"high_freq_factor":4.0`
+	longrope = `"rope_type":"longrope","factor":4.0,"short_factor":%[1]s,"long_factor":%[1]s,"original_max_position_embeddings":`
+)
+
+// rotations has one for each key of an object that describes the rotation, inside of it.
+var rotations = map[string]mutation{
+	"rope_type":                        {"", `"rope_type":"linear","factor":2.0`},
+	"type":                             {"", `"type":"linear","factor":2.0`},
+	"rope_theta":                       {"", `"rope_theta":500`},
+	"partial_rotary_factor":            {"", `"partial_rotary_factor":0.5`},
+	"factor":                           {`"rope_type":"linear","factor":2.0`, `"factor":3.0`},
+	"original_max_position_embeddings": {yarn, `"original_max_position_embeddings":16`},
+	"attention_factor":                 {yarn, `"attention_factor":2.0`},
+	"beta_fast":                        {yarn, `"beta_fast":0.0005`},
+	"beta_slow":                        {yarn, `"beta_slow":0.5`},
+	"mscale":                           {yarn + `,"mscale":1.0,"mscale_all_dim":1.0`, `"mscale":2.0`},
+	"mscale_all_dim":                   {yarn + `,"mscale":1.0,"mscale_all_dim":1.0`, `"mscale_all_dim":2.0`},
+	"truncate":                         {yarn, `"truncate":false`},
+	"low_freq_factor":                  {llama3, `"low_freq_factor":0.05`},
+	"high_freq_factor":                 {llama3, `"high_freq_factor":100.0`},
+	"short_factor":                     {longrope + "64", `"short_factor":%[2]s`},
+	"long_factor":                      {longrope + "16", `"long_factor":%[2]s`},
+	"mrope_section":                    {"", `"mrope_section":[2,1,1]`},
+	"mrope_interleaved":                {"", `"mrope_interleaved":true`},
+}
+
+// TestEveryKey changes each key of config.json to another legal value. That changes the loss or the weights of a new model, or
+// the folder does not fit any more; a key without effect changes neither; and a refused one is named.
+func TestEveryKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it loads some hundred models")
+	}
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	for _, kind := range model.ModelTypes() {
+		t.Run(kind, func(t *testing.T) {
+			folder := filepath.Join(dir, "hub", strings.TrimSuffix(kind, "_text"))
+			st, reg := setUp(t)
+			o := &outcomes{t: t, st: st, reg: reg, folder: folder}
+			var err error
+			o.text, err = os.ReadFile(filepath.Join(folder, "config.json"))
+			require.NoError(t, err)
+			for _, k := range model.ConfigTable(kind).Keys {
+				m, ok := mutations[k.Name]
+				if k.Name == "model_type" && kind == "qwen3_next" {
+					m.change = `{"model_type":"qwen3_5_moe_text"}`
+				}
+				if k.Name == "intermediate_size" && strings.Contains(string(o.text), "moe_intermediate_size") {
+					continue // no layer of the folder is without experts
+				}
+				change := k.Name
+				if at := strings.LastIndexByte(k.Name, '.'); at >= 0 {
+					change = k.Name[:at]
+					if m, ok = rotations[k.Name[at+1:]]; ok {
+						m = m.within(k.Name[:at], kind)
+					}
+				}
+				if !ok {
+					m.change = fmt.Sprintf(`{%q:7}`, k.Name)
+				}
+				require.True(t, ok || k.Kind != verdict.Honoured || k.Name == "eos_token_id", "%s is honoured and has no mutation", k.Name)
+				before, err := o.of(m.base)
+				require.NoError(t, err, "%s: %s", k.Name, m.base)
+				after, err := o.of(m.base, m.change)
+				switch {
+				case k.Kind == verdict.Refused:
+					require.ErrorContains(t, err, change, k.Name)
+				case k.Kind == verdict.Harmless || k.Name == "eos_token_id": // weights.Source.Ends reads it
+					require.NoError(t, err, k.Name)
+					require.Equal(t, before, after, k.Name)
+				case err == nil:
+					require.NotEqual(t, before, after, k.Name)
+				}
+				for _, value := range k.Neutral {
+					_, err := o.of(fmt.Sprintf(`{%q:%s}`, k.Name, value))
+					require.NoError(t, err, k.Name)
+				}
+			}
+			_, err = o.of(`{"nobody_knows":1}`)
+			require.ErrorContains(t, err, "config.json: nobody_knows is 1")
+		})
+	}
+}
+
+// within puts a mutation into the object of a name.
+func (m mutation) within(object, kind string) mutation {
+	half := 8
+	if kind != "qwen3" && kind != "qwen3_moe" {
+		half = 2
+	}
+	list := func(x float64) string {
+		text, _ := json.Marshal(slicesRepeat(x, half))
+		return string(text)
+	}
+	wrap := func(inside string) string {
+		if strings.Contains(inside, "%[") {
+			inside = fmt.Sprintf(strings.ReplaceAll(inside, "%[2]s", list(3)), list(1.5))
+		}
+		text := "{" + inside + "}"
+		names := strings.Split(object, ".")
+		for i := len(names) - 1; i >= 0; i-- {
+			text = fmt.Sprintf("{%q:%s}", names[i], text)
+		}
+		if names[0] != "rope_parameters" {
+			text = text[:len(text)-1] + `,"rope_parameters":null}`
+		}
+		return text
+	}
+	base := m.base
+	if base == "" {
+		base = `"rope_theta":10000`
+	}
+	members := map[string]json.RawMessage{}
+	for _, part := range []string{base, m.change} {
+		part = strings.NewReplacer("%[1]s", `"one"`, "%[2]s", `"two"`).Replace(part)
+		if err := json.Unmarshal([]byte("{"+part+"}"), &members); err != nil {
+			panic(err)
+		}
+	}
+	all, err := json.Marshal(members)
+	if err != nil {
+		panic(err)
+	}
+	change := strings.NewReplacer(`"one"`, "%[1]s", `"two"`, "%[2]s").Replace(string(all[1 : len(all)-1]))
+	return mutation{base: wrap(base), change: wrap(change)}
+}
+
+func slicesRepeat(x float64, n int) (list []float64) {
+	for range n {
+		list = append(list, x)
+	}
+	return list
+}
+
+// outcomes computes what a configuration gives with the weights of a folder.
+type outcomes struct {
+	t      *testing.T
+	st     *acl.Stream
+	reg    *ops.Registry
+	folder string
+	text   []byte
+	known  map[string]string
+}
+
+// of returns the loss of a batch, and a weight of a new model, of the folder's configuration with changes.
+func (o *outcomes) of(changes ...string) (result string, err error) {
+	all := map[string]json.RawMessage{}
+	require.NoError(o.t, json.Unmarshal(o.text, &all))
+	for _, c := range changes {
+		var some map[string]json.RawMessage
+		if c != "" {
+			require.NoError(o.t, json.Unmarshal([]byte(c), &some), c)
+		}
+		maps.Copy(all, some)
+	}
+	text, err := json.Marshal(all)
+	require.NoError(o.t, err)
+	if known, ok := o.known[string(text)]; ok {
+		return known, nil
+	}
+	cfg, err := model.ParseConfig(text)
+	if err != nil {
+		return "", err
+	}
+	m, err := model.New(o.st, o.reg, cfg, aclnn.Float32)
+	if err != nil {
+		return "", err
+	}
+	defer func() { require.NoError(o.t, m.Close()) }()
+	if err := m.Init(o.t.Context(), 1); err != nil {
+		return "", err
+	}
+	first, err := m.Get(o.t.Context(), m.Parameters()[0])
+	require.NoError(o.t, err)
+	f, err := safetensors.Open(o.folder)
+	require.NoError(o.t, err)
+	defer func() { require.NoError(o.t, f.Close()) }()
+	if err := m.LoadFile(o.t.Context(), f); err != nil {
+		return "", err
+	}
+	var want struct{ IDs [][]int32 }
+	expected, err := os.ReadFile(filepath.Join(o.folder, "expected.json"))
+	require.NoError(o.t, err)
+	require.NoError(o.t, json.Unmarshal(expected, &want))
+	ids := want.IDs[0]
+	loss, err := m.Gradients(o.t.Context(), model.Batch{Size: 1, Length: len(ids) - 1, Inputs: ids[:len(ids)-1], Labels: ids[1:]})
+	if err != nil {
+		return "", err
+	}
+	if o.known == nil {
+		o.known = map[string]string{}
+	}
+	o.known[string(text)] = fmt.Sprint(loss, first[0])
+	return o.known[string(text)], nil
+}

@@ -1,0 +1,93 @@
+package weights_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/examples/hub"
+	"github.com/goascend/cann/examples/model"
+	"github.com/goascend/cann/examples/verdict"
+	"github.com/goascend/cann/examples/weights"
+)
+
+var update = flag.Bool("update", false, "write FORMATS.md")
+
+// formats is the documentation of all tables.
+func formats() string {
+	var b strings.Builder
+	b.WriteString(`# What becomes of files and keys
+
+Every file of a model's folder, and every key of its JSON files, has a verdict. It is *honoured*; it is known to be *without effect*, for the
+reason that stands beside it; a *warning* names it once, because Hugging Face's libraries follow it and the programs do not (with ` + "`-strict`" + `
+that is an error); or it is *refused*: reading ends with an error that has its name and value. The readers follow the tables below, of which
+this document is printed: ` + "`go test ./examples/weights -run TestDocument -update`" + ` writes it.
+
+## Files of a folder
+
+| name | verdict | meaning or reason |
+|---|---|---|
+`)
+	for _, f := range hub.Files {
+		b.WriteString("| `" + f.Pattern + "` | " + f.Kind.String() + " | " + f.Why + " |\n")
+	}
+	b.WriteString("| any other | warning | |\n\nTensors of the weights that are neither of the model nor of a vision tower or of heads for further tokens are refused, with the\nmethod that writes them.\n\n## config.json\n\nKeys that nobody knows may change every number, so they are refused.\n\n")
+	kinds := model.ModelTypes()
+	shared := verdict.Table{Format: "config.json, all types"}
+	for _, k := range model.ConfigTable(kinds[0]).Keys {
+		if !slices.ContainsFunc(kinds, func(kind string) bool { return !has(model.ConfigTable(kind), k) }) {
+			shared.Keys = append(shared.Keys, k)
+		}
+	}
+	b.WriteString(shared.Markdown() + "\n")
+	for _, kind := range kinds {
+		own := verdict.Table{Format: "config.json, " + kind}
+		for _, k := range model.ConfigTable(kind).Keys {
+			if !has(shared, k) {
+				own.Keys = append(own.Keys, k)
+			}
+		}
+		b.WriteString(own.Markdown() + "\n")
+	}
+	outer := model.WrapperTable
+	outer.Format = "config.json of a model that sees images"
+	b.WriteString(outer.Markdown() + "\n## Other files\n\n")
+	for _, t := range []verdict.Table{
+		hub.GenerationConfig, hub.TokenizerConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable,
+	} {
+		b.WriteString(t.Markdown() + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+func has(t verdict.Table, k verdict.Key) bool {
+	return slices.ContainsFunc(t.Keys, func(other verdict.Key) bool { return reflect.DeepEqual(k, other) })
+}
+
+// TestDocument: FORMATS.md is what the tables say.
+func TestDocument(t *testing.T) {
+	const path = "../FORMATS.md"
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(formats()), 0o644))
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, formats(), string(text), "write it anew with -update")
+}
+
+// TestStrict: what a warning names is an error with -strict.
+func TestStrict(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "generation_config.json"), []byte(`{"temperature":0.6}`), 0o600))
+	var report bytes.Buffer
+	require.NoError(t, weights.Source{Folder: dir}.Inspect(&report))
+	require.Contains(t, report.String(), "warning: "+filepath.Join(dir, "generation_config.json")+": temperature is 0.6")
+	require.ErrorContains(t, weights.Source{Folder: dir, Strict: true}.Inspect(&report), "temperature is 0.6")
+}
