@@ -1,10 +1,14 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
+
+	"github.com/goascend/cann/examples/verdict"
 )
 
 // Config describes a model, with the field names of Hugging Face's config.json.
@@ -67,12 +71,20 @@ func ParseConfig(text []byte) (Config, error) {
 
 func parseConfig(text []byte) (Config, error) {
 	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6, RouterLossScale: 0.001}
+	var outer, head struct {
+		Type         string `json:"model_type"`
+		Quantization struct {
+			Method string `json:"quant_method"`
+			Format string `json:"format"`
+		} `json:"quantization_config"`
+	}
+	// What cannot be decoded, the tables name.
+	if json.Unmarshal(text, &outer) == nil && outer.Quantization.Method != "" {
+		return c, &verdict.Refusal{Format: "config.json", Key: "quantization_config.quant_method", Value: strings.TrimSpace(outer.Quantization.Method + " " + outer.Quantization.Format), Why: "weights in this form are not read; convert the folder to bfloat16"}
+	}
 	text, err := textConfig(text)
 	if err != nil {
 		return c, err
-	}
-	var head struct {
-		Type string `json:"model_type"`
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
 		return c, fmt.Errorf("config.json: %w", err)
@@ -136,7 +148,8 @@ func textConfig(text []byte) ([]byte, error) {
 		Text map[string]json.RawMessage `json:"text_config"`
 	}
 	if err := json.Unmarshal(text, &outer); err != nil {
-		return nil, fmt.Errorf("config.json: %w", err)
+		_, known := WrapperTable.Decode(text) // names a pointer of Git LFS, or a page of HTML
+		return nil, cmp.Or(known, fmt.Errorf("config.json: %w", err))
 	}
 	if outer.Text == nil {
 		return text, nil

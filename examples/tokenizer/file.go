@@ -123,14 +123,15 @@ type template struct {
 // mostBytes is the size of a tokenizer.json. The largest of public models have a third of it.
 const mostBytes = 100 << 20
 
-// Parse reads the text of a tokenizer.json. The error matches budget.ErrLimit if something in it is larger than in that of any model.
+// Parse reads the text of a tokenizer.json; Table says what becomes of each key. The error matches budget.ErrLimit if something
+// in it is larger than in that of any model.
 func Parse(text []byte) (*Tokenizer, error) {
 	if err := budget.Size("the file", len(text), mostBytes, "bytes"); err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)
 	}
 	var f file
-	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	if _, err := Table.Decode(text, &f); err != nil {
+		return nil, err
 	}
 	t := &Tokenizer{special: map[int32]bool{}, ids: f.Model.Vocab}
 	var err error

@@ -93,6 +93,14 @@ func (t Table) Decode(text []byte, to ...any) (warnings []string, err error) {
 			}
 		}
 	}
+	for _, known := range []struct{ begin, what string }{
+		{"version https://git-lfs", "it is a pointer of Git LFS, not the file itself: run git lfs pull, or download the file"},
+		{"<", "it is a page of HTML or XML, not JSON: the download was refused, or needs a log-in"},
+	} {
+		if bytes.HasPrefix(bytes.TrimSpace(text), []byte(known.begin)) {
+			return nil, fmt.Errorf("%s: %s", t.Format, known.what)
+		}
+	}
 	if kind(text) == '[' {
 		return nil, fmt.Errorf("%s: it is a JSON array, not an object", t.Format)
 	}
@@ -121,8 +129,11 @@ type check struct {
 
 // object checks the keys of an object, or of the objects of an array. Its error is of the JSON.
 func (c *check) object(path string, text []byte) error {
-	var list []json.RawMessage
-	if json.Unmarshal(text, &list) == nil {
+	if kind(text) == '[' {
+		var list []json.RawMessage
+		if err := json.Unmarshal(text, &list); err != nil {
+			return err
+		}
 		for _, one := range list {
 			if kind(one) == '{' {
 				if err := c.object(path, one); err != nil {

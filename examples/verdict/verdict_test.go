@@ -43,9 +43,11 @@ func TestRefusals(t *testing.T) {
 		`{"size":1}}`:                      "after the object",
 		`[]`:                               "JSON array",
 		`7`:                                "no JSON object",
-		`{"size":"a"}`:                     "x.json: json: cannot unmarshal",
-		`{"size":`:                         "x.json",
-		``:                                 "x.json",
+		"version https://git-lfs.github.com/spec/v1\n": "Git LFS",
+		"<!DOCTYPE html>": "HTML",
+		`{"size":"a"}`:    "x.json: json: cannot unmarshal",
+		`{"size":`:        "x.json",
+		``:                "x.json",
 	} {
 		var v struct{ Size int }
 		_, err := table.Decode([]byte(text), &v)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
+	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/verdict"
 	"github.com/goascend/cann/examples/weights"
 )
@@ -60,7 +61,7 @@ this document is printed: ` + "`go test ./examples/weights -run TestDocument -up
 	outer.Format = "config.json of a model that sees images"
 	b.WriteString(outer.Markdown() + "\n## Other files\n\n")
 	for _, t := range []verdict.Table{
-		hub.GenerationConfig, hub.TokenizerConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable,
+		hub.GenerationConfig, hub.TokenizerConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table,
 	} {
 		b.WriteString(t.Markdown() + "\n")
 	}
