@@ -90,7 +90,7 @@ func TestQuery(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	_, err := embeds(t, "one\n\n")
 	require.ErrorContains(t, err, "the prompt is empty")
-	for text, args := range map[string][]string{`-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, "needs -dtype bf16": {"-quant", "w8a8"}, "not defined": {"-nonsense"}} {
+	for text, args := range map[string][]string{`-type "gpt2"`: {"-type", "gpt2"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, "needs -dtype bf16": {"-quant", "w8a8"}, "not defined": {"-nonsense"}} {
 		_, err := parseFlags(args, io.Discard)
 		require.ErrorContains(t, err, text)
 	}

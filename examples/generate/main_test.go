@@ -174,7 +174,7 @@ func TestGeneratesFromHuggingFace(t *testing.T) {
 
 func TestBadFlags(t *testing.T) {
 	for text, flags := range map[string][]string{
-		"-n 0": {"-n", "0"}, "-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"},
+		"-n 0": {"-n", "0"}, "-train-steps 0": {"-train-steps", "0"}, `-type "gpt2"`: {"-type", "gpt2"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"},
 		"needs -dtype bf16": {"-quant", "w8a8"}, "-top-p 0": {"-top-p", "0"}, "invalid value": {"-ids", "1,x"}, "not defined": {"-nonsense"}, "unknown argument": {"text"},
 		"-system needs -chat": {"-system", "x"}, "not -ids": {"-chat", "-ids", "1"},
 	} {

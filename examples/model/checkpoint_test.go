@@ -61,7 +61,7 @@ func TestLoadsHuggingFaceModel(t *testing.T) {
 func TestConfigRefusals(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`:                       "config.json",
-		`{"model_type":"llama"}`:  "llama",
+		`{"model_type":"gpt2"}`:   "gpt2",
 		`{"attention_bias":true}`: "attention_bias",
 		"version https://git-lfs.github.com/spec/v1":                                         "Git LFS",
 		hybrid(`"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}`): "quantization_config.quant_method is fp8",

@@ -109,6 +109,9 @@ func parseConfig(text []byte) (Config, error) {
 		}
 		c.Experts = *more.Experts
 	}
+	if c.family().plain && c.Heads > 0 { // their class has these defaults
+		c.KVHeads, c.HeadDim = cmp.Or(c.KVHeads, c.Heads), cmp.Or(c.HeadDim, c.HiddenSize/c.Heads)
+	}
 	if err := c.parseRope(more.Parameters, more.Scaling, more.Original); err != nil {
 		return c, fmt.Errorf("config.json: %w", err)
 	}

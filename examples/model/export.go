@@ -294,7 +294,7 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 
 // classes are the names of the models in transformers.
 var classes = map[string]string{
-	"": "Qwen3ForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_next": "Qwen3NextForCausalLM",
+	"llama": "LlamaForCausalLM", "": "Qwen3ForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_next": "Qwen3NextForCausalLM",
 	"qwen3_5_text": "Qwen3_5ForCausalLM", "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM",
 }
 

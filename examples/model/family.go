@@ -15,12 +15,15 @@ type family struct {
 	grouped bool
 	// sparse models have experts in some feed-forward layers.
 	sparse bool
+	// plain attention has no norms of queries and keys.
+	plain bool
 	// shared models have a shared expert in addition to the routed ones.
 	shared bool
 }
 
 var families = map[string]family{
 	"":                 {},
+	"llama":            {plain: true},
 	"qwen3":            {},
 	"qwen3_moe":        {sparse: true},
 	"qwen3_next":       {hybrid: true, grouped: true, sparse: true, shared: true},
@@ -184,6 +187,9 @@ func (c Config) mixerParameters(layer int) int {
 	projections := 2*c.Heads + 2*c.KVHeads
 	if c.family().hybrid {
 		projections += c.Heads // the gate of the output
+	}
+	if c.family().plain {
+		return c.HiddenSize * c.HeadDim * projections
 	}
 	return c.HiddenSize*c.HeadDim*projections + 2*c.HeadDim
 }

@@ -11,9 +11,12 @@ import (
 func ConfigTable(modelType string) verdict.Table {
 	f := families[modelType]
 	keys := slices.Concat(sizeKeys, attentionKeys, headKeys(modelType), ropeKeys("rope_parameters."), ropeKeys("rope_parameters."+fullLayer+"."), ropeKeys("rope_scaling."))
-	if f.hybrid {
+	switch {
+	case f.hybrid:
 		keys = append(keys, hybridKeys...)
-	} else {
+	case f.plain:
+		keys = append(keys, verdict.Refuse("mlp_bias", "projections of feed-forward parts have no bias", "false"))
+	default:
 		keys = append(keys, windowKeys...)
 	}
 	if f.sparse {
@@ -42,8 +45,8 @@ var sizeKeys = []verdict.Key{
 	verdict.Honour("intermediate_size", "feed-forward size"),
 	verdict.Honour("num_hidden_layers", "layers"),
 	verdict.Honour("num_attention_heads", "query heads"),
-	verdict.Honour("num_key_value_heads", "key and value heads"),
-	verdict.Honour("head_dim", "features of a head"),
+	verdict.Honour("num_key_value_heads", "key and value heads; default of llama: num_attention_heads"),
+	verdict.Honour("head_dim", "features of a head; default of llama: hidden_size divided by num_attention_heads"),
 	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6"),
 	verdict.Honour("tie_word_embeddings", "whether the head is the embedding; default false"),
 	verdict.Honour("initializer_range", "standard deviation of the weights of a new model; default 0.02"),

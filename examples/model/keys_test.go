@@ -98,6 +98,9 @@ func TestEveryKey(t *testing.T) {
 	for _, kind := range model.ModelTypes() {
 		t.Run(kind, func(t *testing.T) {
 			folder := filepath.Join(dir, "hub", strings.TrimSuffix(kind, "_text"))
+			if kind == "llama" {
+				folder = filepath.Join(dir, "families", kind)
+			}
 			st, reg := setUp(t)
 			o := &outcomes{t: t, st: st, reg: reg, folder: folder}
 			var err error
@@ -148,7 +151,7 @@ func TestEveryKey(t *testing.T) {
 // within puts a mutation into the object of a name.
 func (m mutation) within(object, kind string) mutation {
 	half := 8
-	if kind != "qwen3" && kind != "qwen3_moe" {
+	if kind != "qwen3" && kind != "qwen3_moe" && kind != "llama" {
 		half = 2
 	}
 	list := func(x float64) string {

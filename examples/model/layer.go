@@ -39,6 +39,9 @@ func newNorm(ps *parameters, c Config, name string, size int64) norm {
 }
 
 func (n norm) forward(p *pass, x *autograd.Var) *autograd.Var {
+	if n.scale == nil { // the family has none here
+		return x
+	}
 	return p.RMSNorm(x, n.factor(p), n.epsilon)
 }
 
@@ -73,7 +76,7 @@ type mixer interface {
 	forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var
 }
 
-// attention is grouped-query attention with normalised, rotated queries and keys. Gated attention
+// attention is grouped-query attention with rotated queries and keys, which most families normalise first. Gated attention
 // multiplies its result by a sigmoid; in the weight q the gate's rows follow each head's query.
 // heads and kv count this rank's heads.
 type attention struct {
@@ -190,10 +193,12 @@ func newAttention(ps *parameters, c Config, prefix string) attention {
 	a := attention{
 		q: project("q_proj.weight", 0, rows, h), k: project("k_proj.weight", 0, kv*d, h),
 		v: project("v_proj.weight", 0, kv*d, h), o: project("o_proj.weight", 1, h, q*d),
-		qNorm: newNorm(ps, c, prefix+"q_norm.weight", d), kNorm: newNorm(ps, c, prefix+"k_norm.weight", d),
 		heads: q / ranks, kv: kv / ranks, dim: d, gated: gated,
 	}
-	a.qNorm.scale.heads, a.kNorm.scale.heads = true, true
+	if !c.family().plain {
+		a.qNorm, a.kNorm = newNorm(ps, c, prefix+"q_norm.weight", d), newNorm(ps, c, prefix+"k_norm.weight", d)
+		a.qNorm.scale.heads, a.kNorm.scale.heads = true, true
+	}
 	return a
 }
 

@@ -178,7 +178,7 @@ func TestBadFlags(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for text, flags := range map[string][]string{
-		"-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, `"w4" for flag -quant`: {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "go together": {"-tls-cert", "x"}, "-adapter-rank needs": {"-adapter-rank", "8"}, "-adapter needs": {"-adapter", "x"}, "-adapters needs": {"-adapters", "x"}, "in two replicas": {"-device", "0,1", "-tp", "2"}, "-adapter-slots 0": {"-model", "x", "-adapters", "y", "-adapter-slots", "0"},
+		"-train-steps 0": {"-train-steps", "0"}, `-type "gpt2"`: {"-type", "gpt2"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, `"w4" for flag -quant`: {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "go together": {"-tls-cert", "x"}, "-adapter-rank needs": {"-adapter-rank", "8"}, "-adapter needs": {"-adapter", "x"}, "-adapters needs": {"-adapters", "x"}, "in two replicas": {"-device", "0,1", "-tp", "2"}, "-adapter-slots 0": {"-model", "x", "-adapters", "y", "-adapter-slots", "0"},
 		"not defined": {"-nonsense"}, "unknown argument": {"text"}, "has no keys": {"-keys", empty}, "no such file": {"-keys", "none"},
 	} {
 		_, err := parseFlags(flags, new(bytes.Buffer))
