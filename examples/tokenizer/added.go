@@ -1,6 +1,9 @@
 package tokenizer
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -19,6 +22,18 @@ type added struct {
 	RStrip     bool   `json:"rstrip"`      // and that behind it
 	Normalized bool   `json:"normalized"`
 	Special    bool   `json:"special"`
+}
+
+// addedList refuses members that added does not have. There may be very many tokens, so their keys are not on Table.
+type addedList []added
+
+func (l *addedList) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode((*[]added)(l)); err != nil {
+		return fmt.Errorf("added_tokens: %w", err)
+	}
+	return nil
 }
 
 // matcher finds added tokens: at each place the longest.

@@ -36,7 +36,7 @@ func Load(folder string) (*Tokenizer, error) {
 
 // file is a tokenizer.json.
 type file struct {
-	Added         []added         `json:"added_tokens"`
+	Added         addedList       `json:"added_tokens"`
 	Normalizer    *normalizerFile `json:"normalizer"`
 	PreTokenizer  *preTokenizer   `json:"pre_tokenizer"`
 	PostProcessor *processor      `json:"post_processor"`

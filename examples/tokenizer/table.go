@@ -11,9 +11,8 @@ var Table = verdict.Table{Format: "tokenizer.json", Keys: slices.Concat([]verdic
 	verdict.NoEffect("version", "of the format"),
 	verdict.NoEffect("truncation", "texts are not cut"),
 	verdict.NoEffect("padding", "texts are not padded"),
-	verdict.Honour("added_tokens", "tokens that are found before a text is split"),
+	verdict.Honour("added_tokens", "tokens that are found before a text is split, each with id, content, single_word, lstrip, rstrip, normalized and special; other members are refused"),
 },
-	verdict.Each("added_tokens.id added_tokens.content added_tokens.single_word added_tokens.lstrip added_tokens.rstrip added_tokens.normalized added_tokens.special", verdict.Honour("", "see added_tokens")),
 	[]verdict.Key{
 		verdict.Honour("model.type", "BPE over bytes; others are refused"),
 		verdict.Honour("model.vocab", "tokens and their ids"),

@@ -214,7 +214,7 @@ func TestEveryKey(t *testing.T) {
 	require.NoError(t, parse(`,"version":"1.0","truncation":{"max_length":5},"padding":{},"pre_tokenizer":{"type":"ByteLevel","trim_offsets":true},"post_processor":{"type":"ByteLevel","trim_offsets":false}`))
 	for more, want := range map[string]string{
 		`,"new":1`: "tokenizer.json: new is 1",
-		`,"added_tokens":[{"id":2,"content":"c","odd":true}]`:                                                    "added_tokens.odd is true",
+		`,"added_tokens":[{"id":2,"content":"c","odd":true}]`:                                                    `added_tokens: json: unknown field "odd"`,
 		`,"normalizer":{"type":"Sequence","normalizers":[{"type":"NFC","odd":1}]}`:                               "normalizer.normalizers.odd is 1",
 		`,"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Sequence","pretokenizers":[{"odd":1}]}]}`: "pre_tokenizer.pretokenizers.pretokenizers.odd is 1",
 		`,"post_processor":{"type":"ByteLevel","odd":1}`:                                                         "post_processor.odd is 1",

@@ -130,18 +130,7 @@ type check struct {
 // object checks the keys of an object, or of the objects of an array. Its error is of the JSON.
 func (c *check) object(path string, text []byte) error {
 	if kind(text) == '[' {
-		var list []json.RawMessage
-		if err := json.Unmarshal(text, &list); err != nil {
-			return err
-		}
-		for _, one := range list {
-			if kind(one) == '{' {
-				if err := c.object(path, one); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return c.array(path, text)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -162,20 +151,40 @@ func (c *check) object(path string, text []byte) error {
 			return fmt.Errorf("an object has the key %q twice", path+key)
 		}
 		seen[key] = true
-		name := path + key
-		if k := kind(value); c.inner[name] && (k == '{' || k == '[') {
-			if err := c.object(name+".", value); err != nil {
-				return err
-			}
-			continue
+		if err := c.value(path+key, value); err != nil {
+			return err
 		}
-		c.judge(name, value)
 	}
 	if _, err := d.Token(); err != nil {
 		return err
 	}
 	if rest := bytes.TrimSpace(text[d.InputOffset():]); len(rest) > 0 {
 		return fmt.Errorf("there is %.20q after the object", rest)
+	}
+	return nil
+}
+
+// value checks the value of a key.
+func (c *check) value(name string, value []byte) error {
+	if k := kind(value); c.inner[name] && (k == '{' || k == '[') {
+		return c.object(name+".", value)
+	}
+	c.judge(name, value)
+	return nil
+}
+
+// array checks the objects of an array, of which there may be very many.
+func (c *check) array(path string, text []byte) error {
+	var list []map[string]json.RawMessage
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	for _, one := range list {
+		for key, value := range one {
+			if err := c.value(path+key, value); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -195,7 +204,8 @@ func (c *check) judge(name string, value []byte) {
 		k = Key{Kind: c.table.Unknown, Why: "this key is not known"}
 	}
 	switch {
-	case k.Kind == Honoured || k.Kind == Harmless || neutral(value, k.Neutral):
+	case k.Kind == Honoured || k.Kind == Harmless:
+	case neutral(value, k.Neutral):
 	case k.Kind == Warned:
 		c.warnings = append(c.warnings, fmt.Sprintf("%s: %s is %s: %s", c.table.Format, name, short(value), k.Why))
 	default:
