@@ -119,6 +119,9 @@ func (p *ContextParallel) GatedDeltaGrad(ctx context.Context, st *acl.Stream, a 
 // DeltaStates returns the number of states that GatedDelta has on this rank for rows with tokens tokens here: one for each row, or with cu, the cumulative
 // lengths of the sequences packed into the one row of the whole sequence, one for each piece of a sequence.
 func (p *ContextParallel) DeltaStates(cu []int64, rows, tokens int64) (int64, error) {
+	if p == nil {
+		return 0, fmt.Errorf("context parallelism: %w", check.Invalid("the layer was not made"))
+	}
 	c, err := p.contiguous(cu, rows, tokens)
 	return c.pieces, err
 }

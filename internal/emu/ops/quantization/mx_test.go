@@ -93,7 +93,7 @@ func TestGroupedDynamicMxQuantRefuses(t *testing.T) {
 		"scaleAlg":      {optest.Args{"scaleAlg": 2}, op.TilingRefused},
 		"dstTypeMax":    {four.With(optest.Args{"dstTypeMax": 13.0, "scaleAlg": 2}), op.TilingRefused},
 		"scaleAlg is 1": {four.With(optest.Args{"scaleAlg": 1}), op.TilingRefused},
-		"CANN refuses":  {optest.Args{"blocksize": 16}, op.InvalidParam},
+		"it must be 32": {optest.Args{"blocksize": 16}, op.InvalidParam},
 		"must be even": {optest.Args{
 			"x": optest.Tensor(t, dtype.Float16, []int64{2, 3}, 1), "dstType": dtype.Float4E2M1, "y": odd, "mxscale": optest.Minifloat(t, dtype.Float8E8M0, []int64{1, 3, 2}),
 		}, op.TilingRefused},
