@@ -1,4 +1,4 @@
-// Package model implements the Qwen3 family with this module: configuration and weights in Hugging
+// Package model implements the Qwen3 family and Llama with this module: configuration and weights in Hugging
 // Face's formats, forward and backward pass, and optimiser step. Every operator is launched through
 // package ops or aclnn.
 //

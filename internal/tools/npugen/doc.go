@@ -2,7 +2,7 @@
 //
 //	make generate                        # every zz_ file of the project, from the table
 //	go run ./internal/tools/npugen -check      # fails and lists the files that are stale
-//	go run ./internal/tools/npugen import a.json b.json        # rebuild the table from dumps of headers
+//	go run ./internal/tools/npugen releases …                   # which release each function came with, from its sources
 //	go run ./internal/tools/npugen sdk -out include             # CANN's headers, for C and C++
 //	go run ./internal/tools/npugen pages owner/repository=dir   # the operators' public pages, with chips and types
 //	go run ./internal/tools/npugen aicore owner/repository=dir  # find what leaves the AI Core
