@@ -47,11 +47,11 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/npuinfo":                         "%s",
 	"go run -tags emu ./examples/npuinfo -smoke -only golden:rms": "%s -report $TMP/day1",
 
-	"go run -tags emu ./examples/trainstep -ranks 8 -tp 2 -pp 2 -micro 2":                      "%s -steps 1",
-	"go run -tags emu ./examples/trainstep -ranks 8 -fsdp":                                     "%s -steps 1",
-	"go run -tags emu ./examples/trainstep -ranks 8 -model qwen3_moe -ep 4":                    "%s -steps 1",
-	"go run -tags emu ./examples/trainstep -ranks 8 -model qwen3_moe -tp 2 -cp 2 -ep 2 -sp":    "%s -steps 1",
-	"go run -tags emu ./examples/trainstep -ranks 4 -model qwen3_next -seq 128 -cp 2 -ulysses": "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 8 -tp 2 -pp 2 -micro 2":                        "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 8 -fsdp":                                       "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 8 -model qwen3_moe -ep 4":                      "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 8 -model qwen3_moe -tp 2 -cp 2 -ep 2 -sp":      "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 4 -model qwen3_next -seq 128 -cp 2 -ulysses 2": "%s -steps 1",
 
 	"go run -tags emu ./examples/trainstep -ranks 2 -tp 2 -steps 40 -save build/run -save-every 10 -keep 3": "rm -rf build/run; %s -steps 4 -save-every 2",
 	"go run -tags emu ./examples/trainstep -ranks 2 -fsdp -steps 60 -save build/run -resume build/run":      "%s -steps 5",
@@ -69,10 +69,10 @@ var checks = map[string]string{
 	"go build -tags emu -o build/trainstep ./examples/trainstep":            "%s",
 	"go run ./examples/launch -n 8 -- build/trainstep -tp 2 -pp 2 -micro 2": "go build -tags emu -o build/trainstep ./examples/trainstep && %s -steps 1",
 
-	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-0.6B -tp 2 -pp 2 -micro 2":                fromHub + "/qwen3_tied",
-	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-30B-A3B -tp 2 -pp 2 -ep 2 -micro 2":       fromHub + "/qwen3_moe",
-	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-30B-A3B -tp 2 -cp 2 -ep 2 -pp 2 -micro 2": fromHub + "/qwen3_moe",
-	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3.5-0.8B -fsdp -replicas 2 -cp 2 -ulysses":  fromHub + "/qwen3_5",
+	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-0.6B -tp 2 -pp 2 -micro 2":                 fromHub + "/qwen3_tied",
+	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-30B-A3B -tp 2 -pp 2 -ep 2 -micro 2":        fromHub + "/qwen3_moe",
+	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-30B-A3B -tp 2 -cp 2 -ep 2 -pp 2 -micro 2":  fromHub + "/qwen3_moe",
+	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3.5-0.8B -fsdp -replicas 2 -cp 2 -ulysses 2": fromHub + "/qwen3_5",
 
 	"make sdk":                    bySDK,
 	"source build/sdk/set_env.sh": "[ -d build/sdk ] || make -s sdk; %s",
