@@ -1756,8 +1756,8 @@ var opFusedMulAddN = Operator{
 }
 
 // FusedMulAddN computes X1 · X3 + X2, X3 having one element. C: aclnnFusedMulAddN, CANN after
-// 9.2.0-beta.1. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator does not
-// implement it: experimental, in no release of CANN.
+// 9.2.0-beta.1. Not on Ascend910, Ascend910_93, Ascend310P, Ascend950. The emulator computes: X1,
+// X2, X3, Y float32 float16 bfloat16 int16 int32.
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -3,6 +3,7 @@ package elementwise
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
@@ -12,7 +13,7 @@ import (
 // joined are the operators that combine several tensors element by element.
 var joined = op.Table{
 	"AddN": joinAll(elementwise.Add), "Sum": joinAll(elementwise.Add), "SumV2": joinAll(elementwise.Add), "MaxN": joinAll(elementwise.Max), "MinN": joinAll(elementwise.Min),
-	"AddRelu": addRelu, "InplaceAddRelu": addRelu,
+	"AddRelu": addRelu, "InplaceAddRelu": addRelu, "FusedMulAddN": fusedMulAddN,
 }
 
 // joinAll combines the tensors of a list with fn. The tensors broadcast to out. Sums of 16-bit
@@ -61,4 +62,24 @@ func addRelu(c *op.Call) (op.Run, error) {
 	return op.Sequence([]op.Run{add, func(*op.Exec) error {
 		return elementwise.Map(elementwise.Relu, out.DType, out.View(), []elementwise.Input{elementwise.Of(out.View())})
 	}}), nil
+}
+
+// fusedMulAddN is x1 · x3 + x2, x3 having one element. 16-bit floats are computed in float32 and rounded once,
+// integers wrap.
+func fusedMulAddN(c *op.Call) (op.Run, error) {
+	x1, x2, x3, y := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("x3"), c.Tensor("y")
+	c.DType(x1, dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int32, dtype.Int16)
+	c.SameDType(x1, x2, x3, y)
+	c.SameShape(x1, x2, y)
+	c.Single(x3)
+	c.Plain(x1, x2, x3, y)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	c.HandlesOverlap()
+	return func(*op.Exec) error {
+		factor := x3.As(nil, nil) // it may have more dimensions than y
+		return elementwise.Map(elementwise.Addcmul, y.DType, y.View(),
+			[]elementwise.Input{elementwise.Of(x2.View()), elementwise.Of(x1.View()), elementwise.Of(factor)}, elementwise.Whole(1))
+	}, nil
 }
