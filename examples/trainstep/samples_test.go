@@ -32,7 +32,8 @@ func questions(t *testing.T, line string) string {
 func TestTrainsSamples(t *testing.T) {
 	path := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
 	for _, pack := range []string{"-pack=true", "-pack=false"} {
-		flags := smallFlags("-data", path, "-seq", "32", "-steps", "6", pack)
+		// On a device products of float32 are rounded to HF32 by default, which differs between ranks.
+		flags := smallFlags("-data", path, "-seq", "32", "-steps", "6", "-dtype", "fp32", pack)
 		dir := t.TempDir()
 		out, loss := trained(t, append(flags, "-save", dir, "-save-every", "3")...)
 		require.Contains(t, out, "questions.jsonl:41: invalid character")

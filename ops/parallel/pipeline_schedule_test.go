@@ -50,8 +50,8 @@ func TestPipelineSchedules(t *testing.T) {
 func together(t *testing.T, s *PipelineSchedule) {
 	t.Helper()
 	type wire struct {
-		phase               PipelinePhase
-		micro, stage, batch int
+		phase        PipelinePhase
+		micro, stage int
 	}
 	var mu sync.Mutex
 	wires := map[wire]chan struct{}{}

@@ -22,15 +22,15 @@ type (
 		chipInfo
 		npuName text
 	}
-	board struct{ board, pcb, bom, slot uint32 }
+	board struct{ board, _, _, slot uint32 } // PCB and BOM are 0
 	pcie  struct {
-		vendor, subVendor, device, subDevice uint32
-		domain                               int32
-		bus, slot, function                  uint32
-		_                                    [32]byte
+		vendor, subVendor, device, _ uint32 // the last is the subsystem's device
+		_                            int32  // domain
+		bus, _, _                    uint32 // slot and function
+		_                            [32]byte
 	}
 	serial struct{ words [5]uint32 }
-	elabel struct{ product, model, manufacturer, day, serial [256]byte }
+	elabel struct{ product, model, manufacturer, _, serial [256]byte } // without the day of manufacture
 	use    struct {
 		cube, vector, cores, npu uint32
 		_                        [8]uint32

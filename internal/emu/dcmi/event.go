@@ -20,15 +20,15 @@ type eventFilter struct {
 
 // faultEvent is dcmi_event with a dcmi_dms_fault_event.
 type faultEvent struct {
-	kind                                                      int32
-	_                                                         int32
-	id                                                        uint32
-	device                                                    uint16
-	nodeType, node, subNodeType, subNode, severity, assertion uint8
-	serial, notice                                            int32
-	raised                                                    uint64 // milliseconds since 1970
-	name                                                      [256]byte
-	_                                                         [32 + 32]byte
+	kind                                   int32
+	_                                      int32
+	id                                     uint32
+	device                                 uint16
+	nodeType, _, _, _, severity, assertion uint8 // node, type and number of the part are 0
+	serial, notice                         int32
+	raised                                 uint64 // milliseconds since 1970
+	name                                   [256]byte
+	_                                      [32 + 32]byte
 }
 
 const eventSize = 360

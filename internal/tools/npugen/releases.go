@@ -182,9 +182,7 @@ func (all history) write(dir string, covered map[string][]string) error {
 		added := map[*dated][]*dated{} // forms that come before another
 		for key, e := range entries {
 			last := e.forms[len(e.forms)-1]
-			for _, f := range all.date(key, e, covered[key]) {
-				added[last] = append(added[last], f)
-			}
+			added[last] = append(added[last], all.date(key, e, covered[key])...)
 		}
 		var b strings.Builder
 		for i, line := range lines {
