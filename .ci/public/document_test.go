@@ -156,8 +156,8 @@ func TestKnobs(t *testing.T) {
 		}
 		for _, literal := range regexp.MustCompile(`"CANN_[A-Z0-9_]+"`).FindAllString(text(t, name), -1) {
 			variable := strings.Trim(literal, `"`)
-			ofTests := variable == "CANN_GOLDEN_DIR" || strings.HasPrefix(variable, "CANN_TEST_")
-			if prefix := strings.HasSuffix(variable, "_"); !ofTests && !prefix {
+			ofTests := variable == "CANN_GOLDEN_DIR" || strings.HasPrefix(variable, "CANN_TEST_") || strings.HasPrefix(variable, "CANN_EMU_TEST_")
+			if prefix := variable == "CANN_" || variable == "CANN_EMU_"; !ofTests && !prefix {
 				read[variable] = true
 			}
 		}
