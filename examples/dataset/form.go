@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Form is what a file consists of.
+// Form is the format of a file of samples.
 type Form int
 
 // Forms of files.

@@ -33,7 +33,8 @@ func texts(t *testing.T, d *dataset.Dataset) (all []string) {
 	}
 }
 
-// TestForms: a file is what its first bytes say, in any case of its suffix, compressed or not, with a byte-order mark or without.
+// TestForms: the first bytes of a file decide its format, whatever the case of its suffix, compressed or not, with a byte-order mark or
+// without.
 func TestForms(t *testing.T) {
 	const mark = "\uFEFF"
 	lines := "{\"text\":\"one\"}\n{\"text\":\"two\"}\n"

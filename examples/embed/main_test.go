@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "none")
 }
 
-// TestPooling: an embedding is what the folder's modules.json says. The first state does not depend on later tokens, and the
+// TestPooling: the folder's modules.json selects how states are pooled to an embedding. The first state does not depend on later tokens, and the
 // mean of two states lies in their plane.
 func TestPooling(t *testing.T) {
 	dir, err := golden.Dir()

@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/examples/verdict"
 )
 
-// File is what becomes of files of a folder.
+// File is the verdict on the files of a folder whose names match a pattern.
 type File struct {
 	Pattern string // of path.Match, in lower case
 	Kind    verdict.Kind

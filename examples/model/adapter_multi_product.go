@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/ops/autograd"
 )
 
-// multiAdapterPass is what a pass of several adapters needs to know.
+// multiAdapterPass holds the adapters of a pass, and the rows of the batch that each of them serves.
 type multiAdapterPass struct {
 	*multiAdapter
 	parts []portion

@@ -160,10 +160,10 @@ func (x backtracking) each(text string, b *budget.Budget, match func(from, to in
 	return nil
 }
 
-// space is what Oniguruma's \s stands for, as part of a set: Unicode's White_Space.
+// space has the characters that \s matches in Oniguruma, Unicode's White_Space, in the syntax of Go inside of a set.
 const space = `\t-\r \x{85}\p{Z}`
 
-// sets are what classes of characters stand for in Go's syntax, inside of a set.
+// sets translates Oniguruma's classes of characters to Go's syntax inside of a set.
 var sets = map[byte]string{'s': space, 'd': `\p{Nd}`, 'w': `\p{L}\p{M}\p{Nd}\p{Pc}`}
 
 // errSyntax is the error of a pattern that needs what Go's package does not have.

@@ -138,7 +138,8 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-model", ".", "-lora", "4", "-merge"}, "-merge needs"}, {[]string{"-dtype", "fp8"}, "-dtype"}, {[]string{"-lr", "-1"}, "-lr"}, {[]string{"-clip", "nan"}, "-clip"},
 		{[]string{"-save-every", "2"}, "-save-every needs -save"}, {[]string{"-keep", "2"}, "-keep needs -save"}, {[]string{"-lora-dropout", ".1"}, "-lora-dropout needs -lora"},
 		{[]string{"-eval-batches", "2"}, "-eval-batches needs -eval"}, {[]string{"-cooldown", "2"}, "-cooldown needs -schedule wsd"}, {[]string{"-sp"}, "-sp needs -tp"},
-		{[]string{"-ulysses", "2"}, "-ulysses needs -cp"}, {[]string{"-model", ".", "-layers", "2"}, "-layers needs the type of a new model"},
+		{[]string{"-ulysses", "2"}, "-ulysses needs -cp"}, {[]string{"-ranks", "6", "-cp", "6", "-ulysses", "4"}, "-ulysses 4 does not divide the 6 ranks of -cp"},
+		{[]string{"-tp", "0"}, "-tp is 0; it is a number of ranks"}, {[]string{"-cp", "2", "-ulysses", "-1"}, "-ulysses is -1"}, {[]string{"-model", ".", "-layers", "2"}, "-layers needs the type of a new model"},
 	} {
 		_, err := parseFlags(c.flags, t.Output())
 		require.ErrorContains(t, err, c.text, "%v", c.flags)

@@ -184,6 +184,17 @@ func (o *options) check() error {
 	if o.tokens != "" && filepath.Ext(o.tokens) != tokensSuffix {
 		return fmt.Errorf("-tokenize %q; the name must end with %s", o.tokens, tokensSuffix)
 	}
+	for _, f := range []struct {
+		name string
+		size int
+	}{{"-tp", o.layout.TP}, {"-cp", o.layout.CP}, {"-ulysses", o.layout.Ulysses}, {"-pp", o.layout.PP}, {"-ep", o.layout.EP}} {
+		if f.size < 1 {
+			return fmt.Errorf("%s is %d; it is a number of ranks, 1 at least", f.name, f.size)
+		}
+	}
+	if o.layout.CP%o.layout.Ulysses != 0 {
+		return fmt.Errorf("-ulysses %d does not divide the %d ranks of -cp", o.layout.Ulysses, o.layout.CP)
+	}
 	if o.layout.Replicas < 1 || o.layout.Replicas > 1 && !o.shard {
 		return errors.New("-replicas must be positive, and more than 1 needs -fsdp")
 	}

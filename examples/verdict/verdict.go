@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Kind is what becomes of a key.
+// Kind says how a reader treats a key: honours, ignores or refuses it, or warns of it.
 type Kind int
 
 // Verdicts.
@@ -64,7 +64,7 @@ func Each(names string, of Key) (keys []Key) {
 type Table struct {
 	Format string // name of the file
 	Keys   []Key
-	// Unknown is what becomes of keys that are not on the table: Refused, or Warned where the reference ignores
+	// Unknown is the treatment of keys that are not on the table: Refused, or Warned where the reference ignores
 	// them too.
 	Unknown Kind
 }

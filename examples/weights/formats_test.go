@@ -72,7 +72,7 @@ func has(t verdict.Table, k verdict.Key) bool {
 	return slices.ContainsFunc(t.Keys, func(other verdict.Key) bool { return reflect.DeepEqual(k, other) })
 }
 
-// TestDocument: FORMATS.md is what the tables say.
+// TestDocument: FORMATS.md is current; -update prints it from the tables.
 func TestDocument(t *testing.T) {
 	const path = "../FORMATS.md"
 	if *update {

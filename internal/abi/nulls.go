@@ -11,7 +11,7 @@ import (
 //go:embed nulls.txt
 var nullsText string
 
-// nullRule is what a C function answers to null pointers.
+// nullRule holds the code that a C function returns for null pointers, and which of its parameters it checks.
 type nullRule struct {
 	code       int64
 	parameters []string

@@ -163,7 +163,7 @@ func ParseVersions(s string) (versions []string, err error) {
 	return versions, nil
 }
 
-// VersionText is what Parse reads as these versions.
+// VersionText returns the column of the table that Parse reads as these versions.
 func VersionText(versions []string) string {
 	if len(versions) == 1 && versions[0] == Custom {
 		return Custom

@@ -39,7 +39,7 @@ const (
 	listens = "listener"
 )
 
-// identity is what one end of the connections of a protocol has for TLS.
+// identity holds the TLS configuration and the ticket of one end of a protocol's connections.
 type identity struct {
 	protocol, ticket string
 	config           *tls.Config

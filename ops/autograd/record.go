@@ -201,7 +201,7 @@ func (t *Tape) record(n *node) {
 	t.nodes = append(t.nodes, n)
 }
 
-// use is what a tape knows of a parameter.
+// use holds the state of a parameter on a tape.
 type use struct {
 	left  int  // nodes whose backward pass has not run
 	wrote bool // whether the backward pass has written to Grad

@@ -126,7 +126,7 @@ func (p *ContextParallel) DeltaStates(cu []int64, rows, tokens int64) (int64, er
 	return c.pieces, err
 }
 
-// contiguousCut is what a rank has of a sequence, or of a row of packed sequences.
+// contiguousCut is this rank's part of a sequence, or of a row of packed sequences.
 type contiguousCut struct {
 	rank, ranks int
 	rows        int64

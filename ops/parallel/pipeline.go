@@ -153,10 +153,7 @@ func (r *pipelineRun) exchange(batch []transfer) error {
 	var messages []hccl.Message
 	var sent []held
 	for _, t := range batch {
-		what := map[bool]map[PipelinePhase]kind{
-			true: {PipelineForward: input, PipelineBackward: dOutput}, false: {PipelineForward: output, PipelineBackward: dInput},
-		}[t.receive][t.phase]
-		name := held{what, t.micro, t.chunk}
+		name := held{t.tensor(), t.micro, t.chunk}
 		if !t.receive {
 			messages, sent = append(messages, hccl.SendTo(t.peer, r.tensors[name])), append(sent, name)
 			continue

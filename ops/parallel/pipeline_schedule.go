@@ -214,6 +214,19 @@ type transfer struct {
 	receive      bool
 }
 
+// tensor returns which tensor of the chunk is sent or received.
+func (t transfer) tensor() kind {
+	switch {
+	case t.phase == PipelineForward && t.receive:
+		return input
+	case t.phase == PipelineForward:
+		return output
+	case t.receive:
+		return dOutput
+	}
+	return dInput
+}
+
 // action is a part of a rank's program: a computation, or else transfers that are under way at the same time.
 type action struct {
 	step  *PipelineStep

@@ -2,5 +2,5 @@
 
 package budgettest
 
-// slower is what the race detector costs.
+// slower is how many times longer code takes under the race detector.
 const slower = 10

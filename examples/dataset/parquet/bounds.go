@@ -33,7 +33,7 @@ const (
 	deepestMetadata = 16
 )
 
-// description is what a file says about itself, checked against the file.
+// description holds the metadata of a file, after they have been checked against the file's size.
 type description struct {
 	file io.ReaderAt
 	size int64

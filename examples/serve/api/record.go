@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// record is what the log says of a request to a model.
+// record holds the fields of the log line of a request to a model.
 type record struct {
 	model    string
 	usage    usage

@@ -45,7 +45,7 @@ func (t *Thread) Fail(code int32, format string, args ...any) uint64 {
 	return uint64(uint32(code))
 }
 
-// runtimeCode reports whether a code is of the runtime layer: 107xxx, 207xxx, 507xxx. Errors that the acl layer above
+// runtimeCode reports whether a code is of the runtime layer: its thousands end with 07, as in 107000, 207001 and 507015. Errors that the acl layer above
 // it finds, and those of other libraries, are no last errors.
 func runtimeCode(code int32) bool { return code/1000%100 == 7 }
 

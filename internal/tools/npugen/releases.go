@@ -15,7 +15,7 @@ import (
 	"github.com/goascend/cann/internal/abi/header"
 )
 
-// history is what checkouts of CANN's sources declare in each release.
+// history holds the declarations of each release, as checkouts of CANN's sources have them.
 type history map[string]header.Declared // by release
 
 // runReleases finds in which releases CANN's sources declare the functions and constants of the table, and writes
@@ -145,7 +145,7 @@ func installed(p string) bool {
 	return true
 }
 
-// entry is what the lines of the table say of one name.
+// entry holds the lines of the table with one name.
 type entry struct {
 	forms []*dated // by the text after the versions, oldest first
 }

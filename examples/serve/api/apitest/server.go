@@ -30,7 +30,7 @@ type Server struct {
 	URL    string
 	HTTP   *http.Client // for many connections at a time
 	Engine *replicas.Set
-	// Handler is what URL serves.
+	// Handler answers the requests to URL.
 	Handler *api.Server
 }
 

@@ -71,7 +71,7 @@ func open(path string) (library, error) {
 	return l, nil
 }
 
-// code is what a function of the library returned.
+// code makes an error of the code that a function of the library returned, nil for 0.
 func code(function string, n C.int) error {
 	if n != 0 {
 		return fmt.Errorf("dcmi_%s: %d", function, int(n))
