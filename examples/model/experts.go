@@ -57,7 +57,7 @@ func (f experts) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Rou
 // beside adds the result of a shared expert, if there is one.
 func (f experts) beside(p *pass, x, shared *autograd.Var) (*autograd.Var, *autograd.Routing) {
 	// The router computes in float32 for every dtype of the model.
-	routing := p.MoERouting(p.Cast(f.router.forward(p, x), aclnn.Float32), f.perToken, f.normalize)
+	routing := p.MoERouting(p.Cast(f.router.forward(p, x), aclnn.Float32), f.perToken, ops.MoERoutingArgs{Normalize: f.normalize})
 	if f.shares(p) {
 		return f.share(p, x, shared, routing), &routing
 	}

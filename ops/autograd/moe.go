@@ -19,22 +19,25 @@ type Routing struct {
 // Vars lists what LoadBalance reads of the routing, so that a block or a checkpoint can return it.
 func (r Routing) Vars() []*Var { return []*Var{r.Probs, r.experts} }
 
-// MoERouting chooses the k most probable experts of each token (ops.MoERouting): logits [tokens, experts].
-func (t *Tape) MoERouting(logits *Var, k int64, normalize bool) Routing {
+// MoERouting chooses k experts for each token (ops.MoERouting): logits [tokens, experts]. a gives how: Score, Bias, Groups, TopGroups,
+// GroupBest, Normalize and Scale; its other tensors must be nil.
+func (t *Tape) MoERouting(logits *Var, k int64, a ops.MoERoutingArgs) Routing {
 	c := t.begin("moe routing", logits)
 	if c == nil {
 		return Routing{Weights: t.failed(), Probs: t.failed(), experts: t.failed()}
 	}
-	dt, tokens := logits.Value.DType(), logits.Dim(0)
-	a := ops.MoERoutingArgs{
-		Logits: logits.Value, Normalize: normalize, Weights: c.Output(dt, tokens, k),
-		Probs: c.Output(aclnn.Float32, logits.Shape()...), Experts: c.constant(aclnn.Int32, tokens, k),
+	if a.Logits != nil || a.Weights != nil || a.Experts != nil || a.Probs != nil {
+		t.Fail(fmt.Errorf("moe routing: %w: Logits, Weights, Experts and Probs are the tape's; give the logits as a variable", acl.ErrInvalidArgument))
+		return Routing{Weights: t.failed(), Probs: t.failed(), experts: t.failed()}
 	}
+	tokens := logits.Dim(0)
+	a.Logits, a.Weights, a.Probs = logits.Value, c.Output(logits.Value.DType(), tokens, k), c.Output(aclnn.Float32, logits.Shape()...)
+	a.Experts = c.constant(aclnn.Int32, tokens, k)
 	run(c, t.reg.MoERouting(), &a)
 	c.KeepOutputs()
 	c.Backward(func(g *Gradients) {
 		runGrad(g, t.reg.MoERoutingGrad(), &ops.MoERoutingGradArgs{
-			DWeights: g.OutputOrZero(0), Weights: a.Weights, Experts: a.Experts, Normalize: normalize, Probs: a.Probs, DProbs: g.Output(1), DLogits: g.Input(0),
+			DWeights: g.OutputOrZero(0), Weights: a.Weights, Experts: a.Experts, Score: a.Score, Normalize: a.Normalize, Scale: a.Scale, Probs: a.Probs, DProbs: g.Output(1), DLogits: g.Input(0),
 		})
 	})
 	outputs := c.end()

@@ -311,14 +311,24 @@ func TestGradients(t *testing.T) {
 				return of(t.CausalConv(x, w, b, ops.CausalConvArgs{SiLU: true}))
 			}
 		},
+		"routing by sigmoids in groups": func(p *problem) forward {
+			router := p.values([]float32{1, 0.5, 0, 0, 0.5, 1, 0, 0, 0, 0, 1, 0.5, 0, 0, 0.5, 1}, 4, 4) // no choice of groups is close
+			x := p.values([]float32{1, 0.2, -1, 0.1, -1, 0.3, 1, 0.2, 0.4, 1, 0.1, -1}, 3, 4)
+			gateUp, down := p.param(4, 4, 10), p.param(4, 5, 4)
+			return func(t *autograd.Tape) []*autograd.Var {
+				r := t.MoERouting(t.Linear(x, router, nil), 2, ops.MoERoutingArgs{Score: ops.SigmoidScore, Normalize: true, Groups: 2, TopGroups: 1, GroupBest: 2, Scale: 2.5})
+				rows := t.MoEPermute(x, r, 4)
+				return of(t.MoEUnpermute(t.MoEExperts(rows.Rows, rows.Groups, gateUp, down), rows, r, nil))
+			}
+		},
 		"experts": func(p *problem) forward {
 			router := p.values([]float32{9, 1, 0, 0, 0, 8, 1, 0, 1, 0, 0, 9}, 3, 4) // no choice of experts is close
 			x, gateUp, down, shared := p.param(6, 4), p.param(3, 4, 10), p.param(3, 5, 4), p.param(6, 4)
 			return func(t *autograd.Tape) []*autograd.Var {
-				r := t.MoERouting(t.Linear(x, router, nil), 2, true)
+				r := t.MoERouting(t.Linear(x, router, nil), 2, ops.MoERoutingArgs{Normalize: true})
 				rows := t.MoEPermute(x, r, 3)
 				y := t.MoEUnpermute(t.MoEExperts(rows.Rows, rows.Groups, gateUp, down), rows, r, shared)
-				return of(y, t.LoadBalance(0.3, r, t.MoERouting(t.Linear(x, router, nil), 2, false)))
+				return of(y, t.LoadBalance(0.3, r, t.MoERouting(t.Linear(x, router, nil), 2, ops.MoERoutingArgs{})))
 			}
 		},
 	}

@@ -153,7 +153,7 @@ func TestRanks(t *testing.T) {
 			down := s.param(experts, 4, inner, width)
 			logits := s.param(tokens, rows, 4)
 			return func(t *autograd.Tape) *autograd.Var {
-				r := t.MoERouting(logits, 2, true)
+				r := t.MoERouting(logits, 2, ops.MoERoutingArgs{Normalize: true})
 				p := t.MoEPermute(x, r, 4)
 				d := t.Dispatch(e, p)
 				return t.MoEUnpermute(t.Combine(d, t.MoEExperts(d.Rows, d.Groups, weights, down)), p, r, nil)

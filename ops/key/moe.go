@@ -48,14 +48,21 @@ type MoEPermuteGrad struct {
 	Contiguous   bool // whether all tensors are contiguous
 }
 
+// RoutingScore says how the logits of experts become scores; package ops has its constants.
+type RoutingScore int
+
 // MoERouting holds the properties by which kernels of MoERouting are chosen.
 type MoERouting struct {
 	Logits     aclnn.DType
 	Experts, K int64
 	Tokens     Extent
+	Score      RoutingScore
 	Normalize  bool
-	Probs      bool // whether the caller wants them
-	Contiguous bool // whether all tensors are contiguous
+	Groups     int64 // 0 without groups
+	GroupBest  int64 // how many of its best experts say how good a group is
+	Bias       bool  // whether there is a bias of the choice
+	Probs      bool  // whether the caller wants them
+	Contiguous bool  // whether all tensors are contiguous
 }
 
 // MoERoutingGrad holds the properties by which kernels of MoERoutingGrad are chosen.
@@ -63,6 +70,7 @@ type MoERoutingGrad struct {
 	Weights       aclnn.DType
 	Experts, K    int64
 	Tokens        Extent
+	Score         RoutingScore
 	Normalize     bool
 	Probs, DProbs bool // whether the caller gives them
 	Contiguous    bool // whether all tensors are contiguous
