@@ -40,9 +40,9 @@ SDK = build/sdk
 CANN_VERSION ?= 8.1.RC1
 CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
 
-# Each of CANN's libraries has its own name and functions, as in a CANN installation, and is a filter
-# for libcann_emu.so: the dynamic linker takes the functions from there.
-STUB = $(CC) -shared -nostdlib -fPIC -Wall -Wextra -Werror -Wl,--filter,libcann_emu.so
+# Each of CANN's libraries has its own name and functions, as in a CANN installation. The first call of one loads
+# libcann_emu.so, which it finds by its own -rpath.
+STUB = $(CC) -shared -O1 -fPIC -Wall -Wextra -Werror -pthread
 
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
 	rm -rf $(SDK)/src $(SDK)/lib64 $(CUSTOM)
@@ -51,10 +51,10 @@ sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in an
 	$(GO) build -buildmode=c-shared -ldflags '-s -w -extldflags=-Wl,-soname,libcann_emu.so' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
 	rm -f $(SDK)/lib64/libcann_emu.h
 	mkdir -p $(CUSTOM)
-	$(STUB) -Wl,-soname,libcust_opapi.so -Wl,-rpath,'$$ORIGIN/../../../../../lib64' -o $(CUSTOM)/libcust_opapi.so $(SDK)/src/libcust_opapi.c
+	$(STUB) -Wl,-soname,libcust_opapi.so -Wl,-rpath,'$$ORIGIN/../../../../../lib64' -o $(CUSTOM)/libcust_opapi.so $(SDK)/src/libcust_opapi.c -ldl
 	rm $(SDK)/src/libcust_opapi.c
 	set -e; for file in $(SDK)/src/*.c; do \
-		name=$$(basename $$file .c); $(STUB) -Wl,-soname,$$name.so -Wl,-rpath,'$$ORIGIN' -o $(SDK)/lib64/$$name.so $$file; \
+		name=$$(basename $$file .c); $(STUB) -Wl,-soname,$$name.so -Wl,-rpath,'$$ORIGIN' -o $(SDK)/lib64/$$name.so $$file -ldl; \
 	done
 	rm -r $(SDK)/src
 	$(GO) build -o $(SDK)/bin/npu-smi ./internal/emu/sdk/npusmi

@@ -12,6 +12,8 @@ const (
 	ThreadSize  = C.EMU_THREAD_SIZE  // bytes of a thread's block
 	Custom      = C.EMU_CUSTOM       // operators that a program may register
 	CustomWords = C.EMU_CUSTOM_WORDS // words of the parameters of one
+
+	OperatorFailure = C.EMU_OPERATOR_FAILURE // the code of an operator that cannot run
 )
 
 // Lookup returns the address of a CANN function and the place of its first release in abi.Releases; or 0.

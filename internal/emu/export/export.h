@@ -57,6 +57,13 @@ const struct emu_symbol *emu_lookup(const char *name);
 // ends. Returns null when memory is exhausted.
 void *emu_thread(void);
 
+// The result by which a phase of an operator reports that it cannot run; package machine asserts that it is ACLNN_ERR_INNER.
+#define EMU_OPERATOR_FAILURE 561000
+
+// The same of each function of the list, and the number of aclGetRecentErrMsg.
+extern const int32_t emu_failures[];
+extern const int emu_text_function;
+
 uint64_t emu_call(int function, uint64_t *words, int n);
 aclnnStatus emu_prepare(int op, uint64_t *words, int n);
 aclnnStatus emu_execute(int op, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);

@@ -11,9 +11,9 @@
 #define WORD(type, x) _Generic((x), double: DOUBLE(AS(double, x)), float: FLOAT(AS(float, x)), default: (uint64_t)(x))
 
 // The place of a function in its list is its number in package machine, that of an operator its id.
-#define FUNCTION(since, result, name, ...) NUMBER_OF_##name,
-#define PLAIN(since, result, name) NUMBER_OF_##name,
-#define WRITTEN(since, name) NUMBER_OF_##name,
+#define FUNCTION(since, failure, result, name, ...) NUMBER_OF_##name,
+#define PLAIN(since, failure, result, name) NUMBER_OF_##name,
+#define WRITTEN(since, failure, name) NUMBER_OF_##name,
 enum {
 #include "zz_function_list.h"
 };
@@ -26,14 +26,14 @@ enum {
 #undef PLAIN
 #undef WRITTEN
 #undef OPERATOR
-#define FUNCTION(since, result, name, ...) \
+#define FUNCTION(since, failure, result, name, ...) \
 	result name(EACH(PARAM, __VA_ARGS__)) \
 	{ \
 		return (result)emu_call(NUMBER_OF_##name, WORDS(EACH(WORD, __VA_ARGS__)), COUNT(__VA_ARGS__)); \
 	}
-#define PLAIN(since, result, name) \
+#define PLAIN(since, failure, result, name) \
 	result name(void) { return (result)emu_call(NUMBER_OF_##name, 0, 0); }
-#define WRITTEN(since, name) void name(void);
+#define WRITTEN(since, failure, name) void name(void);
 #include "zz_function_list.h"
 #define OPERATOR(since, name, ...) \
 	aclnnStatus name##GetWorkspaceSize(EACH(PARAM, __VA_ARGS__), uint64_t *workspaceSize, aclOpExecutor **executor) \
@@ -50,10 +50,21 @@ enum {
 #undef FUNCTION
 #undef PLAIN
 #undef WRITTEN
+#define FUNCTION(since, failure, result, name, ...) failure,
+#define PLAIN(since, failure, result, name) failure,
+#define WRITTEN(since, failure, name) failure,
+const int32_t emu_failures[] = {
+#include "zz_function_list.h"
+};
+const int emu_text_function = NUMBER_OF_aclGetRecentErrMsg;
+
+#undef FUNCTION
+#undef PLAIN
+#undef WRITTEN
 #undef OPERATOR
-#define FUNCTION(since, result, name, ...) {#name, (void *)name, since},
-#define PLAIN(since, result, name) {#name, (void *)name, since},
-#define WRITTEN(since, name) {#name, (void *)name, since},
+#define FUNCTION(since, failure, result, name, ...) {#name, (void *)name, since},
+#define PLAIN(since, failure, result, name) {#name, (void *)name, since},
+#define WRITTEN(since, failure, name) {#name, (void *)name, since},
 #define OPERATOR(since, name, ...) {#name "GetWorkspaceSize", (void *)name##GetWorkspaceSize, since}, {#name, (void *)name, since},
 static const struct emu_symbol symbols[] = {
 #include "zz_function_list.h"

@@ -29,20 +29,8 @@ type function struct {
 	absent int64
 }
 
-// The result of a function that the emulator does not implement, by C return type. Functions of
-// other types return 0 or a null pointer.
-const (
-	notSupported     = abi.ACL_ERROR_API_NOT_SUPPORT
-	innerError       = abi.ACLNN_ERR_INNER
-	hcclNotSupported = abi.HCCL_E_NOT_SUPPORT
-	dcmiNotSupported = abi.DCMI_ERR_CODE_NOT_SUPPORT
-	noDataType       = abi.ACL_DT_UNDEFINED
-	noFormat         = abi.ACL_FORMAT_UNDEFINED
-	nothing          = 0
-)
-
 // coded reports whether the function returns a code.
-func (f function) coded() bool { return f.absent > 0 || f.absent == dcmiNotSupported }
+func (f function) coded() bool { return f.absent > 0 || f.absent == abi.DCMI_ERR_CODE_NOT_SUPPORT }
 
 // Machine implements the C symbols of one process.
 type Machine struct {

@@ -19,6 +19,7 @@ const _ = uint(export.ThreadSize - rt.ThreadSize)
 var (
 	_ = [1]struct{}{}[export.Custom-nn.MostCustom]
 	_ = [1]struct{}{}[export.CustomWords-nn.MostCustomParams-2]
+	_ = [1]struct{}{}[export.OperatorFailure-abi.ACLNN_ERR_INNER]
 )
 
 // Lookup returns the address of a CANN function, or 0. It replaces dlsym. It does not find functions

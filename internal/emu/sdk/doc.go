@@ -7,5 +7,6 @@
 //	gcc program.c -I$ASCEND_HOME_PATH/include -L$ASCEND_HOME_PATH/lib64 -lascendcl -lnnopbase -lopapi
 //
 // Every function of the table exists: one that the emulator does not implement returns an
-// error that names it. The library holds a Go runtime with its threads and cannot be unloaded.
+// error that names it. The first call of one loads the emulator, which holds a Go runtime with its threads and
+// cannot be unloaded: from then on calls of a forked child fail, and report why.
 package main

@@ -229,3 +229,33 @@ func TestMonitor(t *testing.T) {
 	require.Equal(t, "event 0x80e01801 of device 2: severity 3, assertion 0: multi-bit ECC error of on-chip memory", next())
 	require.NoError(t, cmd.Wait())
 }
+
+// TestFork runs a Python program whose children call CANN before their parent does, and after.
+func TestFork(t *testing.T) {
+	dir := folder(t)
+	for method, after := range map[string]string{
+		"fork":       `after: 200001 the emulator cannot run in process \d+, a fork of process \d+, in which it was started: .* Fork before the first call of CANN, .*`,
+		"spawn":      "after: sum 10",
+		"forkserver": "after: sum 10",
+	} {
+		t.Run(method, func(t *testing.T) {
+			require.Regexp(t, "^before: sum 10\nparent: sum 10\n"+after+"\nparent: 0\n$", python(t, dir, "testdata/fork.py "+method+" 2>/dev/null"))
+		})
+	}
+}
+
+// TestEnvironment checks that knobs hold that a Python program sets before its first call.
+func TestEnvironment(t *testing.T) {
+	dir := folder(t)
+	t.Setenv("CANN_EMU_DEVICES", "3")
+	require.Equal(t, "b'Ascend310P3' 8\n", python(t, dir, "testdata/environment.py"))
+}
+
+// python runs a Python program; see output.
+func python(t *testing.T, dir, command string) string {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	return output(t, dir, "python3 "+command)
+}

@@ -38,17 +38,17 @@ func emitExports(out files, t *abi.Table) error {
 		}
 		switch {
 		case !plain:
-			fmt.Fprintf(&list, "WRITTEN(%d, %s)\n", since(&f), f.Name)
+			fmt.Fprintf(&list, "WRITTEN(%d, %d, %s)\n", since(&f), failure(f.Ret), f.Name)
 			f.Params = renamed(f.Params, letters)
 			if err := exportFunction(&fns, id, f); err != nil {
 				return fmt.Errorf("%s: %w", f.Name, err)
 			}
 		case len(f.Params) == 0:
-			fmt.Fprintf(&list, "PLAIN(%d, %s, %s)\n", since(&f), f.Ret, f.Name)
+			fmt.Fprintf(&list, "PLAIN(%d, %d, %s, %s)\n", since(&f), failure(f.Ret), f.Ret, f.Name)
 		default:
-			fmt.Fprintf(&list, "FUNCTION(%d, %s, %s, %s)\n", since(&f), f.Ret, f.Name, typeList(f.Params))
+			fmt.Fprintf(&list, "FUNCTION(%d, %d, %s, %s, %s)\n", since(&f), failure(f.Ret), f.Ret, f.Name, typeList(f.Params))
 		}
-		fmt.Fprintf(&table, "\t{%q, %s},\n", f.Name, absent(f.Ret))
+		fmt.Fprintf(&table, "\t{%q, %d},\n", f.Name, failure(f.Ret))
 	}
 	table.WriteString("}\n")
 	out[exportDir+"zz_function_list.h"] = list.Bytes()
@@ -187,23 +187,22 @@ func isPointer(c abi.Class) bool {
 	}, c)
 }
 
-// absent returns the name of the constant that a function returns when the emulator does not
-// implement it: an error code where the return type has one, else nothing. Package machine defines
-// the constants.
-func absent(ret string) string {
-	switch ret {
+// failure returns the result of a function that the emulator does not implement or cannot run, by
+// its C type: an error code where the type has one, else nothing.
+func failure(result string) int {
+	switch result {
 	case "aclError":
-		return "notSupported"
+		return abi.ACL_ERROR_API_NOT_SUPPORT
 	case "aclnnStatus":
-		return "innerError"
+		return abi.ACLNN_ERR_INNER
 	case "HcclResult":
-		return "hcclNotSupported"
+		return abi.HCCL_E_NOT_SUPPORT
 	case "int":
-		return "dcmiNotSupported"
+		return abi.DCMI_ERR_CODE_NOT_SUPPORT
 	case "aclDataType":
-		return "noDataType"
+		return abi.ACL_DT_UNDEFINED
 	case "aclFormat":
-		return "noFormat"
+		return abi.ACL_FORMAT_UNDEFINED
 	}
-	return "nothing"
+	return 0
 }

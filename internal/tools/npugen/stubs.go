@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,12 @@ import (
 )
 
 // emptyLibraries lists libraries that programs link although the table has no function of theirs.
-var emptyLibraries = []string{"libacl_rt_impl", "libprofapi", "libc_sec"}
+var emptyLibraries = []string{"libacl_rt_impl", "libprofapi", "libc_sec", "libruntime"}
+
+// library is the code of all libraries: their functions load the emulator and jump into it.
+//
+//go:embed library.h
+var library string
 
 // homes returns the libraries that export a function. The functions of profiling are in libascendcl
 // too, where older programs look for them. The runtime of 2026 is libacl_rt, and libascendcl keeps
@@ -44,15 +50,18 @@ func libraryFunctions(t *abi.Table) map[string][]string {
 
 // stubs returns a C file for each of CANN's libraries. It defines the functions of the library, so
 // that a program that is linked with it names the library that has them in a CANN installation too.
-// The library is a filter (DT_FILTER) for the emulator's own library: the dynamic linker takes the
-// functions from there, and the definitions here never run.
+// The first call of one loads libcann_emu.so, whose Go runtime starts threads: until then a process may fork.
 func stubs(t *abi.Table) files {
 	out := files{}
 	for l, names := range libraryFunctions(t) {
 		var b strings.Builder
-		fmt.Fprintf(&b, "%s\n// The names of %s.so. The functions are in libcann_emu.so, for which this library is a filter.\n", generatedMark, l)
-		for _, name := range names {
-			fmt.Fprintf(&b, "void %s(void) { __builtin_trap(); }\n", name)
+		fmt.Fprintf(&b, "%s\n// The functions of %s.so, which are in libcann_emu.so.\n", generatedMark, l)
+		if len(names) > 0 {
+			b.WriteString("#define FUNCTIONS(F)")
+			for i, name := range names {
+				fmt.Fprintf(&b, " \\\n\tF(%d, %s)", i, name)
+			}
+			b.WriteString("\n\n" + library)
 		}
 		out[l+".c"] = []byte(b.String())
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,46 +45,77 @@ func TestHomes(t *testing.T) {
 }
 
 // TestStubs links a program with two stub libraries and runs it with the functions of a third
-// library. The program names both libraries, and links with neither of them alone.
+// library. The program names both libraries, and links with neither of them alone. Arguments of the first call
+// arrive, wherever they are, and the third library is loaded by it.
 func TestStubs(t *testing.T) {
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip(err)
-	}
 	table, err := abi.Load()
 	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, stubs(table).write(dir))
-	gcc := func(args ...string) error {
-		cmd := exec.Command("gcc", args...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Logf("%.500s", out)
+	var core strings.Builder
+	core.WriteString(`#include <stdio.h>
+__attribute__((constructor)) static void loaded(void) { puts("loaded"); }
+int aclInit(const char *path) { return path ? 1 : 40; }
+int aclnnAdd(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, double s, double t, double u, double v, double w, double x, double y, double z, double last)
+{
+	printf("%d %d %d %d %d %d %d %d %d %d %g %g %g %g %g %g %g %g %g\n", a, b, c, d, e, f, g, h, i, j, s, t, u, v, w, x, y, z, last);
+	return 2;
+}
+`)
+	for _, name := range table.Symbols() {
+		if name != "aclInit" && name != "aclnnAdd" {
+			core.WriteString("void " + name + "(void) {}\n")
 		}
-		return err
 	}
-	for name, text := range map[string]string{
-		"core.c": "int aclInit(const char *path) { return path ? 1 : 40; }\nint aclnnAdd(void) { return 2; }\n",
-		"main.c": "int aclInit(const char *);\nint aclnnAdd(void);\nint main(void) { return aclInit(0) + aclnnAdd(); }\n",
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	const program = `#include <stdio.h>
+int aclInit(const char *);
+int aclnnAdd(int, int, int, int, int, int, int, int, int, int, double, double, double, double, double, double, double, double, double);
+int main(void)
+{
+	puts("started");
+	fflush(stdout);
+	return aclnnAdd(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, .5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5) + aclInit(0);
+}
+`
+	for compiler, run := range map[string][]string{"gcc": nil, "aarch64-linux-gnu-gcc": {"qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"}} {
+		t.Run(compiler, func(t *testing.T) {
+			for _, needed := range append([]string{compiler}, run[:min(len(run), 1)]...) {
+				if _, err := exec.LookPath(needed); err != nil {
+					t.Skip(err)
+				}
+			}
+			dir := t.TempDir()
+			require.NoError(t, stubs(table).write(dir))
+			gcc := func(args ...string) error {
+				cmd := exec.Command(compiler, args...)
+				cmd.Dir = dir
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Logf("%.500s", out)
+				}
+				return err
+			}
+			for name, text := range map[string]string{"core.c": core.String(), "main.c": program} {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+			}
+			require.NoError(t, gcc("-shared", "-fPIC", "-Wl,-soname,libcann_emu.so", "-o", "libcann_emu.so", "core.c"))
+			for _, l := range []string{"libascendcl", "libopapi", "libc_sec"} {
+				require.NoError(t, gcc("-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread", "-Wl,-soname,"+l+".so", "-Wl,-rpath,$ORIGIN", "-o", l+".so", l+".c", "-ldl"))
+			}
+			require.Error(t, gcc("main.c", "-L.", "-lascendcl", "-o", "half"), "the operators are in libopapi")
+			require.NoError(t, gcc("main.c", "-L.", "-lascendcl", "-lopapi", "-o", "program"))
+			file, err := elf.Open(filepath.Join(dir, "program"))
+			require.NoError(t, err)
+			defer file.Close()
+			needed, err := file.ImportedLibraries()
+			require.NoError(t, err)
+			require.Subset(t, needed, []string{"libascendcl.so", "libopapi.so"})
+			require.NotContains(t, needed, "libcann_emu.so", "the name is not one of CANN's")
+			command := append(slices.Clone(run), filepath.Join(dir, "program"))
+			cmd := exec.Command(command[0], command[1:]...)
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
+			out, err := cmd.Output()
+			require.Error(t, err)
+			require.Equal(t, 42, cmd.ProcessState.ExitCode())
+			require.Equal(t, "started\nloaded\n1 2 3 4 5 6 7 8 9 10 0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5 8.5\n", string(out))
+		})
 	}
-	require.NoError(t, gcc("-shared", "-fPIC", "-Wl,-soname,libcann_emu.so", "-o", "libcann_emu.so", "core.c"))
-	for _, l := range []string{"libascendcl", "libopapi", "libc_sec"} {
-		require.NoError(t, gcc("-Wall", "-Wextra", "-Werror", "-shared", "-nostdlib", "-fPIC", "-Wl,-soname,"+l+".so", "-Wl,--filter,libcann_emu.so", "-Wl,-rpath,$ORIGIN", "-o", l+".so", l+".c"))
-	}
-	require.Error(t, gcc("main.c", "-L.", "-lascendcl", "-o", "half"), "the operators are in libopapi")
-	require.NoError(t, gcc("main.c", "-L.", "-lascendcl", "-lopapi", "-o", "program"))
-	program, err := elf.Open(filepath.Join(dir, "program"))
-	require.NoError(t, err)
-	defer program.Close()
-	needed, err := program.ImportedLibraries()
-	require.NoError(t, err)
-	require.Subset(t, needed, []string{"libascendcl.so", "libopapi.so"})
-	require.NotContains(t, needed, "libcann_emu.so", "the name is not one of CANN's")
-	cmd := exec.Command(filepath.Join(dir, "program"))
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
-	err = cmd.Run()
-	require.Error(t, err)
-	require.Equal(t, 42, cmd.ProcessState.ExitCode())
 }
