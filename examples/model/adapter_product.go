@@ -41,14 +41,3 @@ func (a *Adapter) drop(p *pass, l pair, x *autograd.Var) *autograd.Var {
 	seed := rand.NewPCG(name.Sum64(), a.steps<<32|p.draws[a]).Uint64() >> 1
 	return p.DropoutOf(x, a.lora.Dropout, int64(seed))
 }
-
-// draw numbers a pass of the adapter for its masks of dropout.
-func (p *pass) draw(adapters ...*Adapter) {
-	p.draws = map[*Adapter]uint64{}
-	for _, a := range adapters {
-		if a != nil {
-			a.passes++
-			p.draws[a] = a.passes
-		}
-	}
-}

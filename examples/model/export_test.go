@@ -31,5 +31,5 @@ func (m *Model) ForwardAlone(ctx context.Context, b Batch) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.Forward(ctx, m.st, 0, nil, nil), s.close())
+	return errors.Join(stage{step: s}.Forward(ctx, m.st, 0, nil, nil), s.close())
 }

@@ -48,14 +48,17 @@ func (p *pass) reading(w section, units ...int) {
 			return nil
 		},
 		AfterBackward: func() error {
-			p.finiteGradients(units[0])
-			if p.lastMicro {
-				p.trained.ready(p, units[0])
-			}
 			if !w.lookup {
 				closed()
 			}
 			span.End()
+			return nil
+		},
+		Complete: func() error {
+			p.finiteGradients(units[0])
+			if p.lastMicro {
+				p.trained.ready(p, units[0])
+			}
 			return nil
 		},
 	}, w.forward)
@@ -68,17 +71,21 @@ type section struct {
 	lookup  bool // its gradient reads no weights
 }
 
-// forward runs the stage's layers; x is the output of the previous stage, nil in the first. It returns the input of the next stage,
+// forward runs the layers of a chunk; x is the output of the previous stage, nil in the first. It returns the input of the next stage,
 // or of the last one the logits, the loss of in.loss, or without a head what the head would read; after an error a variable without a value.
 func (m *Model) forward(p *pass, in *inputs, x *autograd.Var) *autograd.Var {
-	if m.first() {
+	if m.starts(p.chunk) {
 		x = &autograd.Var{}
 		p.reading(section{"the embedding", func() { x = m.embed(p, in) }, true}, embeddingUnit)
 		p.finite(x, "the embedding of the tokens")
 	}
 	s := stream{x: x}
-	for i, n := 0, m.group(); i < len(m.layers) && p.Err() == nil; i += n {
-		s = m.grouped(p, in, s, i, min(i+n, len(m.layers)))
+	from, to := 0, m.ends[p.chunk]
+	if p.chunk > 0 {
+		from = m.ends[p.chunk-1]
+	}
+	for i, n := from, m.group(); i < to && p.Err() == nil; i += n {
+		s = m.grouped(p, in, s, i, min(i+n, to))
 	}
 	p.routings = s.routings
 	y := s.y
@@ -86,7 +93,7 @@ func (m *Model) forward(p *pass, in *inputs, x *autograd.Var) *autograd.Var {
 		return x
 	}
 	switch {
-	case m.last():
+	case m.finishes(p.chunk):
 		out := &autograd.Var{}
 		p.reading(section{name: "the head", forward: func() { out = p.Block("head", func() *autograd.Var { return m.output(p, in, x, y) }) }}, m.headUnits()...)
 		p.finite(out, "the logits")
@@ -142,8 +149,7 @@ func (m *Model) grouped(p *pass, in *inputs, s stream, from, to int) stream {
 
 // layer runs a layer of this stage.
 func (m *Model) layer(p *pass, in *inputs, s stream, i int) (after stream) {
-	first, _ := m.par.layers(m.Config.Layers)
-	at := first + i
+	at := m.layers[i].number
 	s.x = p.finiteGradient(s.x, "the gradient of what enters layer %d", at)
 	name := fmt.Sprint("layer ", at)
 	after = stream{x: &autograd.Var{}, y: &autograd.Var{}}

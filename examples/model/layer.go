@@ -152,6 +152,7 @@ func (f mlp) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Routing
 
 // layer is a transformer block: a mixer and a feed-forward layer, each on the normalised residual.
 type layer struct {
+	number             int // in the model
 	mixerNorm, mlpNorm norm
 	mixer              mixer
 	feedForward        feedForward
@@ -161,6 +162,7 @@ func newLayer(ps *parameters, c Config, index int) layer {
 	prefix := fmt.Sprintf("model.layers.%d.", index)
 	h, i := int64(c.HiddenSize), int64(c.IntermediateSize)
 	l := layer{
+		number:    index,
 		mixerNorm: newNorm(ps, c, prefix+"input_layernorm.weight", h),
 		mlpNorm:   newNorm(ps, c, prefix+"post_attention_layernorm.weight", h),
 	}

@@ -28,36 +28,39 @@ func (m *Model) Loss(ctx context.Context, b Batch) (loss float64, err error) {
 		return 0, err
 	}
 	for _, part := range s.batches {
-		if err := s.evaluate(ctx, part, rows); err != nil {
-			return 0, err
+		for chunk := range m.ends {
+			if err := s.evaluate(ctx, part, chunk, rows); err != nil {
+				return 0, err
+			}
 		}
 	}
 	return s.total(ctx)
 }
 
-// evaluate adds the loss of a micro-batch, and frees what its forward pass has made. Each stage of a
+// evaluate adds the loss of a micro-batch if the chunk of layers computes it, and frees what the forward pass has made. Each stage of a
 // pipeline takes the rows from the one before it and hands them on.
-func (s *step) evaluate(ctx context.Context, b Batch, rows int64) (err error) {
+func (s *step) evaluate(ctx context.Context, b Batch, chunk int, rows int64) (err error) {
 	m := s.m
 	p := m.pass(ctx, autograd.Options{NoGrad: true})
+	p.chunk = chunk
 	u := &micro{pass: p}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if u.in, err = m.inputs(p, b); err != nil {
 		return err
 	}
-	at, _ := m.par.stage()
-	if !m.first() {
+	at, ranks := m.par.stage()
+	if !m.starts(chunk) {
 		p.queue(func(s *aclnn.Scope) {
 			x := s.Tensor(m.dt, rows, int64(m.Config.HiddenSize))
-			s.Do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.RecvFrom(at-1, x)) })
+			s.Do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.RecvFrom((at+ranks-1)%ranks, x)) })
 			u.input = p.Input(x)
 		})
 	}
 	s.chooseLoss(u)
-	if u.out = m.forward(p, u.in, u.input); m.last() {
+	if u.out = m.forward(p, u.in, u.input); m.finishes(chunk) {
 		s.crossEntropy(u)
 	} else {
-		p.do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.SendTo(at+1, u.out.Value)) })
+		p.do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.SendTo((at+1)%ranks, u.out.Value)) })
 	}
 	return p.Err()
 }

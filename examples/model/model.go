@@ -31,6 +31,7 @@ type Model struct {
 	ep     *parallel.ExpertParallel
 	params parameters
 	store  storage
+	pipe   *parallel.Pipeline
 	rope   ropeTable
 	feed   *feed // of a Trainer during its step
 	detect bool  // DetectAnomalies
@@ -48,6 +49,7 @@ type Model struct {
 	// In a pipeline stage, only the parts that it has are set.
 	embedding *Parameter
 	layers    []layer
+	ends      []int // of the layers of each chunk
 	finalNorm norm
 	head      linear // the embedding itself if tied, or in a pipeline a copy of it
 }
@@ -80,7 +82,13 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 		tp:    parallel.NewTensorParallel(reg, par.Tensor, par.Sequence),
 		heads: parallel.NewUlysses(par.Heads, mask.Contiguous), ep: parallel.NewExpertParallel(par.Experts),
 	}
-	var err error
+	schedule, err := par.schedule()
+	if err != nil {
+		return nil, err
+	}
+	if m.pipe, err = parallel.NewPipeline(par.Pipeline, schedule); err != nil {
+		return nil, err
+	}
 	if m.cp, err = parallel.NewContextParallel(st, reg, par.Context, par.split(cfg)); err != nil {
 		return nil, err
 	}
@@ -103,18 +111,22 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 func (m *Model) build() {
 	cfg, ps := m.Config, &m.params
 	h, v := int64(cfg.HiddenSize), int64(cfg.VocabSize)
-	from, to := m.par.layers(cfg.Layers)
+	at, stages := m.par.stage()
 	ps.begin()
-	if from == 0 {
+	if at == 0 {
 		m.embedding = ps.addSplit("model.embed_tokens.weight", 0, v, h)
-		m.embedding.tied = cfg.TieWordEmbeddings && to < cfg.Layers
+		m.embedding.tied = cfg.TieWordEmbeddings && stages > 1
 	}
-	for i := from; i < to; i++ {
-		ps.begin()
-		m.layers = append(m.layers, newLayer(ps, cfg, i))
+	for chunk := range m.par.chunks() {
+		from, to := m.par.layers(cfg.Layers, chunk)
+		for i := from; i < to; i++ {
+			ps.begin()
+			m.layers = append(m.layers, newLayer(ps, cfg, i))
+		}
+		m.ends = append(m.ends, len(m.layers))
 	}
 	ps.begin()
-	if to < cfg.Layers {
+	if at+1 < stages {
 		return
 	}
 	m.finalNorm = newNorm(ps, cfg, "model.norm.weight", h)
@@ -134,9 +146,13 @@ const embeddingUnit = 0
 
 func (m *Model) headUnit() int { return len(m.layers) + 1 }
 
-// first and last report whether this stage is an end of the pipeline.
+// first and last report whether this rank is an end of the pipeline.
 func (m *Model) first() bool { return m.embedding != nil }
 func (m *Model) last() bool  { return m.head.weight != nil }
+
+// starts and finishes report whether a chunk of this rank has the first or the last layer of the model, and with it the embedding or the head.
+func (m *Model) starts(chunk int) bool   { return m.first() && chunk == 0 }
+func (m *Model) finishes(chunk int) bool { return m.last() && chunk == len(m.ends)-1 }
 
 // alone refuses calls that need the whole model on this device.
 func (m *Model) alone(what string) error {

@@ -26,9 +26,12 @@ type Parallel struct {
 	// Heads divides the positions that a rank of Context has once more: attention and gated delta nets exchange
 	// positions for heads (Ulysses).
 	Heads parallel.Communicator
-	// Pipeline divides the layers; each step has MicroBatches micro-batches, 1 when 0.
-	Pipeline     parallel.PeerCommunicator
-	MicroBatches int
+	// Pipeline divides the layers; each step has MicroBatches micro-batches, 1 when 0. With Chunks, 1 when 0, each rank has so many
+	// chunks of consecutive layers, and the schedule is interleaved; with ZeroBubble the gradients of weights fill the time in which ranks would
+	// wait (parallel.PipelineSchedule).
+	Pipeline             parallel.PeerCommunicator
+	MicroBatches, Chunks int
+	ZeroBubble           bool
 	// Data contains the ranks that have the same weights and different tokens, including those of
 	// Context and Heads. With Shard each of them keeps a part of the weights.
 	Data  parallel.Communicator
@@ -86,12 +89,26 @@ func (par *Parallel) stage() (at, stages int) {
 	return int(index(par.Pipeline)), int(size(par.Pipeline))
 }
 
-// layers returns the range of layers of this rank's stage. If the layers do not divide evenly, the
-// first stages have one more.
-func (par *Parallel) layers(n int) (from, to int) {
-	at, stages := par.stage()
+// chunks returns how many chunks of layers each rank of the pipeline has.
+func (par *Parallel) chunks() int { return max(par.Chunks, 1) }
+
+// layers returns the range of the layers of a chunk of this rank, of n layers in all. If the layers do not divide evenly, the
+// first stages of the model have one more.
+func (par *Parallel) layers(n, chunk int) (from, to int) {
+	at, ranks := par.stage()
+	at, stages := at+chunk*ranks, ranks*par.chunks()
 	cut := func(i int) int { return i*(n/stages) + min(i, n%stages) }
 	return cut(at), cut(at + 1)
+}
+
+// schedule makes the schedule of the pipeline.
+func (par *Parallel) schedule() (*parallel.PipelineSchedule, error) {
+	_, ranks := par.stage()
+	s, err := parallel.NewPipelineSchedule(ranks, par.micros(), par.chunks(), par.ZeroBubble)
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	return s, nil
 }
 
 // copies returns how many ranks have the same part of a weight.
@@ -139,8 +156,10 @@ func (par *Parallel) check(c Config) error {
 		return errCounted
 	case par.NeedsSequence(c) && !par.Sequence && ep != tp:
 		return fmt.Errorf("model: the experts are divided over %d ranks and the rest of the model over %d; without sequence parallelism leave Experts nil", ep, tp)
-	case stages > c.Layers:
-		return fmt.Errorf("model: %d stages for %d layers", stages, c.Layers)
+	case stages*par.chunks() > c.Layers:
+		return fmt.Errorf("model: %d stages for %d layers", stages*par.chunks(), c.Layers)
+	case par.ZeroBubble && par.Shard:
+		return errors.New("model: a zero-bubble schedule would gather the shards once more for the gradients of weights; use 1F1B, or no shards")
 	case stages > 1 && par.Shard:
 		return errors.New("model: a pipeline would gather the shards for each micro-batch; use one of the two")
 	}

@@ -37,6 +37,7 @@ type spread struct {
 	ulysses  int
 	replicas int
 	nz       bool
+	zero     bool // zero-bubble
 }
 
 func (s spread) String() string {
@@ -49,7 +50,7 @@ func (s spread) String() string {
 			name += fmt.Sprintf(" %s%d", axis.name, axis.size)
 		}
 	}
-	for flag, on := range map[string]bool{" NZ": s.nz, fmt.Sprintf(" ulysses%d", s.ulysses): s.ulysses > 1, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
+	for flag, on := range map[string]bool{" NZ": s.nz, " zero-bubble": s.zero, fmt.Sprintf(" ulysses%d", s.ulysses): s.ulysses > 1, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
 		if on {
 			name += flag
 		}
@@ -99,6 +100,9 @@ var spreads = []spread{
 	{model: "qwen3_moe", ranks: 8, layout: world.Layout{EP: 4}, shard: true},
 	{model: "qwen3_moe", ranks: 4, layout: world.Layout{PP: 2, EP: 2}, micros: 2},
 	{model: "qwen3_next", ranks: 4, layout: world.Layout{PP: 2, EP: 2}},
+	{model: "qwen3", ranks: 4, layout: world.Layout{TP: 2, PP: 2}, sequence: true, micros: 4, zero: true},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{PP: 2, EP: 2}, micros: 2, zero: true},
+	{model: "qwen3_5", ranks: 2, layout: world.Layout{PP: 2}, micros: 4, zero: true},
 	{model: "qwen3_next", ranks: 2, shard: true},
 	{model: "qwen3_5", ranks: 4, shard: true},
 	{model: "qwen3_5", ranks: 4, layout: world.Layout{TP: 2}, shard: true},
@@ -336,7 +340,7 @@ func TestParallelCheckpoints(t *testing.T) {
 // of the weights.
 func trainGolden(ctx context.Context, t *testing.T, run *golden.Training, s spread, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 	par := ranks.Parallel
-	par.Sequence, par.Shard, par.MicroBatches = s.sequence, s.shard, s.micros
+	par.Sequence, par.Shard, par.MicroBatches, par.ZeroBubble = s.sequence, s.shard, s.micros, s.zero
 	cfg, err := model.ParseConfig(run.Config.Raw)
 	if err != nil {
 		return err

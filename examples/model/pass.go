@@ -20,6 +20,7 @@ type pass struct {
 	reg    *ops.Registry
 	dt     aclnn.DType // of activations
 
+	chunk     int  // of this rank's layers, which the pass computes
 	backward  bool // the forward pass is over
 	lastMicro bool // gradients are complete after the backward pass
 	tp        *parallel.TensorParallel

@@ -21,8 +21,12 @@ type step struct {
 	targets []int   // labels of the whole step over all ranks, by portion.number
 	loss    *aclnn.Tensor
 	pass    *pass
-	live    map[int]*micro
+	live    map[microChunk]*micro
+	draws   map[*Adapter]uint64 // of dropout before the step
 }
+
+// microChunk names a forward and backward pass of a step: of a micro-batch through a chunk of layers.
+type microChunk struct{ micro, chunk int }
 
 // micro is a micro-batch between its forward and backward pass.
 type micro struct {
@@ -74,7 +78,7 @@ func (m *Model) pieces(ctx context.Context, b Batch) (*step, error) {
 			parts[i] = parts[i].byAdapter()
 		}
 	}
-	s := &step{m: m, batches: parts, pass: m.pass(ctx, autograd.Options{NoGrad: true}), targets: targets, live: map[int]*micro{}}
+	s := &step{m: m, batches: parts, pass: m.pass(ctx, autograd.Options{NoGrad: true}), targets: targets, live: map[microChunk]*micro{}, draws: map[*Adapter]uint64{}}
 	s.pass.queue(func(scope *aclnn.Scope) { s.loss = zeros(scope, aclnn.Float32, int64(len(targets))) })
 	return s, s.pass.Err()
 }
@@ -101,8 +105,12 @@ func (s *step) run(ctx context.Context) error {
 		return err
 	}
 	m := s.m
-	pipeline := parallel.NewPipeline(m.par.Pipeline, m.dt, rows, int64(m.Config.HiddenSize))
-	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
+	var stages []parallel.Stage
+	for i := range m.ends {
+		stages = append(stages, stage{s, i})
+	}
+	s.draw()
+	if err := m.pipe.Run(ctx, m.st, m.dt, []int64{rows, int64(m.Config.HiddenSize)}, stages...); err != nil {
 		return errors.Join(err, m.trained().restart())
 	}
 	if err := m.trained().finish(s.pass); err != nil {
@@ -161,14 +169,23 @@ func (s *step) rows() (int64, error) {
 	return n, nil
 }
 
-// Forward computes the stage's layers on a micro-batch, and the loss in the last stage.
-func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn.Tensor) error {
+// stage is a chunk of this rank's layers in a step. It implements parallel.WeightStage.
+type stage struct {
+	*step
+	chunk int
+}
+
+// Forward computes the layers on a micro-batch, and the loss in the last stage.
+func (s stage) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn.Tensor) error {
 	m := s.m
-	u := &micro{pass: m.pass(ctx, autograd.Options{Accumulate: at > 0 || m.multi != nil, Offload: m.offload})}
-	s.live[at] = u
+	u := &micro{pass: m.pass(ctx, autograd.Options{Accumulate: at > 0 || m.multi != nil, DeferWeights: m.par.ZeroBubble, Offload: m.offload})}
+	s.live[microChunk{at, s.chunk}] = u
 	p := u.pass
-	p.training, p.lastMicro = true, at == len(s.batches)-1
-	p.draw(m.trainedAdapters()...)
+	p.training, p.chunk, p.lastMicro = true, s.chunk, at == len(s.batches)-1
+	p.draws = map[*Adapter]uint64{}
+	for a, n := range s.draws {
+		p.draws[a] = n + uint64(at) + 1
+	}
 	balance := m.Config.balanceScale() * s.share()
 	p.balanced = balance != 0
 	var err error
@@ -216,13 +233,13 @@ func (s *step) add(loss *autograd.Var, number int, weight float64) {
 // mean over micro-batches, stages and ranks, as in other frameworks.
 func (s *step) share() float64 {
 	_, stages := s.m.par.stage()
-	return 1 / float64(len(s.batches)*stages*int(size(s.m.par.Data)*s.m.tp.Size()))
+	return 1 / float64(len(s.batches)*stages*s.m.par.chunks()*int(size(s.m.par.Data)*s.m.tp.Size()))
 }
 
 // chooseLoss lets the head compute the loss of a micro-batch at once if it would have too many logits.
 func (s *step) chooseLoss(u *micro) {
 	m, p := s.m, u.pass
-	if !m.last() || !m.chunks(u) {
+	if !m.finishes(p.chunk) || !m.chunks(u) {
 		return
 	}
 	u.in.loss = func(x *autograd.Var) *autograd.Var {
@@ -268,11 +285,10 @@ func (u *micro) parts() []*autograd.Var {
 	return u.pass.Split(u.out, 0, rows...)
 }
 
-// Backward adds the gradients of a micro-batch to those of the weights. In the last micro-batch
+// Backward adds the gradients of a micro-batch to those of the weights, or with ZeroBubble leaves those of linear layers to BackwardWeights. In the last micro-batch
 // their exchange overlaps with the computation of the remaining ones.
-func (s *step) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *aclnn.Tensor) error {
-	u := s.live[at]
-	delete(s.live, at)
+func (s stage) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *aclnn.Tensor) error {
+	u := s.live[microChunk{at, s.chunk}]
 	p := u.pass
 	p.backward = true
 	if u.input != nil {
@@ -284,7 +300,35 @@ func (s *step) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *acl
 	if len(u.gradient) > 0 {
 		p.Fail(p.BackwardFrom(u.gradient...))
 	}
+	if s.m.par.ZeroBubble {
+		return p.Err()
+	}
+	return s.end(at)
+}
+
+// BackwardWeights computes what Backward has left.
+func (s stage) BackwardWeights(_ context.Context, _ *acl.Stream, at int) error {
+	if u := s.live[microChunk{at, s.chunk}]; len(u.gradient) > 0 {
+		u.pass.Fail(u.pass.BackwardWeights())
+	}
+	return s.end(at)
+}
+
+// end frees a micro-batch.
+func (s stage) end(at int) error {
+	p := s.live[microChunk{at, s.chunk}].pass
+	delete(s.live, microChunk{at, s.chunk})
 	return errors.Join(p.Err(), p.Close())
+}
+
+// draw numbers the passes of the micro-batches for the masks of dropout, which are the same in any order of the passes.
+func (s *step) draw() {
+	for _, a := range s.m.trainedAdapters() {
+		if a != nil {
+			s.draws[a] = a.passes
+			a.passes += uint64(len(s.batches))
+		}
+	}
 }
 
 // sum adds up the losses of all ranks.

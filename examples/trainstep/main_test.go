@@ -139,6 +139,9 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-save-every", "2"}, "-save-every needs -save"}, {[]string{"-keep", "2"}, "-keep needs -save"}, {[]string{"-lora-dropout", ".1"}, "-lora-dropout needs -lora"},
 		{[]string{"-eval-batches", "2"}, "-eval-batches needs -eval"}, {[]string{"-cooldown", "2"}, "-cooldown needs -schedule wsd"}, {[]string{"-sp"}, "-sp needs -tp"},
 		{[]string{"-ulysses", "2"}, "-ulysses needs -cp"}, {[]string{"-ranks", "6", "-cp", "6", "-ulysses", "4"}, "-ulysses 4 does not divide the 6 ranks of -cp"},
+		{[]string{"-pp-schedule", "zero-bubble"}, "-pp-schedule needs -pp"}, {[]string{"-pp", "2", "-pp-schedule", "gpipe"}, "use 1f1b, interleaved or zero-bubble"},
+		{[]string{"-pp", "2", "-pp-chunks", "2"}, "-pp-chunks 2 is for -pp-schedule interleaved"}, {[]string{"-pp", "2", "-pp-schedule", "interleaved"}, "needs -pp-chunks of 2 or more"},
+		{[]string{"-pp", "2", "-micro", "3", "-pp-schedule", "interleaved", "-pp-chunks", "2"}, "so give a multiple"},
 		{[]string{"-tp", "0"}, "-tp is 0; it is a number of ranks"}, {[]string{"-cp", "2", "-ulysses", "-1"}, "-ulysses is -1"}, {[]string{"-model", ".", "-layers", "2"}, "-layers needs the type of a new model"},
 	} {
 		_, err := parseFlags(c.flags, t.Output())

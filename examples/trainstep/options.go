@@ -50,6 +50,7 @@ type options struct {
 
 	ranks, micro    int
 	layout          model.Layout
+	pipeline        pipeline
 	sequence, shard bool
 	graph           bool
 	profile         string // folder
@@ -63,6 +64,7 @@ var samples = []string{
 	"go run -tags emu ./examples/trainstep",
 	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz",
 	"go run -tags emu ./examples/trainstep -ranks 8 -tp 2 -pp 2 -micro 2",
+	"go run -tags emu ./examples/trainstep -ranks 2 -pp 2 -micro 4 -pp-schedule zero-bubble",
 	"go run -tags emu ./examples/trainstep -model Qwen3-0.6B -lora 16 -export mine",
 	"go run ./examples/launch -n 8 -- ./trainstep -model qwen3_moe -ep 4 -fsdp",
 }
@@ -155,6 +157,7 @@ func (o *options) checkIdle(f *command.Flags) (err error) {
 		{o.schedule == "wsd", "-schedule wsd", "cooldown"},
 		{o.layout.TP > 1, "-tp", "sp"},
 		{o.layout.CP > 1, "-cp", "ulysses"},
+		{o.layout.PP > 1, "-pp", "pp-schedule pp-chunks pp-draw"},
 		{!o.folder(), "the type of a new model in place of the folder in -model", "layers hidden intermediate heads kv-heads head-dim experts experts-per-token expert-size full-interval"},
 	} {
 		if !c.on {
@@ -191,6 +194,9 @@ func (o *options) check() error {
 		if f.size < 1 {
 			return fmt.Errorf("%s is %d; it is a number of ranks, 1 at least", f.name, f.size)
 		}
+	}
+	if err := o.pipeline.check(o.layout.PP, o.micro); err != nil {
+		return err
 	}
 	if o.layout.CP%o.layout.Ulysses != 0 {
 		return fmt.Errorf("-ulysses %d does not divide the %d ranks of -cp", o.layout.Ulysses, o.layout.CP)
@@ -236,6 +242,7 @@ func (o *options) deviceFlags(f *command.Flags) {
 	f.IntVar(&o.layout.CP, "cp", 1, "ranks that share each sequence (context parallelism)")
 	f.IntVar(&o.layout.Ulysses, "ulysses", 1, "with -cp, how many of its `ranks` exchange positions for heads; the others pass keys, values and states around")
 	f.IntVar(&o.layout.PP, "pp", 1, "ranks that share the layers (pipeline parallelism)")
+	o.pipeline.flags(f)
 	f.IntVar(&o.micro, "micro", 1, "number of `micro-batches` into which a rank divides its sequences for the pipeline")
 	f.IntVar(&o.layout.EP, "ep", 1, "data-parallel ranks that share the experts (expert parallelism)")
 	f.BoolVar(&o.shard, "fsdp", false, "shard weights, gradients and moments over the data-parallel ranks")

@@ -24,6 +24,9 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	if o.tokens != "" {
 		return o.tokenize(stop, out)
 	}
+	if o.pipeline.drawing != "" {
+		return o.pipeline.draw(o.layout.PP, o.micro, out)
+	}
 	if o.chip != "" {
 		return o.estimate(out)
 	}

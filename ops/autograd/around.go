@@ -3,6 +3,9 @@ package autograd
 // Hooks are functions that Around calls; nil ones do nothing. An After function is called whenever the Before function was, also after an error of it.
 type Hooks struct {
 	BeforeForward, AfterForward, BeforeBackward, AfterBackward func() error
+	// Complete follows when the gradients of all parameters of the part are complete: after AfterBackward, or with
+	// Options.DeferWeights in BackwardWeights. It is not called after an error.
+	Complete func() error
 }
 
 // Around runs a part of the forward pass, with functions of the program before and after it and its backward pass: to gather
@@ -18,9 +21,11 @@ func (t *Tape) Around(h Hooks, body func()) {
 		}
 	}
 	entered := false
-	after := &node{block: t.block, hook: func() {
+	block := t.block
+	after := &node{block: block, hook: func() {
 		if entered {
 			call(h.AfterBackward)
+			t.later(block, h.Complete)
 		}
 	}}
 	if t.Records() {
@@ -41,5 +46,16 @@ func (t *Tape) Around(h Hooks, body func()) {
 				call(h.BeforeBackward)
 			}
 		}})
+	}
+}
+
+// later calls f when the weights' gradients of what the backward pass has reached so far are complete.
+func (t *Tape) later(b *block, f func() error) {
+	switch {
+	case f == nil:
+	case t.opts.DeferWeights:
+		t.deferred = append(t.deferred, &node{block: b, hook: func() { t.do(f) }})
+	default:
+		t.do(f)
 	}
 }

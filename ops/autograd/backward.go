@@ -2,6 +2,7 @@ package autograd
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -76,27 +77,67 @@ func (t *Tape) run(first int) {
 	for i := len(t.nodes) - 1; i >= first; i-- {
 		n := t.nodes[i]
 		t.nodes = t.nodes[:i]
-		if n.hook != nil {
-			outer := t.block
-			t.block = n.block
-			n.hook()
-			t.block = outer
+		switch later := t.opts.DeferWeights && n.apart && slices.ContainsFunc(n.inputs, (*Var).weight); {
+		case n.hook != nil:
+			t.within(n.block, n.hook)
 			continue
-		}
-		if t.err == nil && n.reached() {
-			outer := t.block
-			t.block = n.block
-			g := &Gradients{t: t, n: n}
-			g.derive()
-			if t.err == nil {
-				n.backward(g)
-			}
-			g.end()
-			t.block = outer
+		case t.err != nil || !n.reached():
+		case later:
+			t.gradients(n, ofInputs)
+			t.deferred = append(t.deferred, n)
+			continue
+		default:
+			t.gradients(n, ofAll)
 		}
 		t.finish(n)
 		t.complete(n)
 	}
+}
+
+// within runs f with the block that errors name.
+func (t *Tape) within(b *block, f func()) {
+	outer := t.block
+	t.block = b
+	f()
+	t.block = outer
+}
+
+// gradients runs the backward function of a node for some of its inputs.
+func (t *Tape) gradients(n *node, of inputs) {
+	t.within(n.block, func() {
+		g := &Gradients{t: t, n: n, of: of}
+		if of == ofAll || slices.ContainsFunc(n.inputs, g.wants) {
+			g.derive()
+			if t.err == nil {
+				n.backward(g)
+			}
+		}
+		g.end()
+	})
+}
+
+// BackwardWeights computes the gradients of weights that a backward pass has left with Options.DeferWeights, in its order.
+func (t *Tape) BackwardWeights() error {
+	switch {
+	case t.err != nil:
+	case t.closed:
+		t.Fail(fmt.Errorf("%w: the tape is closed", acl.ErrClosed))
+	case !t.opts.DeferWeights || !t.done:
+		t.Fail(fmt.Errorf("backward of weights: %w: it follows Backward on a tape with DeferWeights", acl.ErrInvalidArgument))
+	}
+	for _, n := range t.deferred {
+		if n.hook != nil {
+			t.within(n.block, n.hook)
+			continue
+		}
+		if t.err == nil {
+			t.gradients(n, ofWeights)
+		}
+		t.finish(n)
+		t.complete(n)
+	}
+	t.deferred = nil
+	return t.err
 }
 
 // reached reports whether a gradient of an output exists.

@@ -11,9 +11,24 @@ import (
 type Gradients struct {
 	t       *Tape
 	n       *node
+	of      inputs
 	targets []gradient // by input, that Input has made
 	scratch []gradient
 	derived []derivedValue
+}
+
+// inputs says of which inputs of an operator a call of its backward function computes the gradients.
+type inputs int
+
+const (
+	ofAll     inputs = iota
+	ofInputs         // that are no parameters
+	ofWeights        // the parameters
+)
+
+// wants reports whether the gradient of v is one of those.
+func (g *Gradients) wants(v *Var) bool {
+	return v.NeedsGrad() && (g.of == ofAll || v.weight() == (g.of == ofWeights))
 }
 
 // Output returns the gradient of output i. If nothing depends on that output, it is nil, which stands for zero; at least
@@ -39,12 +54,12 @@ func (g *Gradients) OutputOrZero(i int) *aclnn.Tensor {
 func (g *Gradients) factor(i int) float64 { return g.n.outputs[i].grad.factor }
 
 // Needs reports whether the gradient of input i is wanted.
-func (g *Gradients) Needs(i int) bool { return g.n.inputs[i].NeedsGrad() }
+func (g *Gradients) Needs(i int) bool { return g.wants(g.n.inputs[i]) }
 
 // Input returns a tensor like input i in which to write its gradient, or nil if none is wanted.
 func (g *Gradients) Input(i int) *aclnn.Tensor {
 	v := g.n.inputs[i]
-	if !v.NeedsGrad() {
+	if !g.wants(v) {
 		return nil
 	}
 	if g.targets == nil {
@@ -97,7 +112,7 @@ type placed struct{ base, view *aclnn.Tensor }
 // and whether to add to what it holds or to overwrite it. The operator must write all of it.
 func (g *Gradients) Weight(i int) (grad *aclnn.Tensor, accumulate bool) {
 	v := g.n.inputs[i]
-	if !v.NeedsGrad() || v.parameter() == nil {
+	if !g.wants(v) || v.parameter() == nil {
 		return g.Input(i), false
 	}
 	return g.t.target(v)
@@ -108,7 +123,7 @@ func (g *Gradients) Weight(i int) (grad *aclnn.Tensor, accumulate bool) {
 func (g *Gradients) Pass(i, j int, view func(*aclnn.Tensor) *aclnn.Tensor) {
 	v, from := g.n.inputs[i], g.n.outputs[j]
 	switch {
-	case !v.NeedsGrad() || !from.grad.present() || g.t.err != nil:
+	case !g.wants(v) || !from.grad.present() || g.t.err != nil:
 		return
 	case from.grad.factor != 0 && view == nil && v.parameter() == nil && !v.grad.present():
 		v.grad.factor = from.grad.factor

@@ -37,6 +37,7 @@ func (t *Tape) failed() *Var { return &Var{tape: t} }
 // Linear computes x·weightᵀ + bias (ops.Linear): x [..., in], weight [out, in], bias [out] or nil; the result is [..., out].
 func (t *Tape) Linear(x, weight, bias *Var) *Var {
 	return t.linear("linear", x, weight, bias, x.Shape(), linearCalls{
+		apart:    true,
 		forward:  func(c *Call, a *ops.LinearArgs) { run(c, t.reg.Linear(), a) },
 		backward: func(g *Gradients, a *ops.LinearGradArgs) { runGrad(g, t.reg.LinearGrad(), a) },
 	})
@@ -46,6 +47,7 @@ func (t *Tape) Linear(x, weight, bias *Var) *Var {
 type linearCalls struct {
 	forward  func(*Call, *ops.LinearArgs)
 	backward func(*Gradients, *ops.LinearGradArgs)
+	apart    bool // node.apart
 }
 
 // linear records a projection whose result has the leading dimensions of shape.
@@ -56,6 +58,7 @@ func (t *Tape) linear(name string, x, weight, bias *Var, shape []int64, calls li
 	}
 	a := ops.LinearArgs{X: x.Value, Weight: weight.Value, Bias: value(bias), Out: c.Output(x.Value.DType(), with(shape, weight.Dim(0))...)}
 	calls.forward(c, &a)
+	c.n.apart = calls.apart
 	if weight.NeedsGrad() {
 		c.Keep(x)
 	}
@@ -109,6 +112,7 @@ func (t *Tape) GroupedMatmul(x, weight, bias *Var, groups Groups) *Var {
 	a := ops.GroupedMatmulArgs{X: x.Value, Weight: weight.Value, Bias: value(bias), Groups: groups.Groups, Out: c.Output(x.Value.DType(), x.Dim(0), weight.Dim(2))}
 	run(c, t.reg.GroupedMatmul(), &a)
 	c.Keep(x, weight, groups.sums)
+	c.n.apart = true
 	c.Backward(func(g *Gradients) {
 		grad := ops.GroupedMatmulGradArgs{DOut: g.Output(0), X: x.now(a.X), Weight: weight.now(a.Weight), Groups: groups.Groups, DX: g.Input(0)}
 		grad.DWeight, grad.Accumulate = g.Weight(1)
@@ -135,6 +139,7 @@ func (t *Tape) Embedding(weight, ids *Var) *Var {
 	a := ops.EmbeddingArgs{Weight: weight.Value, IDs: ids.Value, Out: c.Output(weight.Value.DType(), append(ids.Shape(), weight.Dim(1))...)}
 	run(c, t.reg.Embedding(), &a)
 	c.Keep(ids)
+	c.n.apart = true
 	c.Backward(func(g *Gradients) {
 		grad := ops.EmbeddingGradArgs{DOut: g.Output(0), IDs: a.IDs}
 		grad.DWeight, grad.Accumulate = g.Weight(0)

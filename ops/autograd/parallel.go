@@ -53,6 +53,7 @@ func (t *Tape) ParallelEmbedding(p *parallel.TensorParallel, weight, ids *Var) *
 	a := ops.EmbeddingArgs{Weight: weight.Value, IDs: ids.Value, Out: c.Output(weight.Value.DType(), rows, weight.Dim(1))}
 	c.Do(func() error { return p.Embedding(t.ctx, t.st, &a) })
 	c.Keep(ids)
+	c.n.apart = true
 	c.Backward(func(g *Gradients) {
 		grad := ops.EmbeddingGradArgs{DOut: g.Output(0), IDs: a.IDs}
 		grad.DWeight, grad.Accumulate = g.Weight(0)

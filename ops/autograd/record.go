@@ -18,6 +18,7 @@ type node struct {
 	backward   func(g *Gradients)
 	params     []*Var // whose gradients it writes
 	checkpoint bool
+	apart      bool   // backward computes the gradients of parameters, and those of other inputs, also in two calls without more work
 	hook       func() // of Around, in place of everything else
 }
 

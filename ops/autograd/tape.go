@@ -19,6 +19,9 @@ type Options struct {
 	// Complete, if not nil, is called in the backward pass as soon as the gradient of a parameter is
 	// complete: all launches that write it are queued. A data-parallel program exchanges it then.
 	Complete func(parameter *Var) error
+	// DeferWeights lets Backward leave the gradients of the weights of linear layers and embeddings to BackwardWeights, which must follow. Until then
+	// the tape keeps what they read. The stages of a pipeline first compute what the stages before them wait for.
+	DeferWeights bool
 	// Offload, if not nil, keeps in host memory what checkpoints read from outside.
 	Offload *Offload
 	// Seed is the seed of dropout.
@@ -41,8 +44,9 @@ type Tape struct {
 
 	watching   []*watch
 	parameters map[*Var]*use
-	backward   bool // during Backward
-	done       bool // after Backward
+	deferred   []*node // for BackwardWeights, in the order of the backward pass
+	backward   bool    // during Backward
+	done       bool    // after Backward
 	closed     bool
 }
 
@@ -88,10 +92,13 @@ func (t *Tape) Close() error {
 		return nil
 	}
 	t.closed = true
-	for _, n := range t.nodes {
+	if len(t.deferred) > 0 {
+		t.Fail(fmt.Errorf("%w: BackwardWeights has not run, so gradients of weights are missing", acl.ErrInvalidArgument))
+	}
+	for _, n := range append(t.nodes, t.deferred...) {
 		t.finish(n)
 	}
-	t.nodes = nil
+	t.nodes, t.deferred = nil, nil
 	for b := t.block; b != nil; b = b.outer {
 		t.leave(b, nil)
 	}

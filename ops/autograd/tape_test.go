@@ -446,3 +446,51 @@ func TestGraph(t *testing.T) {
 	assert.Equal(t, want, m.gradients())
 	require.NoError(t, g.Close())
 }
+
+// TestDeferWeights: the gradients of weights that are computed later, after the backward passes of other micro-batches, are those of one backward pass, bit by
+// bit, also of layers that are recomputed. Until then the gradient of a weight stays as it was.
+func TestDeferWeights(t *testing.T) {
+	m := newTransformer(t, 2, 8)
+	b := m.p.b
+	blocks := func(t *autograd.Tape, name string, body func() *autograd.Var) *autograd.Var {
+		return t.Block(name, body)
+	}
+	checkpoints := func(t *autograd.Tape, name string, body func() *autograd.Var) *autograd.Var {
+		return t.Checkpoint(name, body)
+	}
+	for name, around := range map[string]func(t *autograd.Tape, name string, body func() *autograd.Var) *autograd.Var{"blocks": blocks, "checkpoints": checkpoints} {
+		t.Run(name, func(t *testing.T) {
+			micro := func(i int, later bool) (*autograd.Tape, *autograd.Var) {
+				tape := autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{Accumulate: i > 0, DeferWeights: later, Seed: int64(i)})
+				return tape, m.loss(tape, around)
+			}
+			for i := range 3 {
+				tape, loss := micro(i, false)
+				require.NoError(t, tape.Backward(loss))
+				require.NoError(t, tape.Close())
+			}
+			want := m.gradients()
+			require.NoError(t, aclnn.InplaceFillScalar(b.Stream, aclnn.InplaceFillScalarParams{Self: m.head.Grad, Value: aclnn.Float(7)}))
+			var tapes []*autograd.Tape
+			for i := range 3 { // norms are not deferred, so the first passes are in order
+				tape, loss := micro(i, true)
+				require.NoError(t, tape.Backward(loss))
+				tapes = append(tapes, tape)
+			}
+			assert.Equal(t, slices.Repeat([]float32{7}, int(m.head.Grad.Len())), b.Read(m.head.Grad))
+			for _, tape := range tapes {
+				require.NoError(t, tape.BackwardWeights())
+				require.NoError(t, tape.Close())
+			}
+			assert.Equal(t, want, m.gradients())
+
+			tape, loss := micro(0, true)
+			require.NoError(t, tape.Backward(loss))
+			require.ErrorContains(t, tape.Close(), "BackwardWeights has not run")
+			tape, loss = micro(0, false)
+			require.NoError(t, tape.Backward(loss))
+			require.ErrorIs(t, tape.BackwardWeights(), acl.ErrInvalidArgument)
+			require.Error(t, tape.Close())
+		})
+	}
+}

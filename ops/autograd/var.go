@@ -48,6 +48,12 @@ func NewReceived(value *aclnn.Tensor) *Var {
 	return &Var{Value: value, like: value, needs: true, received: true}
 }
 
+// weight reports whether the gradient of v is that of a parameter, which nothing in a backward pass waits for.
+func (v *Var) weight() bool {
+	p := v.parameter()
+	return p != nil && !p.received
+}
+
 // Shape returns the dimensions of the value; nil without one.
 func (v *Var) Shape() []int64 {
 	if v == nil || v.Value == nil {

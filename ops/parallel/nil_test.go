@@ -26,7 +26,7 @@ func TestNil(t *testing.T) {
 	require.NoError(t, err)
 	for _, layer := range []any{
 		parallel.NewTensorParallel(b.Registry, nil, false), context,
-		parallel.NewUlysses(nil, mask.Contiguous), parallel.NewExpertParallel(nil), parallel.NewPipeline(nil, aclnn.Float32, 1),
+		parallel.NewUlysses(nil, mask.Contiguous), parallel.NewExpertParallel(nil), pipeline(t, nil, 1, 1, 1, false),
 	} {
 		niltest.Parameters(t, refusals, layer)
 	}

@@ -33,62 +33,61 @@ type WeightStage interface {
 // Pipeline runs the stages of a model, one or several for each rank, in the order of a PipelineSchedule. With 1F1B, stage s
 // of n holds at most n − s + 1 inputs at a time, regardless of the number of micro-batches.
 type Pipeline struct {
-	// ZeroBubble selects the zero-bubble schedule; the stage must be a WeightStage.
-	ZeroBubble bool
-
-	comm  PeerCommunicator
-	dt    aclnn.DType
-	shape []int64
+	comm     PeerCommunicator
+	schedule *PipelineSchedule
+	rank     int
+	program  []action
 }
 
-// NewPipeline makes a pipeline whose stages pass on activations of one dtype and shape, those of
-// one micro-batch. comm may be nil for a single stage.
-func NewPipeline(comm PeerCommunicator, dt aclnn.DType, shape ...int64) *Pipeline {
-	return &Pipeline{comm: comm, dt: dt, shape: shape}
-}
-
-// place returns this rank and the number of ranks.
-func (p *Pipeline) place() (rank, ranks int) {
-	if p.comm == nil {
-		return 0, 1
+// NewPipeline makes a pipeline of a schedule, which has as many ranks as comm; comm may be nil for one rank. Stage c of rank r of n
+// is part c·n + r of the model.
+func NewPipeline(comm PeerCommunicator, s *PipelineSchedule) (*Pipeline, error) {
+	rank, ranks := 0, 1
+	if comm != nil {
+		rank, ranks = comm.Rank(), comm.Size()
 	}
-	return p.comm.Rank(), p.comm.Size()
+	switch {
+	case s == nil:
+		return nil, fmt.Errorf("pipeline: %w", check.Invalid("the schedule is nil; use NewPipelineSchedule"))
+	case len(s.Steps) != ranks:
+		return nil, fmt.Errorf("pipeline: %w", check.Invalid("the schedule is for %d ranks, and the communicator has %d", len(s.Steps), ranks))
+	}
+	return &Pipeline{comm: comm, schedule: s, rank: rank, program: s.program(rank)}, nil
 }
 
-// Run takes micros micro-batches forward and backward through the pipeline. All ranks call it with
-// the same numbers of micro-batches and of stages; with several stages, chunks of layers, the schedule is interleaved: stage c of
-// rank r of n is part c·n + r of the model. It queues work and waits only if the communicator does. After an error the
+// Run takes the micro-batches of the schedule forward and backward through the stages of this rank, one for each of its chunks. The stages of
+// all ranks pass on activations of one dtype and shape, those of one micro-batch, and all ranks call it. A zero-bubble schedule needs stages that are a WeightStage.
+// Run queues work and waits only if the communicator does. After an error the
 // transfers of the ranks no longer match, so the communicator must be closed.
-func (p *Pipeline) Run(ctx context.Context, st *acl.Stream, micros int, chunks ...Stage) error {
+func (p *Pipeline) Run(ctx context.Context, st *acl.Stream, dt aclnn.DType, shape []int64, stages ...Stage) error {
 	if err := given("pipeline", p, st, p); err != nil {
 		return err
 	}
-	if ctx == nil || len(chunks) == 0 {
-		return fmt.Errorf("pipeline: %w", check.Invalid("the context is nil, or there is no stage"))
+	switch {
+	case p.schedule == nil:
+		return fmt.Errorf("pipeline: %w", check.Invalid("it was not made; use NewPipeline"))
+	case ctx == nil || len(stages) != p.schedule.Chunks:
+		return fmt.Errorf("pipeline: %w", check.Invalid("the context is nil, or there are %d stages for %d chunks", len(stages), p.schedule.Chunks))
 	}
-	for i, c := range chunks {
+	for i, c := range stages {
 		_, splits := c.(WeightStage)
 		switch {
 		case c == nil:
 			return fmt.Errorf("pipeline: %w", check.Invalid("stage %d is nil", i))
-		case p.ZeroBubble && !splits:
+		case p.schedule.ZeroBubble && !splits:
 			return fmt.Errorf("pipeline: %w", check.Invalid("a zero-bubble schedule needs a WeightStage, and stage %d is %T", i, c))
 		}
 	}
-	rank, ranks := p.place()
-	s, err := NewPipelineSchedule(ranks, micros, len(chunks), p.ZeroBubble)
-	if err != nil {
-		return fmt.Errorf("pipeline: %w", err)
-	}
-	r := &pipelineRun{p: p, ctx: ctx, st: st, chunks: chunks, schedule: s, rank: rank, tensors: map[held]*aclnn.Tensor{}}
-	for _, a := range s.program(rank) {
+	r := &pipelineRun{Pipeline: p, ctx: ctx, st: st, dt: dt, shape: shape, stages: stages, tensors: map[held]*aclnn.Tensor{}}
+	var err error
+	for _, a := range p.program {
 		if a.step != nil {
 			err = r.compute(a.step)
 		} else {
 			err = r.exchange(a.batch)
 		}
 		if err != nil {
-			err = fmt.Errorf("pipeline: stage %d of %d: %w", rank, ranks, err)
+			err = fmt.Errorf("pipeline: stage %d of %d: %w", p.rank, len(p.schedule.Steps), err)
 			break
 		}
 	}
@@ -97,13 +96,13 @@ func (p *Pipeline) Run(ctx context.Context, st *acl.Stream, micros int, chunks .
 
 // pipelineRun holds the tensors of one Run.
 type pipelineRun struct {
-	p        *Pipeline
-	ctx      context.Context
-	st       *acl.Stream
-	chunks   []Stage
-	schedule *PipelineSchedule
-	rank     int
-	tensors  map[held]*aclnn.Tensor
+	*Pipeline
+	ctx     context.Context
+	st      *acl.Stream
+	dt      aclnn.DType
+	shape   []int64
+	stages  []Stage
+	tensors map[held]*aclnn.Tensor
 }
 
 // held names a tensor of a run: the input or output of a chunk, or its gradient.
@@ -122,7 +121,7 @@ const (
 )
 
 func (r *pipelineRun) compute(s *PipelineStep) error {
-	stage, at := r.chunks[s.Chunk], r.schedule.stage(r.rank, s.Chunk)
+	stage, at := r.stages[s.Chunk], r.schedule.stage(r.rank, s.Chunk)
 	of := func(what kind) held { return held{what, s.Micro, s.Chunk} }
 	var err error
 	switch s.Phase {
@@ -164,7 +163,7 @@ func (r *pipelineRun) exchange(batch []transfer) error {
 		}
 		messages = append(messages, hccl.RecvFrom(t.peer, x))
 	}
-	if err := r.p.comm.Exchange(r.st, messages...); err != nil {
+	if err := r.comm.Exchange(r.st, messages...); err != nil {
 		return fmt.Errorf("exchange with the neighbours: %w", err)
 	}
 	var errs []error
@@ -179,7 +178,7 @@ func (r *pipelineRun) make(name held, wanted bool) (*aclnn.Tensor, error) {
 	if !wanted {
 		return nil, nil
 	}
-	t, err := aclnn.New(r.st, r.p.dt, r.p.shape...)
+	t, err := aclnn.New(r.st, r.dt, r.shape...)
 	if err == nil {
 		r.tensors[name] = t
 	}

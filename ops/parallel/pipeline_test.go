@@ -99,8 +99,8 @@ func TestPipeline(t *testing.T) {
 			})
 			onRanks(t, c.stages, func(r *rank) {
 				l := newLayer(r.Bench, r.comm.Rank(), c.micros, rows, width)
-				p := parallel.NewPipeline(r.comm, aclnn.Float32, rows, width)
-				require.NoError(r.T, p.Run(r.T.Context(), r.Stream, c.micros, l))
+				p := pipeline(r.T, r.comm, c.stages, c.micros, 1, false)
+				require.NoError(r.T, p.Run(r.T.Context(), r.Stream, aclnn.Float32, []int64{rows, width}, l))
 				if r.comm.Rank() == c.stages-1 {
 					for m := range c.micros {
 						r.Near("output", l.results[m], want[m], 1e-6)
@@ -168,8 +168,7 @@ func TestPipelineForms(t *testing.T) {
 	}{"interleaved": {2, false}, "zero bubble": {4, true}} {
 		t.Run(name, func(t *testing.T) {
 			onRanks(t, c.ranks, func(r *rank) {
-				p := parallel.NewPipeline(r.comm, aclnn.Float32, rows, width)
-				p.ZeroBubble = c.zero
+				p := pipeline(r.T, r.comm, c.ranks, micros, stages/c.ranks, c.zero)
 				var chunks []parallel.Stage
 				var layers []*layer
 				for s := r.comm.Rank(); s < stages; s += c.ranks {
@@ -181,7 +180,7 @@ func TestPipelineForms(t *testing.T) {
 						chunks = append(chunks, l)
 					}
 				}
-				require.NoError(r.T, p.Run(r.T.Context(), r.Stream, micros, chunks...))
+				require.NoError(r.T, p.Run(r.T.Context(), r.Stream, aclnn.Float32, []int64{rows, width}, chunks...))
 				for i, l := range layers {
 					r.Near("gradient", l.dw, want[r.comm.Rank()+i*c.ranks], 1e-6)
 				}
@@ -189,12 +188,26 @@ func TestPipelineForms(t *testing.T) {
 		})
 	}
 	b := opstest.New(t)
-	p := parallel.NewPipeline(nil, aclnn.Float32, rows, width)
-	p.ZeroBubble = true
-	err := p.Run(t.Context(), b.Stream, 1, newLayer(b, 0, 1, rows, width))
+	p, shape := pipeline(t, nil, 1, 1, 1, true), []int64{rows, width}
+	err := p.Run(t.Context(), b.Stream, aclnn.Float32, shape, newLayer(b, 0, 1, rows, width))
 	require.ErrorIs(t, err, ops.ErrInvalid)
 	require.ErrorContains(t, err, "needs a WeightStage")
-	require.ErrorContains(t, p.Run(t.Context(), b.Stream, 1), "there is no stage")
+	require.ErrorContains(t, p.Run(t.Context(), b.Stream, aclnn.Float32, shape), "0 stages for 1 chunks")
+	require.ErrorIs(t, new(parallel.Pipeline).Run(t.Context(), b.Stream, aclnn.Float32, shape), ops.ErrInvalid)
+	s, err := parallel.NewPipelineSchedule(2, 2, 1, false)
+	require.NoError(t, err)
+	_, err = parallel.NewPipeline(nil, s)
+	require.ErrorIs(t, err, ops.ErrInvalid)
+	require.ErrorContains(t, err, "2 ranks, and the communicator has 1")
+}
+
+// pipeline makes a pipeline and its schedule.
+func pipeline(t require.TestingT, comm parallel.PeerCommunicator, ranks, micros, chunks int, zeroBubble bool) *parallel.Pipeline {
+	s, err := parallel.NewPipelineSchedule(ranks, micros, chunks, zeroBubble)
+	require.NoError(t, err)
+	p, err := parallel.NewPipeline(comm, s)
+	require.NoError(t, err)
+	return p
 }
 
 // The error of a failed stage names the stage and the micro-batch, and everything is freed.
@@ -202,14 +215,13 @@ func TestPipelineFaults(t *testing.T) {
 	b := opstest.New(t)
 	l := newLayer(b, 0, 4, 2, 3)
 	l.failAt = 1
-	p := parallel.NewPipeline(nil, aclnn.Float32, 2, 3)
-	require.ErrorIs(t, p.Run(t.Context(), b.Stream, 0, l), ops.ErrInvalid)
-	err := p.Run(t.Context(), b.Stream, 4, l)
+	p, shape := pipeline(t, nil, 1, 4, 1, false), []int64{2, 3}
+	err := p.Run(t.Context(), b.Stream, aclnn.Float32, shape, l)
 	require.ErrorIs(t, err, errStage)
 	require.ErrorContains(t, err, "stage 0 of 1: backward of micro-batch 1")
 
-	c := &closedPeers{}
-	err = parallel.NewPipeline(c, aclnn.Float32, 2, 3).Run(t.Context(), b.Stream, 4, newLayer(b, 0, 4, 2, 3))
+	p = pipeline(t, &closedPeers{}, 2, 4, 1, false)
+	err = p.Run(t.Context(), b.Stream, aclnn.Float32, shape, newLayer(b, 0, 4, 2, 3))
 	require.ErrorIs(t, err, acl.ErrClosed)
 	require.ErrorContains(t, err, "stage 0 of 2: exchange with the neighbours")
 }
