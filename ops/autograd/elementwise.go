@@ -181,6 +181,48 @@ func (t *Tape) Cast(x *Var, dt aclnn.DType) *Var {
 	return c.end()[0]
 }
 
+// AddBias computes x + bias of each row (aclnnAdd): x [..., width], bias [width]; the gradient of bias is summed over the rows (ops.LinearGrad).
+func (t *Tape) AddBias(x, bias *Var) *Var {
+	c := t.begin("add bias", x, bias)
+	if c == nil {
+		return t.failed()
+	}
+	if b := bias.Value; b.Rank() != 1 || x.Value.Rank() == 0 || b.Dim(0) != x.Dim(-1) || b.DType() != x.Value.DType() {
+		t.Fail(fmt.Errorf("add bias: %w: x is %v and bias %v; it must have one number for each of the last dimension of x, of its dtype", acl.ErrInvalidArgument, x, bias))
+		return t.failed()
+	}
+	launch(t, aclnn.Add, aclnn.AddParams{Self: x.Value, Other: bias.Value, Alpha: aclnn.Float(1), Out: c.Output(x.Value.DType(), x.Shape()...)})
+	c.Backward(func(g *Gradients) {
+		if g.Needs(1) {
+			grad := ops.LinearGradArgs{X: g.Output(0), DOut: g.Output(0)}
+			grad.DBias, grad.Accumulate = g.Weight(1)
+			runGrad(g, t.reg.LinearGrad(), &grad)
+		}
+		g.Pass(0, 0, nil)
+	})
+	return c.end()[0]
+}
+
+// Gelu computes x·Φ(x), where Φ is the distribution function of the normal distribution, or with tanh its approximation by that function
+// (aclnnGeluV2, https://arxiv.org/abs/1606.08415).
+func (t *Tape) Gelu(x *Var, tanh bool) *Var {
+	c := t.begin("gelu", x)
+	if c == nil {
+		return t.failed()
+	}
+	formula, name := aclnn.GeluErf, aclnn.GeluNameErf
+	if tanh {
+		formula, name = aclnn.GeluTanh, aclnn.GeluNameTanh
+	}
+	a := aclnn.GeluV2Params{X: x.Value, Approximate: formula, Y: c.Output(x.Value.DType(), x.Shape()...)}
+	launch(t, aclnn.GeluV2, a)
+	c.Keep(x)
+	c.Backward(func(g *Gradients) {
+		launch(t, aclnn.GeluBackwardV2, aclnn.GeluBackwardV2Params{GradOutput: g.Output(0), Self: a.X, Approximate: name, GradInput: g.Input(0)})
+	})
+	return c.end()[0]
+}
+
 // SwiGLU computes silu(gate)·up of the halves of x [..., 2·width], gate first (ops.SwiGLU): [..., width].
 func (t *Tape) SwiGLU(x *Var) *Var {
 	c := t.begin("swiglu", x)

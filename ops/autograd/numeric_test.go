@@ -214,6 +214,12 @@ func TestGradients(t *testing.T) {
 				return of(t.Add(t.Mul(x, t.Sigmoid(y)), t.Scale(t.AddScalar(t.Mul(x, x), 2), -0.5)))
 			}
 		},
+		"bias and gelu": func(p *problem) forward {
+			x, b := p.param(2, 3, 4), p.param(4)
+			return func(t *autograd.Tape) []*autograd.Var {
+				return of(t.AddBias(t.Gelu(t.AddBias(x, b), false), b), t.Gelu(x, true))
+			}
+		},
 		"a factor per row": func(p *problem) forward {
 			x, y, z := p.param(3, 4), p.param(3, 1), p.param(1, 4)
 			return func(t *autograd.Tape) []*autograd.Var { return of(t.Mul(t.Mul(x, t.Sigmoid(y)), z)) }

@@ -37,6 +37,8 @@ type AttentionArgs struct {
 	// uint8; in place of the rule that a token sees itself and those before it. Every token must see
 	// a key. A captured graph reads what it holds at the replay.
 	Hidden *aclnn.Tensor
+	// Window is the number of tokens that a token sees, itself included: a sliding window. 0 is no window. It is 0 with Hidden, which says it.
+	Window int64
 
 	Scale float64       // usually 1/√D, which is ops.ScaleOf(D); 0 is refused
 	Out   *aclnn.Tensor // like Query
@@ -204,6 +206,9 @@ func (a *AttentionArgs) validate() error {
 	if c.OK() && (a.Scale == 0 || math.IsNaN(a.Scale) || math.IsInf(a.Scale, 0)) {
 		c.Fail("Scale is %g; it must be a number other than 0, usually ops.ScaleOf(%d), which is %.4g", a.Scale, z.dim, ops.ScaleOf(z.dim))
 	}
+	if c.OK() && (a.Window < 0 || a.Window > 0 && a.Hidden != nil) {
+		c.Fail("Window is %d; it must be positive, or 0 for no window and with Hidden, which says which keys a token sees", a.Window)
+	}
 	if c.Optional("Hidden", a.Hidden, aclnn.Bool, aclnn.Uint8) {
 		c.Shape("Hidden", a.Hidden, z.batch, 1, z.queries, z.places)
 	}
@@ -224,7 +229,7 @@ func (a *AttentionArgs) key() key.DecodeAttention {
 	z := a.sizes(&c)
 	return key.DecodeAttention{
 		DType: a.Query.DType(), Layout: a.Layout, Heads: z.heads, KeyHeads: z.keyHeads, Dim: z.dim, Block: z.block, HeadMajor: z.headMajor,
-		Batch: key.ExtentOf(z.batch), Queries: key.ExtentOf(z.queries), Places: key.ExtentOf(z.places), Hidden: a.Hidden != nil,
+		Batch: key.ExtentOf(z.batch), Queries: key.ExtentOf(z.queries), Places: key.ExtentOf(z.places), Hidden: a.Hidden != nil, Window: a.Window > 0,
 		Contiguous: contiguous(a.Query, a.Keys, a.Values, a.Blocks, a.Hidden, a.Out),
 	}
 }

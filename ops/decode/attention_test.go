@@ -26,12 +26,13 @@ type problem struct {
 	headMajor                                    bool
 	lengths                                      []int64
 	hidden                                       bool      // whether a mask is given
+	window                                       int64     // tokens that a token sees, 0 for all
 	query, keys, values                          []float32 // [batch, tokens, heads, features]
 	mask                                         []uint8   // [batch, queries, places]
 }
 
 func (p problem) String() string {
-	return fmt.Sprintf("%s %d×%d heads %d/%d of %d, %d places, blocks %d %v, lengths %v, hidden %v", p.layout, p.batch, p.queries, p.heads, p.keyHeads, p.dim, p.places, p.block, p.headMajor, p.lengths, p.hidden)
+	return fmt.Sprintf("%s %d×%d heads %d/%d of %d, %d places, blocks %d %v, lengths %v, hidden %v, window %d", p.layout, p.batch, p.queries, p.heads, p.keyHeads, p.dim, p.places, p.block, p.headMajor, p.lengths, p.hidden, p.window)
 }
 
 func (p *problem) fill() {
@@ -66,7 +67,8 @@ func (p *problem) want() []float32 {
 				q := ((b*p.queries+i)*p.heads + h) * p.dim
 				weights, total := make([]float64, p.length(b)), 0.0
 				for j := range weights {
-					seen := int64(j) <= p.length(b)-p.queries+i
+					last := p.length(b) - p.queries + i
+					seen := int64(j) <= last && (p.window == 0 || int64(j) > last-p.window)
 					if p.hidden {
 						seen = p.mask[(b*p.queries+i)*p.places+int64(j)] == 0
 					}
@@ -145,7 +147,7 @@ func (p *problem) cache(b *bench, dt aclnn.DType, x []float32) (cache, table *ac
 
 func (p *problem) args(b *bench, dt aclnn.DType) *decode.AttentionArgs {
 	q, shape := arrange(p.layout, p.query, p.batch, p.queries, p.heads, p.dim)
-	a := &decode.AttentionArgs{Query: b.floats(dt, q, shape...), Layout: p.layout, Heads: int(p.heads), Lengths: p.lengths, Scale: 1.0 / 8, Out: b.empty(dt, shape...)}
+	a := &decode.AttentionArgs{Query: b.floats(dt, q, shape...), Layout: p.layout, Heads: int(p.heads), Lengths: p.lengths, Scale: 1.0 / 8, Window: p.window, Out: b.empty(dt, shape...)}
 	a.Keys, a.Blocks = p.cache(b, dt, p.keys)
 	a.Values, _ = p.cache(b, dt, p.values)
 	if p.hidden {
@@ -172,6 +174,11 @@ func problems() (all []problem) {
 				{batch: 2, queries: 5, heads: 4, keyHeads: 2, dim: 16, places: 128, lengths: []int64{5, 128}},
 				{batch: 1, queries: 2, heads: 2, keyHeads: 2, dim: 32, places: 128, lengths: []int64{99}, hidden: true},
 				{batch: 2, queries: 4, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{101, 4}, hidden: true},
+				{batch: 2, queries: 1, heads: 4, keyHeads: 2, dim: 16, places: 128, lengths: []int64{77}, window: 1},
+				{batch: 2, queries: 1, heads: 4, keyHeads: 2, dim: 16, places: 128, lengths: []int64{19, 128}, window: 12},
+				{batch: 2, queries: 5, heads: 4, keyHeads: 2, dim: 16, places: 128, lengths: []int64{128}, window: 12},
+				{batch: 2, queries: 4, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{101, 4}, window: 3},
+				{batch: 1, queries: 3, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{9}, window: 200},
 				{batch: 0, queries: 1, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{1}},
 				{batch: 2, queries: 0, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{1}},
 				{batch: 2, queries: 1, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{0}},
@@ -180,7 +187,7 @@ func problems() (all []problem) {
 				all = append(all, p)
 			}
 		}
-		all = append(all, problem{layout: layout, batch: 2, queries: 1, heads: 2, keyHeads: 1, dim: 16, places: 33})
+		all = append(all, problem{layout: layout, batch: 2, queries: 1, heads: 2, keyHeads: 1, dim: 16, places: 33}, problem{layout: layout, batch: 2, queries: 1, heads: 2, keyHeads: 1, dim: 16, places: 33, window: 8})
 	}
 	return all
 }
@@ -310,6 +317,8 @@ func TestAttentionRefusals(t *testing.T) {
 		{func(a *decode.AttentionArgs) { a.Lengths = []int64{1, -1} }, "Lengths[1] is -1"},
 		{func(a *decode.AttentionArgs) { a.Hidden = b.empty(aclnn.Bool, 1, 1, 1, 32) }, "its shape must be [2 1 1 32]"},
 		{func(a *decode.AttentionArgs) { a.Hidden = b.empty(aclnn.Int32, 2, 1, 1, 32) }, "its dtype must be one of"},
+		{func(a *decode.AttentionArgs) { a.Window = -1 }, "Window is -1"},
+		{func(a *decode.AttentionArgs) { a.Window, a.Hidden = 4, b.empty(aclnn.Bool, 2, 1, 1, 32) }, "Window is 4"},
 		{func(a *decode.AttentionArgs) { a.Out = f(2, 1, 4, 8) }, "their shapes must be equal"},
 		{func(a *decode.AttentionArgs) { a.Out = nil }, "Out is nil"},
 	} {

@@ -26,11 +26,13 @@ func (a *AttentionArgs) gathered(ctx context.Context, reg *ops.Registry, s *acln
 		hidden = hidden.Narrow(3, 0, most)
 	}
 	if !equal {
-		hidden = a.beyond(ctx, s, z, most, hidden)
+		hidden = a.unseen(ctx, s, z, most, hidden)
 	}
 	switch {
 	case hidden != nil:
 		b.Mask = mask.Dense{Tensor: hidden, Meaning: mask.Hidden}
+	case a.Window > 0:
+		b.Mask = mask.Band{Pre: a.Window - 1, Anchor: mask.BottomRight}
 	case z.queries > 1:
 		b.Mask = mask.Causal{Anchor: mask.BottomRight}
 	}
@@ -66,11 +68,15 @@ func (a *AttentionArgs) read(s *aclnn.Scope, z sizes, cache *aclnn.Tensor, place
 	return t.Narrow(tokens, 0, places)
 }
 
-// beyond hides the places after the tokens that each query sees, [batch, 1, queries, places], besides
+// unseen hides the places after the tokens that each query sees, and those before its window, [batch, 1, queries, places], besides
 // those that are hidden anyway.
-func (a *AttentionArgs) beyond(ctx context.Context, s *aclnn.Scope, z sizes, places int64, hidden *aclnn.Tensor) *aclnn.Tensor {
+func (a *AttentionArgs) unseen(ctx context.Context, s *aclnn.Scope, z sizes, places int64, hidden *aclnn.Tensor) *aclnn.Tensor {
 	last := make([]int32, 0, z.batch*z.queries) // the place of the last key that a query sees
-	for _, n := range a.Lengths {
+	for b := range z.batch {
+		n := z.places
+		if len(a.Lengths) > 0 {
+			n = a.Lengths[min(b, int64(len(a.Lengths)-1))]
+		}
 		for i := range z.queries {
 			if hidden != nil {
 				i = z.queries - 1 // the caller says who sees whom
@@ -85,6 +91,12 @@ func (a *AttentionArgs) beyond(ctx context.Context, s *aclnn.Scope, z sizes, pla
 	aclnn.Launch(s, aclnn.GtTensor, aclnn.GtTensorParams{Self: columns, Other: rows, Out: out})
 	if hidden != nil {
 		aclnn.Launch(s, aclnn.LogicalOr, aclnn.LogicalOrParams{Self: out, Other: hidden, Out: out})
+	}
+	if a.Window > 0 {
+		aclnn.Launch(s, aclnn.InplaceSubs, aclnn.InplaceSubsParams{Self: rows, Other: aclnn.Int(a.Window), Alpha: aclnn.Int(1)})
+		before := s.Tensor(aclnn.Bool, z.batch, 1, z.queries, places)
+		aclnn.Launch(s, aclnn.LeTensor, aclnn.LeTensorParams{Self: columns, Other: rows, Out: before})
+		aclnn.Launch(s, aclnn.LogicalOr, aclnn.LogicalOrParams{Self: out, Other: before, Out: out})
 	}
 	return out
 }

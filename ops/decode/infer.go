@@ -44,6 +44,7 @@ type call struct {
 	lengths                    []int64
 	heads, keyHeads, block     int64
 	scale                      float64
+	before, after              int64 // tokens that a token sees besides itself
 }
 
 // inferKernels lists the entry points, the newest first.
@@ -51,28 +52,28 @@ var inferKernels = []infer{
 	{params: &aclnn.FusedInferAttentionScoreV4Params{}, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV4, aclnn.FusedInferAttentionScoreV4Params{
 			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
-			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
+			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
 	}},
 	{params: &aclnn.FusedInferAttentionScoreV3Params{}, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV3, aclnn.FusedInferAttentionScoreV3Params{
 			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
-			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
+			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
 	}},
 	{params: &aclnn.FusedInferAttentionScoreV2Params{}, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV2, aclnn.FusedInferAttentionScoreV2Params{
 			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
-			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
+			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
 	}},
 	{params: &aclnn.FusedInferAttentionScoreParams{}, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScore, aclnn.FusedInferAttentionScoreParams{
 			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
-			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
+			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
 	}},
@@ -131,12 +132,12 @@ func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, key.DecodeAttention
 	for _, f := range inferKernels {
 		kernels = append(kernels, ops.Kernel[AttentionArgs, key.DecodeAttention]{
 			Name: f.params.Operator().Name(), Supports: f.supports,
-			Run: func(_ context.Context, st *acl.Stream, a *AttentionArgs) error {
+			Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error {
 				if a.Out.Len() == 0 {
 					return nil
 				}
 				return aclnn.Compose(st, func(s *aclnn.Scope) {
-					if p := a.call(reg, s); s.Err() == nil && p != nil {
+					if p := a.call(ctx, reg, s); s.Err() == nil && p != nil {
 						f.queue(s, p)
 					}
 				})
@@ -157,7 +158,7 @@ func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, key.DecodeAttention
 
 // call arranges the arguments for CANN. It returns nil if there are no keys, after it has set Out to
 // zero.
-func (a *AttentionArgs) call(reg *ops.Registry, s *aclnn.Scope) *call {
+func (a *AttentionArgs) call(ctx context.Context, reg *ops.Registry, s *aclnn.Scope) *call {
 	var c args
 	z := a.sizes(&c)
 	most, _ := a.longest(z)
@@ -168,6 +169,7 @@ func (a *AttentionArgs) call(reg *ops.Registry, s *aclnn.Scope) *call {
 	p := &call{
 		query: a.Query, out: a.Out, hidden: a.Hidden, blocks: a.Blocks, keys: []*aclnn.Tensor{a.Keys}, values: []*aclnn.Tensor{a.Values},
 		layout: aclnn.Layout(a.Layout), lengths: a.Lengths, heads: z.heads, keyHeads: z.keyHeads, block: z.block, scale: a.Scale,
+		before: seesAll, after: seesAll,
 	}
 	switch {
 	case z.queries > 1 && a.Hidden != nil:
@@ -175,9 +177,15 @@ func (a *AttentionArgs) call(reg *ops.Registry, s *aclnn.Scope) *call {
 	case z.queries > 1:
 		var err error
 		p.mode = aclnn.SparseCausalEnd
+		if a.Window > 0 {
+			p.mode, p.before, p.after = aclnn.SparseBand, a.Window-1, 0
+		}
 		p.hidden, err = reg.CausalMask(s.Stream)
 		s.Fail(err)
-	case z.headMajor && a.Layout != ops.BNSD:
+	case a.Window > 0 && a.Window < most: // the windows of these kernels are for several new tokens
+		p.hidden = a.unseen(ctx, s, z, z.places, nil)
+	}
+	if z.queries == 1 && z.headMajor && a.Layout != ops.BNSD {
 		// One token lies in memory in the same way in every layout, and CANN reads these blocks in
 		// one layout only.
 		p.layout = aclnn.LayoutBNSD

@@ -17,6 +17,7 @@ type DecodeAttention struct {
 	Queries         Extent // new tokens of a sequence
 	Places          Extent // of a sequence in the cache
 	Hidden          bool   // whether the caller says which keys are hidden
+	Window          bool   // whether a token sees some of those before it only
 	Contiguous      bool   // whether all tensors are contiguous
 }
 
