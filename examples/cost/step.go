@@ -128,10 +128,10 @@ func (r Run) products() float64 {
 func (r Run) routing() float64 {
 	c, layers := r.Config, 0
 	if c.Experts > 0 {
-		layers = c.ExpertParameters() / (c.Experts * 3 * c.MoEIntermediate * c.HiddenSize)
+		layers = c.ExpertParameters() / (c.Experts * 3 * c.ExpertSize() * c.HiddenSize)
 	}
 	permuted := 4 * (c.ExpertsPerToken + 1) * c.HiddenSize
-	activated := 8 * c.ExpertsPerToken * c.MoEIntermediate
+	activated := 8 * c.ExpertsPerToken * c.ExpertSize()
 	return r.bytes(layers*(permuted+activated)) * float64(r.Tokens)
 }
 

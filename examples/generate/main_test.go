@@ -182,7 +182,7 @@ func TestBadFlags(t *testing.T) {
 		require.ErrorContains(t, err, text, "%v", flags)
 	}
 	for text, flags := range map[string][]string{
-		"type llama, qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next": {"-model", "none"}, "-prompt is empty": {"-train-steps", "1", "-prompt", ""}, "-chat needs": {"-train-steps", "1", "-chat"}, "99": {"-device", "99"},
+		"type " + strings.Join(model.ModelTypes(), ", "): {"-model", "none"}, "-prompt is empty": {"-train-steps", "1", "-prompt", ""}, "-chat needs": {"-train-steps", "1", "-chat"}, "99": {"-device", "99"},
 	} {
 		_, err := generated(t, flags...)
 		require.ErrorContains(t, err, text, "%v", flags)

@@ -28,6 +28,13 @@ type Config struct {
 	// MaxPositions is the length of the longest sequence that the model is made for, or 0 if nothing is known.
 	MaxPositions int  `json:"max_position_embeddings,omitempty"`
 	Rope         Rope `json:"rope_parameters,omitzero"`
+	// Activation is that of the gates of feed-forward parts: silu, which "" stands for, gelu, or gelu_pytorch_tanh. Experts have silu.
+	Activation string `json:"hidden_act,omitempty"`
+	// AttentionBias says whether the projections of attention have biases, in families that have a choice.
+	AttentionBias bool `json:"attention_bias,omitempty"`
+	// Window is how many tokens a token sees in layers with a sliding window, itself included; 0 is no window. In families whose layers
+	// differ, LayerTypes says which have one.
+	Window int `json:"sliding_window,omitempty"`
 
 	// Fields of models with experts.
 	Experts         int `json:"num_experts,omitempty"`
@@ -51,7 +58,7 @@ type Config struct {
 
 	// Fields of models that mix gated delta nets and attention.
 	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // rotated fraction of a head
-	LayerTypes       []string `json:"layer_types,omitempty"`           // linear_attention or full_attention
+	LayerTypes       []string `json:"layer_types,omitempty"`           // linear_attention, sliding_attention or full_attention
 	LinearKeyHeads   int      `json:"linear_num_key_heads,omitempty"`
 	LinearValueHeads int      `json:"linear_num_value_heads,omitempty"`
 	LinearKeyDim     int      `json:"linear_key_head_dim,omitempty"`
@@ -70,7 +77,7 @@ func ParseConfig(text []byte) (Config, error) {
 }
 
 func parseConfig(text []byte) (Config, error) {
-	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6, RouterLossScale: 0.001}
+	var c Config
 	var outer, head struct {
 		Type         string `json:"model_type"`
 		Quantization struct {
@@ -92,7 +99,12 @@ func parseConfig(text []byte) (Config, error) {
 	if _, known := families[head.Type]; !known {
 		return c, unknownType(head.Type)
 	}
+	f := families[head.Type]
+	c = Config{InitializerRange: 0.02, RMSNormEps: cmp.Or(f.absent.RMSNormEps, 1e-6), RouterLossScale: 0.001, NormTopK: f.mixtral}
 	var more struct {
+		Window     json.RawMessage `json:"sliding_window"`
+		Windowed   bool            `json:"use_sliding_window"`
+		Boundary   *int            `json:"max_window_layers"`
 		Parameters json.RawMessage `json:"rope_parameters"`
 		Scaling    json.RawMessage `json:"rope_scaling"`
 		Original   int             `json:"original_max_position_embeddings"`
@@ -109,14 +121,18 @@ func parseConfig(text []byte) (Config, error) {
 		}
 		c.Experts = *more.Experts
 	}
-	if c.family().plain && c.Heads > 0 { // their class has these defaults
-		c.KVHeads, c.HeadDim = cmp.Or(c.KVHeads, c.Heads), cmp.Or(c.HeadDim, c.HiddenSize/c.Heads)
+	if f.divided && c.Heads > 0 {
+		c.HeadDim = cmp.Or(c.HeadDim, c.HiddenSize/c.Heads)
+	}
+	if c.ModelType == "llama" { // its class has this default
+		c.KVHeads = cmp.Or(c.KVHeads, c.Heads)
 	}
 	if err := c.parseRope(more.Parameters, more.Scaling, more.Original); err != nil {
 		return c, fmt.Errorf("config.json: %w", err)
 	}
-	if c.RopeTheta == 0 {
-		c.RopeTheta = 10000
+	c.RopeTheta = cmp.Or(c.RopeTheta, f.absent.RopeTheta, 10000)
+	if c.Activation == "silu" {
+		c.Activation = ""
 	}
 	if c.family().hybrid { // their classes have other defaults
 		c.NormTopK = more.NormTopK == nil || *more.NormTopK
@@ -128,14 +144,46 @@ func parseConfig(text []byte) (Config, error) {
 		}
 		return c, nil
 	}
-	if len(c.LayerTypes) != 0 && (len(c.LayerTypes) != c.Layers || slices.ContainsFunc(c.LayerTypes, func(t string) bool { return t != fullLayer })) {
-		return c, fmt.Errorf("config.json: layer_types is %q for %d layers; all layers of this family have %s", c.LayerTypes, c.Layers, fullLayer)
+	if len(more.Window) == 0 {
+		c.Window = f.absent.Window
+	}
+	switch on := f.windows == allWindows || more.Windowed; {
+	case !on:
+		c.Window = 0
+	case given(more.Window) && c.Window < 1:
+		return c, fmt.Errorf("config.json: sliding_window is %d; it must be positive, or null for no window", c.Window)
+	}
+	boundary := 28 // of their classes
+	if more.Boundary != nil {
+		boundary = *more.Boundary
+	}
+	if err := c.parseWindows(boundary); err != nil {
+		return c, err
 	}
 	if c.PartialRotary != 0 && c.PartialRotary != 1 {
 		return c, fmt.Errorf("config.json: partial_rotary_factor is %g; this family rotates whole heads", c.PartialRotary)
 	}
-	c.LayerTypes, c.PartialRotary = nil, 0
+	c.PartialRotary = 0
 	return c, nil
+}
+
+// parseWindows completes the types of the layers, where boundary is max_window_layers. Those of a model without windows are of no use.
+func (c *Config) parseWindows(boundary int) error {
+	windows := c.family().windows
+	kinds := []string{fullLayer}
+	if windows.byLayer() && c.Window > 0 {
+		kinds = append(kinds, slidingLayer)
+	}
+	if n := len(c.LayerTypes); n != 0 && (n != c.Layers || slices.ContainsFunc(c.LayerTypes, func(t string) bool { return !slices.Contains(kinds, t) })) {
+		return fmt.Errorf("config.json: layer_types is %q for %d layers; those of this configuration have %s", c.LayerTypes, c.Layers, strings.Join(kinds, " or "))
+	}
+	switch {
+	case !windows.byLayer() || c.Window == 0:
+		c.LayerTypes = nil
+	case c.LayerTypes == nil && c.Layers <= maxLayers:
+		c.LayerTypes = c.slidingLayers(boundary)
+	}
+	return nil
 }
 
 func unknownType(name string) error {
@@ -224,7 +272,14 @@ func (c Config) Validate() error {
 			return err
 		}
 	}
+	if err := c.validateWindows(); err != nil {
+		return err
+	}
 	switch {
+	case !slices.Contains([]string{"", "silu", "gelu", "gelu_pytorch_tanh"}, c.Activation):
+		return fmt.Errorf("model: hidden_act is %q; use silu, gelu or gelu_pytorch_tanh", c.Activation)
+	case c.Activation != "" && c.Activation != "silu" && c.family().sparse:
+		return fmt.Errorf("model: hidden_act is %q; experts are SwiGLU, whose activation is silu", c.Activation)
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("model: %d attention heads are not a multiple of %d key/value heads", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:

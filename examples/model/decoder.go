@@ -15,9 +15,9 @@ import (
 // Decoder appends tokens to a cache, one per sequence and call, by replaying a graph: the host
 // queues a step with one call instead of some twenty launches a layer.
 //
-// A graph has fixed addresses and shapes. So the tokens, their place in the cache, their position
-// and the mask of the keys come from page-locked memory, and attention reads the keys of a fixed
-// number of places, of which the mask hides those without a token. There is a graph for each power
+// A graph has fixed addresses and shapes. So the tokens, their place in the cache and their position
+// come from page-locked memory, and attention reads the keys of a fixed
+// number of places, of which a mask hides those without a token. There is a graph for each power
 // of two of places, captured when it is first needed. Close the decoder before the cache.
 type Decoder struct {
 	// Eager queues the operators of the same step one by one instead, for comparison.
@@ -31,11 +31,11 @@ type Decoder struct {
 
 	given  *acl.HostBuffer // what changes from step to step, as the device has it in taken
 	taken  *acl.Buffer
-	shown  int64           // places that the mask in given shows
 	logits *acl.HostBuffer // of the last step, float32
 
-	ids, slots, position, hidden       *aclnn.Tensor // views of taken
-	slotsAt, positionAt, hiddenAt, end int           // where these start in given
+	ids, slots, positions     *aclnn.Tensor // views of taken
+	slotsAt, positionsAt, end int           // where these start in given
+	numbers                   *aclnn.Tensor // of the places of a sequence
 }
 
 // fewestPlaces is the number of places that the first graph reads.
@@ -62,7 +62,7 @@ func (d *Decoder) allocate(ctx context.Context) (err error) {
 		return at
 	}
 	part(4 * b) // the token ids
-	d.slotsAt, d.positionAt, d.hiddenAt = part(8*b), part(8), part(capacity)
+	d.slotsAt, d.positionsAt = part(8*b), part(8*b)
 	if d.given, err = m.st.Device().MallocHost(d.end); err != nil {
 		return err
 	}
@@ -75,10 +75,6 @@ func (d *Decoder) allocate(ctx context.Context) (err error) {
 		return err
 	}
 	d.memory.Own(d.logits)
-	hidden := d.mask()
-	for i := range hidden {
-		hidden[i] = 1
-	}
 	for _, v := range []struct {
 		t     **aclnn.Tensor
 		at    int
@@ -86,7 +82,7 @@ func (d *Decoder) allocate(ctx context.Context) (err error) {
 		shape []int64
 	}{
 		{&d.ids, 0, aclnn.Int32, []int64{b}}, {&d.slots, d.slotsAt, aclnn.Int64, []int64{b}},
-		{&d.position, d.positionAt, aclnn.Int64, []int64{1}}, {&d.hidden, d.hiddenAt, aclnn.Bool, []int64{1, 1, 1, capacity}},
+		{&d.positions, d.positionsAt, aclnn.Int64, []int64{b}},
 	} {
 		view, err := d.taken.View(v.at, d.end-v.at)
 		if err != nil {
@@ -96,12 +92,14 @@ func (d *Decoder) allocate(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	d.numbers = d.memory.Tensor(aclnn.Int64, 1, 1, 1, capacity)
+	aclnn.Launch(&d.memory, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(capacity), Step: aclnn.Int(1), Out: d.numbers.Reshape(-1)})
+	if err := d.memory.Err(); err != nil {
+		return err
+	}
 	_, err = d.rope.get(ctx, m.st, m.Config, m.dt, 0, capacity)
 	return err
 }
-
-// mask is the mask of the keys in given: 1 where one is hidden.
-func (d *Decoder) mask() []byte { return d.given.Bytes()[d.hiddenAt:][:d.c.capacity] }
 
 // Close waits for the graphs and frees them.
 func (d *Decoder) Close() error {
@@ -171,14 +169,8 @@ func (d *Decoder) give(tokens []int32) (places int64) {
 	}
 	for i := range d.c.batch {
 		binary.NativeEndian.PutUint64(bytes[d.slotsAt+int(8*i):], uint64(i*d.c.capacity+at))
+		binary.NativeEndian.PutUint64(bytes[d.positionsAt+int(8*i):], uint64(at))
 	}
-	binary.NativeEndian.PutUint64(bytes[d.positionAt:], uint64(at))
-	hidden := d.mask()
-	for ; d.shown > at+1; d.shown-- { // after a Reset
-		hidden[d.shown-1] = 1
-	}
-	clear(hidden[d.shown : at+1])
-	d.shown = at + 1
 	places = fewestPlaces
 	for places <= at {
 		places *= 2
@@ -194,12 +186,10 @@ func (d *Decoder) launch(ctx context.Context, places int64) (err error) {
 	in := &inputs{
 		batch: d.c.batch, length: 1, from: 1, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: d.ids, cache: d.c, slots: d.slots, places: places,
 	}
-	p.queue(func(s *aclnn.Scope) {
-		s.Do(func() error { return m.st.Copy(d.taken, d.given, d.given.Size()) })
-		in.hidden = s.Tensor(aclnn.Bool, d.c.batch, 1, 1, d.c.capacity)
-		s.Copy(in.hidden, d.hidden) // of each sequence, since CANN repeats no mask of single tokens
-	})
-	in.rope = rotation{p.at(d.rope.cos, d.position), p.at(d.rope.sin, d.position)}
+	p.do(func() error { return m.st.Copy(d.taken, d.given, d.given.Size()) })
+	in.hidden = p.unseenFrom(m.Config, d.numbers, d.positions.Reshape(d.c.batch, 1, 1, 1))
+	position := d.positions.Narrow(0, 0, 1)
+	in.rope = rotation{p.at(d.rope.cos, position), p.at(d.rope.sin, position)}
 	p.deliver(d.logits, m.forward(p, in, nil).Value)
 	return p.Err()
 }

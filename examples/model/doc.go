@@ -1,5 +1,5 @@
-// Package model implements the Qwen3 family and Llama with this module: configuration and weights in Hugging
-// Face's formats, forward and backward pass, and optimiser step. Every operator is launched through
+// Package model implements decoder-only language models, of which ModelTypes lists the families, with this module: configuration and weights in
+// Hugging Face's formats, forward and backward pass, and optimiser step. Every operator is launched through
 // package ops or aclnn.
 //
 //	m, err := model.New(st, reg, cfg, aclnn.Float32)

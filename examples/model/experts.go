@@ -41,9 +41,9 @@ func ReadsTransposedNZ() bool {
 }
 
 func newExperts(ps *parameters, c Config, prefix string) experts {
-	h, i, n := int64(c.HiddenSize), int64(c.MoEIntermediate), int64(c.Experts)
+	h, i, n := int64(c.HiddenSize), int64(c.ExpertSize()), int64(c.Experts)
 	return experts{
-		router: linear{ps.add(prefix+"gate.weight", n, h)},
+		router: linear{weight: ps.add(prefix+"gate.weight", n, h)},
 		gateUp: ps.addExperts(prefix+"experts.gate_up_proj", n, 2*i, h),
 		down:   ps.addExperts(prefix+"experts.down_proj", n, h, i),
 		count:  n, perToken: int64(c.ExpertsPerToken), normalize: c.NormTopK, nz: c.nzUse(),

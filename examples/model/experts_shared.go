@@ -14,7 +14,7 @@ func newSharedExperts(ps *parameters, c Config, prefix string) sharedExperts {
 	h := int64(c.HiddenSize)
 	return sharedExperts{
 		experts: newExperts(ps, c, prefix),
-		shared:  newMLP(ps, prefix+"shared_expert.", h, int64(c.SharedIntermediate)),
+		shared:  newMLP(ps, c, prefix+"shared_expert.", int64(c.SharedIntermediate)),
 		gate:    ps.linear(ps.add(prefix+"shared_expert_gate.weight", 1, h)),
 	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -241,14 +242,16 @@ func elements(values []float32, dt aclnn.DType) ([]byte, error) {
 // hub models have them.
 func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) {
 	var infos []safetensors.Info
-	inner := map[string]bool{}
 	size := int64(0)
 	add := func(name string, shape ...int64) {
 		info := safetensors.Info{Name: name, DType: dt}
 		for _, d := range shape {
 			info.Shape = append(info.Shape, int(d))
 		}
-		infos, inner[name] = append(infos, info), true
+		if cfg.family().mixtral && strings.Contains(name, ".mlp.") {
+			info.Name = mixtralNames.Replace(name)
+		}
+		infos = append(infos, info)
 		size += info.Size()
 	}
 	for _, p := range e.from.Tensors() {
@@ -278,7 +281,7 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	for _, info := range infos {
-		if _, err := e.write(w, info, info.Name, map[string][]int64{}); err != nil {
+		if _, err := e.write(w, info, canonical(info.Name), map[string][]int64{}); err != nil {
 			return err
 		}
 	}
@@ -290,12 +293,6 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 		return err
 	}
 	return durable.Write(filepath.Join(folder, "config.json"), bytes.NewReader(text))
-}
-
-// classes are the names of the models in transformers.
-var classes = map[string]string{
-	"llama": "LlamaForCausalLM", "": "Qwen3ForCausalLM", "qwen3": "Qwen3ForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM", "qwen3_next": "Qwen3NextForCausalLM",
-	"qwen3_5_text": "Qwen3_5ForCausalLM", "qwen3_5_moe_text": "Qwen3_5MoeForCausalLM",
 }
 
 // describeConfig returns config.json.
@@ -319,13 +316,19 @@ func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
 	if cfg.family().sparse {
 		all["norm_topk_prob"], all["router_aux_loss_coef"] = cfg.NormTopK, cfg.RouterLossScale // their zero is not the default
 	}
-	all["architectures"], all["dtype"], all["rope_parameters"] = []string{classes[cfg.ModelType]}, dt.String(), rope
-	all["hidden_act"], all["attention_bias"] = "silu", false
+	all["architectures"], all["dtype"], all["rope_parameters"] = []string{cfg.family().class}, dt.String(), rope
+	all["hidden_act"], all["attention_bias"], all["use_sliding_window"] = cmp.Or(cfg.Activation, "silu"), cfg.AttentionBias, cfg.Window > 0
+	if cfg.Window == 0 {
+		all["sliding_window"] = nil
+	}
+	if cfg.family().mixtral {
+		all["num_local_experts"] = cfg.Experts
+	}
 	table := ConfigTable(cfg.ModelType)
 	maps.DeleteFunc(all, func(key string, _ any) bool { // of other families
 		return key != "rope_parameters" && !slices.ContainsFunc(table.Keys, func(k verdict.Key) bool { return k.Name == key })
 	})
-	if !cfg.family().hybrid {
+	if !cfg.family().hybrid && (cfg.Window == 0 || !cfg.family().windows.byLayer()) {
 		delete(all, "layer_types")
 	}
 	return json.MarshalIndent(all, "", "  ")

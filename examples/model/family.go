@@ -19,16 +19,58 @@ type family struct {
 	plain bool
 	// shared models have a shared expert in addition to the routed ones.
 	shared bool
+	// class is the name of the language model in transformers.
+	class string
+	// biases and windows are those of attention.
+	biases  biases
+	windows windows
+	// divided heads have hidden_size/num_attention_heads features where the configuration does not say.
+	divided bool
+	// absent has the values of keys that a configuration lacks, where they are not those of most families.
+	absent Config
+	// mixtral names the tensors of experts in its own way, and their size is intermediate_size; their weights are always normalised.
+	mixtral bool
 }
 
+// biases says which projections of attention have a bias.
+type biases int
+
+const (
+	noBiases     biases = iota
+	chosenBiases        // all four, with attention_bias
+	inputBiases         // of queries, keys and values
+	chosenInputs        // of queries, keys and values, with attention_bias
+)
+
+// windows says which layers have sliding-window attention.
+type windows int
+
+const (
+	noWindows     windows = iota
+	allWindows            // all, with a sliding_window
+	switchedAll           // all, with use_sliding_window
+	switchedLater         // those from max_window_layers on, with use_sliding_window
+	switchedOther         // every other one of the first max_window_layers, with use_sliding_window
+)
+
+// byLayer reports whether layers differ, so that layer_types says which has a window.
+func (w windows) byLayer() bool { return w == switchedLater || w == switchedOther }
+
+// qwen3 is also the family of a configuration without a type.
+var qwen3 = family{class: "Qwen3ForCausalLM", biases: chosenBiases, windows: switchedLater, absent: Config{Window: 4096}}
+
 var families = map[string]family{
-	"":                 {},
-	"llama":            {plain: true},
-	"qwen3":            {},
-	"qwen3_moe":        {sparse: true},
-	"qwen3_next":       {hybrid: true, grouped: true, sparse: true, shared: true},
-	"qwen3_5_text":     {hybrid: true},
-	"qwen3_5_moe_text": {hybrid: true, sparse: true, shared: true},
+	"":                 qwen3,
+	"llama":            {class: "LlamaForCausalLM", plain: true, divided: true, biases: chosenBiases},
+	"mistral":          {class: "MistralForCausalLM", plain: true, divided: true, windows: allWindows, absent: Config{Window: 4096}},
+	"mixtral":          {class: "MixtralForCausalLM", plain: true, divided: true, windows: allWindows, sparse: true, mixtral: true, absent: Config{RMSNormEps: 1e-5, RopeTheta: 1e6}},
+	"qwen2":            {class: "Qwen2ForCausalLM", plain: true, divided: true, biases: inputBiases, windows: switchedLater, absent: Config{Window: 4096}},
+	"qwen2_moe":        {class: "Qwen2MoeForCausalLM", plain: true, divided: true, biases: inputBiases, windows: switchedOther, sparse: true, shared: true, absent: Config{Window: 4096}},
+	"qwen3":            qwen3,
+	"qwen3_moe":        {class: "Qwen3MoeForCausalLM", biases: chosenBiases, windows: switchedAll, sparse: true, absent: Config{Window: 4096}},
+	"qwen3_next":       {class: "Qwen3NextForCausalLM", hybrid: true, grouped: true, sparse: true, shared: true},
+	"qwen3_5_text":     {class: "Qwen3_5ForCausalLM", hybrid: true},
+	"qwen3_5_moe_text": {class: "Qwen3_5MoeForCausalLM", hybrid: true, sparse: true, shared: true},
 }
 
 func (c Config) family() family { return families[c.ModelType] }
@@ -39,9 +81,72 @@ func ModelTypes() []string {
 }
 
 const (
-	linearLayer = "linear_attention"
-	fullLayer   = "full_attention"
+	linearLayer  = "linear_attention"
+	fullLayer    = "full_attention"
+	slidingLayer = "sliding_attention"
 )
+
+// biased reports whether the projections of attention to queries, keys and values have a bias, and whether that to the output has one.
+func (c Config) biased() (inputs, output bool) {
+	switch c.family().biases {
+	case chosenBiases:
+		return c.AttentionBias, c.AttentionBias
+	case inputBiases:
+		return true, false
+	case chosenInputs:
+		return c.AttentionBias, false
+	}
+	return false, false
+}
+
+// window returns how many tokens a token sees in a layer of attention, itself included; 0 stands for all.
+func (c Config) window(layer int) int64 {
+	if c.family().windows.byLayer() && (c.LayerTypes == nil || c.LayerTypes[layer] != slidingLayer) {
+		return 0
+	}
+	return int64(c.Window)
+}
+
+// slidingLayers returns the types of the layers where the configuration gives none: the first layers up to a number, or those from it on,
+// differ from the others.
+func (c Config) slidingLayers(boundary int) (types []string) {
+	for i := range c.Layers {
+		kind := fullLayer
+		if w := c.family().windows; w == switchedLater && i >= boundary || w == switchedOther && i < boundary && i%2 == 0 {
+			kind = slidingLayer
+		}
+		types = append(types, kind)
+	}
+	return types
+}
+
+// validateWindows checks the fields for sliding windows.
+func (c Config) validateWindows() error {
+	switch w := c.family().windows; {
+	case c.Window < 0:
+		return fmt.Errorf("model: sliding_window is %d; it must be positive", c.Window)
+	case c.Window > 0 && w == noWindows:
+		return fmt.Errorf("model: sliding_window is %d; attention of %s sees all earlier tokens", c.Window, c.ModelType)
+	case c.Window == 0 || !w.byLayer():
+		return nil
+	case len(c.LayerTypes) != c.Layers:
+		return fmt.Errorf("model: layer_types has %d entries for %d layers", len(c.LayerTypes), c.Layers)
+	}
+	for i, t := range c.LayerTypes {
+		if t != slidingLayer && t != fullLayer {
+			return fmt.Errorf("model: layer_types[%d] is %q; use %q or %q", i, t, slidingLayer, fullLayer)
+		}
+	}
+	return nil
+}
+
+// ExpertSize returns the feed-forward size of an expert.
+func (c Config) ExpertSize() int {
+	if c.family().mixtral {
+		return c.IntermediateSize
+	}
+	return c.MoEIntermediate
+}
 
 // HybridLayers returns the types of the given number of layers: every interval-th (4 if 0) is
 // attention, the others are gated delta nets.
@@ -102,8 +207,8 @@ func (c Config) validateSparse() error {
 	switch {
 	case c.Experts <= 0 || c.ExpertsPerToken <= 0 || c.ExpertsPerToken > c.Experts:
 		return fmt.Errorf("model: num_experts_per_tok %d of num_experts %d; both must be positive, the first at most the second", c.ExpertsPerToken, c.Experts)
-	case c.MoEIntermediate <= 0:
-		return fmt.Errorf("model: moe_intermediate_size is %d; it must be positive", c.MoEIntermediate)
+	case c.ExpertSize() <= 0:
+		return fmt.Errorf("model: the size of an expert is %d (moe_intermediate_size, of mixtral intermediate_size); it must be positive", c.ExpertSize())
 	case c.family().shared && c.SharedIntermediate <= 0:
 		return fmt.Errorf("model: shared_expert_intermediate_size is %d; it must be positive", c.SharedIntermediate)
 	}
@@ -115,7 +220,7 @@ func (c Config) feedForwardParameters(layer int) int {
 	if !c.sparse(layer) {
 		return 3 * c.HiddenSize * c.IntermediateSize
 	}
-	n := c.Experts * (3*c.MoEIntermediate + 1) * c.HiddenSize
+	n := c.Experts * (3*c.ExpertSize() + 1) * c.HiddenSize
 	if c.family().shared {
 		n += (3*c.SharedIntermediate + 1) * c.HiddenSize
 	}
@@ -126,7 +231,7 @@ func (c Config) feedForwardParameters(layer int) int {
 func (c Config) ExpertParameters() (n int) {
 	for layer := range c.Layers {
 		if c.sparse(layer) {
-			n += c.Experts * 3 * c.MoEIntermediate * c.HiddenSize
+			n += c.Experts * 3 * c.ExpertSize() * c.HiddenSize
 		}
 	}
 	return n
@@ -188,8 +293,16 @@ func (c Config) mixerParameters(layer int) int {
 	if c.family().hybrid {
 		projections += c.Heads // the gate of the output
 	}
-	if c.family().plain {
-		return c.HiddenSize * c.HeadDim * projections
+	n := c.HiddenSize * c.HeadDim * projections
+	if !c.family().plain {
+		n += 2 * c.HeadDim
 	}
-	return c.HiddenSize*c.HeadDim*projections + 2*c.HeadDim
+	inputs, output := c.biased()
+	if inputs {
+		n += (c.Heads + 2*c.KVHeads) * c.HeadDim
+	}
+	if output {
+		n += c.HiddenSize
+	}
+	return n
 }

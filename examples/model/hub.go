@@ -17,6 +17,9 @@ import (
 // that see images keep the text part one level deeper, and models without a head one level higher.
 func hubTensor(f *safetensors.File, name string, shape []int64) (safetensors.Tensor, error) {
 	t, err := f.Tensor(name)
+	if other := mixtralNames.Replace(name); other != name && errors.Is(err, safetensors.ErrNotFound) {
+		t, err = f.Tensor(other)
+	}
 	if rest, ok := strings.CutPrefix(name, "model."); ok && errors.Is(err, safetensors.ErrNotFound) {
 		for _, other := range []string{nestedPrefix + rest, rest} {
 			if nested, inner := f.Tensor(other); !errors.Is(inner, safetensors.ErrNotFound) {
@@ -37,8 +40,18 @@ func hubTensor(f *safetensors.File, name string, shape []int64) (safetensors.Ten
 
 const nestedPrefix = "model.language_model."
 
+// mixtralNames gives the tensors of a layer of experts the names that they have in folders of Mixtral, and canonical takes them back.
+var (
+	mixtralNames = strings.NewReplacer(".mlp.", ".block_sparse_moe.", ".gate_proj.", ".w1.", ".up_proj.", ".w3.", ".down_proj.", ".w2.")
+	mixtralPart  = ".block_sparse_moe."
+	plainNames   = strings.NewReplacer(mixtralPart, ".mlp.", ".w1.", ".gate_proj.", ".w3.", ".up_proj.", ".w2.", ".down_proj.")
+)
+
 // canonical is the name that a tensor of a hub folder has in a model of text.
 func canonical(name string) string {
+	if strings.Contains(name, mixtralPart) {
+		name = plainNames.Replace(name)
+	}
 	if rest, ok := strings.CutPrefix(name, nestedPrefix); ok {
 		return "model." + rest
 	}

@@ -72,14 +72,8 @@ func greedy(t *testing.T, m *model.Model, prompt []int32, n int) (tokens []int32
 	for range n {
 		logits, err := m.Extend(t.Context(), cache, next)
 		require.NoError(t, err)
-		best := 0
-		for i, l := range logits {
-			if l > logits[best] {
-				best = i
-			}
-		}
-		next = []int32{int32(best)}
-		tokens = append(tokens, int32(best))
+		next = []int32{int32(likeliest(logits))}
+		tokens = append(tokens, next...)
 	}
 	return tokens
 }

@@ -29,8 +29,9 @@ type inputs struct {
 
 	// Of a Decoder: where in the cache the tokens go, [batch], which places are hidden, and how many of
 	// them attention reads.
-	slots, hidden *aclnn.Tensor
-	places        int64
+	slots  *aclnn.Tensor
+	hidden unseen
+	places int64
 
 	// Of Advance: the sequences, by number of new tokens; their last rows; and the pages, which are those
 	// of the current layer in paged. slots is theirs too.

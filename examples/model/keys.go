@@ -10,17 +10,24 @@ import (
 // not on it are refused, since a key that nobody knows may change every number.
 func ConfigTable(modelType string) verdict.Table {
 	f := families[modelType]
-	keys := slices.Concat(sizeKeys, attentionKeys, headKeys(modelType), ropeKeys("rope_parameters."), ropeKeys("rope_parameters."+fullLayer+"."), ropeKeys("rope_scaling."))
+	keys := slices.Concat(sizeKeys, f.attentionKeys(), f.windowKeys(), headKeys(f.class), ropeKeys("rope_parameters."), ropeKeys("rope_parameters."+fullLayer+"."), ropeKeys("rope_scaling."))
 	switch {
 	case f.hybrid:
 		keys = append(keys, hybridKeys...)
-	case f.plain:
+	case modelType == "llama":
 		keys = append(keys, verdict.Refuse("mlp_bias", "projections of feed-forward parts have no bias", "false"))
-	default:
-		keys = append(keys, windowKeys...)
 	}
-	if f.sparse {
-		keys = append(keys, expertKeys...)
+	switch {
+	case f.sparse:
+		keys = append(keys, verdict.Refuse("hidden_act", "experts are SwiGLU, whose activation is silu", `"silu"`))
+	default:
+		keys = append(keys, verdict.Honour("hidden_act", "activation of the gates of feed-forward parts: silu, which is the default, gelu or gelu_pytorch_tanh"))
+	}
+	switch {
+	case f.mixtral:
+		keys = slices.Concat(keys, routerKeys, []verdict.Key{verdict.Honour("num_local_experts", "experts of a layer")})
+	case f.sparse:
+		keys = slices.Concat(keys, routerKeys, expertKeys)
 	}
 	if f.shared {
 		keys = append(keys, verdict.Honour("shared_expert_intermediate_size", "feed-forward size of the expert that every token passes"))
@@ -46,27 +53,54 @@ var sizeKeys = []verdict.Key{
 	verdict.Honour("num_hidden_layers", "layers"),
 	verdict.Honour("num_attention_heads", "query heads"),
 	verdict.Honour("num_key_value_heads", "key and value heads; default of llama: num_attention_heads"),
-	verdict.Honour("head_dim", "features of a head; default of llama: hidden_size divided by num_attention_heads"),
-	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6"),
+	verdict.Honour("head_dim", "features of a head; default of llama, mistral, mixtral and qwen2: hidden_size divided by num_attention_heads"),
+	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6, of mixtral 1e-5"),
 	verdict.Honour("tie_word_embeddings", "whether the head is the embedding; default false"),
 	verdict.Honour("initializer_range", "standard deviation of the weights of a new model; default 0.02"),
 	verdict.Honour("max_position_embeddings", "longest sequence, and from where on rope_type dynamic and longrope act"),
-	verdict.Honour("rope_theta", "base of the rotation's frequencies; default 10000"),
+	verdict.Honour("rope_theta", "base of the rotation's frequencies; default 10000, of mixtral 1000000"),
 	verdict.Honour("original_max_position_embeddings", "that of the rotation, where its object has none (yarn, llama3, longrope)"),
-	verdict.Refuse("hidden_act", "feed-forward parts are SwiGLU, whose activation is silu", `"silu"`),
 }
 
-var attentionKeys = []verdict.Key{
-	verdict.Refuse("attention_bias", "projections of attention have no bias here", "false"),
-	verdict.Refuse("attention_dropout", "attention has no dropout", "0"),
+// attentionKeys are of the projections of attention.
+func (f family) attentionKeys() []verdict.Key {
+	bias := verdict.Refuse("attention_bias", "projections of attention have no bias here", "false")
+	switch f.biases {
+	case chosenBiases:
+		bias = verdict.Honour("attention_bias", "whether the projections of attention have biases; default false")
+	case inputBiases:
+		bias = verdict.NoEffect("attention_bias", "the projections to queries, keys and values have biases in any case, and that to the output has none")
+	case chosenInputs:
+		bias = verdict.Honour("attention_bias", "whether the projections to queries, keys and values have biases; default false")
+	}
+	keys := []verdict.Key{bias, verdict.Refuse("attention_dropout", "attention has no dropout", "0")}
+	if f.biases == inputBiases && f.sparse {
+		keys = append(keys, verdict.Refuse("qkv_bias", "the projections to queries, keys and values have biases", "true"))
+	}
+	return keys
 }
 
-// windowKeys are of families whose attention could have a window.
-var windowKeys = []verdict.Key{
-	verdict.Refuse("use_sliding_window", "attention sees all earlier tokens", "false"),
-	verdict.NoEffect("sliding_window", "counts with use_sliding_window alone, which is refused"),
-	verdict.NoEffect("max_window_layers", "counts with use_sliding_window alone, which is refused"),
-	verdict.Honour("layer_types", "one entry for each layer; all must be full_attention"),
+// windowKeys are of sliding windows.
+func (f family) windowKeys() []verdict.Key {
+	window := verdict.Honour("sliding_window", "tokens that a token sees, itself included, where use_sliding_window is true; default 4096")
+	use := verdict.Honour("use_sliding_window", "whether there are layers with a sliding window; default false")
+	types := verdict.Honour("layer_types", "full_attention, or with a window sliding_attention, for each layer")
+	switch f.windows {
+	case allWindows:
+		window.Why = "tokens that a token sees, itself included, in all layers; null for all"
+		if f.absent.Window > 0 {
+			window.Why += "; default 4096"
+		}
+		return []verdict.Key{window}
+	case switchedAll:
+		types.Why = "one entry for each layer; all must be full_attention"
+		return []verdict.Key{use, window, types, verdict.NoEffect("max_window_layers", "with use_sliding_window all layers have a window")}
+	case switchedLater:
+		return []verdict.Key{use, window, types, verdict.Honour("max_window_layers", "without layer_types: the layers from this one on have a window; default 28")}
+	case switchedOther:
+		return []verdict.Key{use, window, types, verdict.Honour("max_window_layers", "without layer_types: every other one of so many layers, from the first on, has a window; default 28")}
+	}
+	return nil
 }
 
 var hybridKeys = []verdict.Key{
@@ -86,22 +120,24 @@ var hybridKeys = []verdict.Key{
 	verdict.NoEffect("mtp_use_dedicated_embeddings", "heads that predict further tokens are left out"),
 }
 
-var expertKeys = []verdict.Key{
-	verdict.Honour("num_experts", "experts of a layer"),
-	verdict.Honour("num_local_experts", "another name of num_experts"),
+var routerKeys = []verdict.Key{
 	verdict.Honour("num_experts_per_tok", "experts for each token"),
-	verdict.Honour("moe_intermediate_size", "feed-forward size of an expert"),
-	verdict.Honour("norm_topk_prob", "whether the weights of a token's experts are scaled to the sum 1; default false for qwen3_moe, else true"),
-	verdict.Honour("decoder_sparse_step", "every so many layers one has experts; default 1"),
-	verdict.Honour("mlp_only_layers", "layers without experts"),
 	verdict.Honour("output_router_logits", "whether training adds the load balancing loss"),
 	verdict.Honour("router_aux_loss_coef", "weight of that loss; default 0.001"),
 	verdict.Refuse("router_jitter_noise", "routers have no noise", "0"),
 }
 
+var expertKeys = []verdict.Key{
+	verdict.Honour("num_experts", "experts of a layer"),
+	verdict.Honour("num_local_experts", "another name of num_experts"),
+	verdict.Honour("moe_intermediate_size", "feed-forward size of an expert"),
+	verdict.Honour("norm_topk_prob", "whether the weights of a token's experts are scaled to the sum 1; default false for qwen2_moe and qwen3_moe, else true"),
+	verdict.Honour("decoder_sparse_step", "every so many layers one has experts; default 1"),
+	verdict.Honour("mlp_only_layers", "layers without experts"),
+}
+
 // headKeys name the class, of which the language model with its head, and the model without one, can be read.
-func headKeys(modelType string) []verdict.Key {
-	class := classes[modelType]
+func headKeys(class string) []verdict.Key {
 	bare := class[:len(class)-len("ForCausalLM")] + "Model"
 	return []verdict.Key{
 		verdict.Refuse("architectures", "only the language model of this type is read, which has no other head", `["`+class+`"]`, `["`+bare+`"]`),

@@ -51,6 +51,11 @@ var mutations = map[string]mutation{
 	"num_local_experts":                {"", `{"num_local_experts":4}`},
 	"num_experts_per_tok":              {"", `{"num_experts_per_tok":1}`},
 	"moe_intermediate_size":            {"", `{"moe_intermediate_size":16}`},
+	"attention_bias":                   {"", `{"attention_bias":true}`}, // the folder then lacks biases
+	"sliding_window":                   {`{"use_sliding_window":true,"sliding_window":5,"max_window_layers":1,"layer_types":null}`, `{"sliding_window":7}`},
+	"use_sliding_window":               {`{"sliding_window":5,"max_window_layers":1,"layer_types":null}`, `{"use_sliding_window":true}`},
+	"max_window_layers":                {`{"sliding_window":5,"use_sliding_window":true,"max_window_layers":1,"layer_types":null}`, `{"max_window_layers":0}`},
+	"hidden_act":                       {"", `{"hidden_act":"gelu"}`},
 	"shared_expert_intermediate_size":  {"", `{"shared_expert_intermediate_size":16}`},
 	"norm_topk_prob":                   {"", `{"norm_topk_prob":false}`},
 	"decoder_sparse_step":              {"", `{"decoder_sparse_step":2}`},
@@ -98,7 +103,7 @@ func TestEveryKey(t *testing.T) {
 	for _, kind := range model.ModelTypes() {
 		t.Run(kind, func(t *testing.T) {
 			folder := filepath.Join(dir, "hub", strings.TrimSuffix(kind, "_text"))
-			if kind == "llama" {
+			if _, err := os.Stat(folder); err != nil {
 				folder = filepath.Join(dir, "families", kind)
 			}
 			st, reg := setUp(t)
@@ -110,6 +115,9 @@ func TestEveryKey(t *testing.T) {
 				m, ok := mutations[k.Name]
 				if k.Name == "model_type" && kind == "qwen3_next" {
 					m.change = `{"model_type":"qwen3_5_moe_text"}`
+				}
+				if k.Kind == verdict.Refused || k.Name == "sliding_window" && !strings.Contains(string(o.text), "use_sliding_window") {
+					m.base = ""
 				}
 				if k.Name == "intermediate_size" && strings.Contains(string(o.text), "moe_intermediate_size") {
 					continue // no layer of the folder is without experts
@@ -151,7 +159,7 @@ func TestEveryKey(t *testing.T) {
 // within puts a mutation into the object of a name.
 func (m mutation) within(object, kind string) mutation {
 	half := 8
-	if kind != "qwen3" && kind != "qwen3_moe" && kind != "llama" {
+	if strings.HasPrefix(kind, "qwen3_next") || strings.HasPrefix(kind, "qwen3_5") {
 		half = 2
 	}
 	list := func(x float64) string {

@@ -8,14 +8,19 @@ import (
 	"github.com/goascend/cann/ops/autograd"
 )
 
-// linear is a projection without bias, weight [out, in].
-type linear struct{ weight *Parameter }
+// linear is a projection, weight [out, in], with a bias or nil.
+type linear struct{ weight, bias *Parameter }
 
 func (l linear) forward(p *pass, x *autograd.Var) *autograd.Var {
 	var y *autograd.Var
-	if q := l.weight.quantized; q != nil {
+	switch q := l.weight.quantized; {
+	case q != nil && l.bias != nil:
+		y = p.AddBias(q.multiply(p, x), l.bias.Var)
+	case q != nil:
 		y = q.multiply(p, x)
-	} else {
+	case l.bias != nil:
+		y = p.Linear(x, l.weight.Var, l.bias.Var)
+	default:
 		y = p.Linear(x, l.weight.Var, nil)
 	}
 	y = p.adapter.forward(p, l.weight, x, y)
@@ -81,10 +86,12 @@ type mixer interface {
 // heads and kv count this rank's heads.
 type attention struct {
 	q, k, v, o   linear
+	outBias      *Parameter // of the sum over the ranks that divide o, or nil
 	qNorm, kNorm norm
 	heads, kv    int64
 	dim          int64
 	gated        bool
+	window       int64 // tokens that a token sees, itself included; 0 for all
 }
 
 // rotation holds the tables of the rotary embedding, which all layers share.
@@ -105,22 +112,26 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	var y *autograd.Var
 	switch {
 	case m.paged != nil:
-		y = m.attendPages(p, q, k, v)
+		y = m.attendPages(p, q, k, v, a.window)
 	case m.past != nil:
-		y = m.attend(p, q, k, v)
+		y = m.attend(p, q, k, v, a.window)
 	default:
-		y = p.attend(q, k, v, m)
+		y = p.attend(q, k, v, m, a.window)
 	}
 	if a.gated {
 		y = p.Mul(y, gate)
 	}
-	return p.leave(a.o.forward(p, p.Reshape(y, b*n, a.heads*a.dim)))
+	y = p.leave(a.o.forward(p, p.Reshape(y, b*n, a.heads*a.dim)))
+	if a.outBias != nil {
+		y = p.AddBias(y, a.outBias.Var)
+	}
+	return y
 }
 
 // attend computes the attention of whole sequences.
-func (p *pass) attend(q, k, v *autograd.Var, m *inputs) *autograd.Var {
+func (p *pass) attend(q, k, v *autograd.Var, m *inputs, window int64) *autograd.Var {
 	q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
-	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: m.mask, Scale: m.scale}
+	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: within(m.mask, window), Scale: m.scale}
 	shape := q.Shape()
 	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), a)
 	if m.cu != nil {
@@ -137,17 +148,31 @@ type feedForward interface {
 
 // mlp is the gated feed-forward layer; gateUp has the rows of the gate, then those of the up
 // projection.
-type mlp struct{ gateUp, down linear }
+type mlp struct {
+	gateUp, down linear
+	activation   string // see Config
+}
 
-func newMLP(ps *parameters, prefix string, hidden, inner int64) mlp {
+func newMLP(ps *parameters, c Config, prefix string, inner int64) mlp {
+	hidden := int64(c.HiddenSize)
 	return mlp{
-		gateUp: linear{ps.addStacked(prefix+"gate_proj.weight", prefix+"up_proj.weight", inner, hidden)},
-		down:   ps.linear(ps.addSplit(prefix+"down_proj.weight", 1, hidden, inner)),
+		activation: c.Activation,
+		gateUp:     linear{weight: ps.addStacked(prefix+"gate_proj.weight", prefix+"up_proj.weight", inner, hidden)},
+		down:       ps.linear(ps.addSplit(prefix+"down_proj.weight", 1, hidden, inner)),
 	}
 }
 
 func (f mlp) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Routing) {
-	return p.leave(f.down.forward(p, p.SwiGLU(f.gateUp.forward(p, p.enter(x))))), nil
+	return p.leave(f.down.forward(p, f.activate(p, f.gateUp.forward(p, p.enter(x))))), nil
+}
+
+// activate multiplies the activation of the gate by the up projection.
+func (f mlp) activate(p *pass, x *autograd.Var) *autograd.Var {
+	if f.activation == "" || f.activation == "silu" {
+		return p.SwiGLU(x)
+	}
+	halves := p.Split(x, -1, x.Dim(-1)/2, x.Dim(-1)/2)
+	return p.Mul(p.Gelu(halves[0], f.activation == "gelu_pytorch_tanh"), halves[1])
 }
 
 // layer is a transformer block: a mixer and a feed-forward layer, each on the normalised residual.
@@ -172,17 +197,17 @@ func newLayer(ps *parameters, c Config, index int) layer {
 	case c.sparse(index):
 		l.feedForward = newExperts(ps, c, prefix+"mlp.")
 	default:
-		l.feedForward = newMLP(ps, prefix+"mlp.", h, i)
+		l.feedForward = newMLP(ps, c, prefix+"mlp.", i)
 	}
 	if c.linear(index) {
 		l.mixer = newDeltaNet(ps, c, prefix+"linear_attn.")
 	} else {
-		l.mixer = newAttention(ps, c, prefix+"self_attn.")
+		l.mixer = newAttention(ps, c, prefix+"self_attn.", c.window(index))
 	}
 	return l
 }
 
-func newAttention(ps *parameters, c Config, prefix string) attention {
+func newAttention(ps *parameters, c Config, prefix string, window int64) attention {
 	h, d, q, kv := int64(c.HiddenSize), int64(c.HeadDim), int64(c.Heads), int64(c.KVHeads)
 	rows, gated := q*d, c.family().hybrid
 	if gated {
@@ -195,7 +220,16 @@ func newAttention(ps *parameters, c Config, prefix string) attention {
 	a := attention{
 		q: project("q_proj.weight", 0, rows, h), k: project("k_proj.weight", 0, kv*d, h),
 		v: project("v_proj.weight", 0, kv*d, h), o: project("o_proj.weight", 1, h, q*d),
-		heads: q / ranks, kv: kv / ranks, dim: d, gated: gated,
+		heads: q / ranks, kv: kv / ranks, dim: d, gated: gated, window: window,
+	}
+	inputs, output := c.biased()
+	if inputs {
+		for _, l := range []*linear{&a.q, &a.k, &a.v} {
+			l.bias = ps.addHeads(l.weight.module()+".bias", l.weight.shape[0], zero)
+		}
+	}
+	if output {
+		a.outBias = ps.addVector(prefix+"o_proj.bias", h, zero)
 	}
 	if !c.family().plain {
 		a.qNorm, a.kNorm = newNorm(ps, c, prefix+"q_norm.weight", d), newNorm(ps, c, prefix+"k_norm.weight", d)

@@ -134,9 +134,9 @@ func (m *Model) build() {
 	case !cfg.TieWordEmbeddings:
 		m.head = ps.linear(ps.addSplit("lm_head.weight", 0, v, h))
 	case m.first():
-		m.head = linear{m.embedding}
+		m.head = linear{weight: m.embedding}
 	default: // a copy, which step.tie keeps the same as that of the first stage
-		m.head = linear{ps.addSplit("model.embed_tokens.weight", 0, v, h)}
+		m.head = linear{weight: ps.addSplit("model.embed_tokens.weight", 0, v, h)}
 		m.head.weight.tied = true
 	}
 }

@@ -172,7 +172,7 @@ func (ps *parameters) addStacked(first, second string, rows, columns int64) *Par
 // linear makes a linear layer of a weight.
 func (ps *parameters) linear(w *Parameter) linear {
 	w.linear = true
-	return linear{w}
+	return linear{weight: w}
 }
 
 // initial returns the initial values of a weight.

@@ -232,12 +232,8 @@ func (x *stepGraph) launch(ctx context.Context) (err error) {
 	m, n := x.g.m, int64(x.size.rows)
 	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() { err = errors.Join(err, p.Close()) }()
-	var hidden *aclnn.Tensor
-	p.queue(func(s *aclnn.Scope) {
-		s.Do(func() error { return m.st.Copy(x.taken, x.given, x.given.Size()) })
-		hidden = s.Tensor(aclnn.Bool, n, 1, 1, x.places())
-		aclnn.Launch(s, aclnn.GtTensor, aclnn.GtTensorParams{Self: x.numbers, Other: x.positions.Reshape(n, 1, 1, 1), Out: hidden})
-	})
+	p.do(func() error { return m.st.Copy(x.taken, x.given, x.given.Size()) })
+	hidden := p.unseenFrom(m.Config, x.numbers, x.positions.Reshape(n, 1, 1, 1))
 	in := &inputs{
 		batch: 1, length: n, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: x.ids, slots: x.slots, pages: x.g,
 		subBatches: []subBatch{{size: n, length: 1, lengths: []int64{x.places()}, hidden: hidden, blocks: x.blocks, before: x.before, after: x.after}},

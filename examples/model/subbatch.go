@@ -19,7 +19,7 @@ type subBatch struct {
 	lengths             []int64       // tokens of each sequence, the new ones included
 	blocks              *aclnn.Tensor // of each sequence, [size, blocks]
 	before, after       *aclnn.Tensor // rows of their states, before and after the new tokens
-	hidden              *aclnn.Tensor // places that are not seen, or nil: then lengths say it
+	hidden              unseen        // places that are not seen; zero where lengths say it
 }
 
 // of views the rows of the subBatch in x [1, rows, …] as [size, length, …].
@@ -149,7 +149,7 @@ func (c *subBatch) gather(n *numbers, pieces []Piece, members []int, block int) 
 
 // attendPages writes keys and values of the new tokens into their blocks, and returns the attention of
 // these tokens to all tokens of their sequences. It has no gradient.
-func (m *inputs) attendPages(p *pass, q, k, v *autograd.Var) *autograd.Var {
+func (m *inputs) attendPages(p *pass, q, k, v *autograd.Var, window int64) *autograd.Var {
 	dec := m.pages.ops
 	return p.Record("attention to pages", []*autograd.Var{q, k, v}, func(c *autograd.Call) {
 		out := c.Output(p.dt, q.Shape()...)
@@ -161,10 +161,12 @@ func (m *inputs) attendPages(p *pass, q, k, v *autograd.Var) *autograd.Var {
 		for i := range m.subBatches {
 			sub := &m.subBatches[i]
 			c.Do(func() error {
-				return dec.Attention().Run(p.ctx, p.Stream(), &decode.AttentionArgs{
-					Query: sub.of(q.Value), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: sub.blocks, Lengths: sub.lengths, Hidden: sub.hidden,
+				a := decode.AttentionArgs{
+					Query: sub.of(q.Value), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: sub.blocks, Lengths: sub.lengths,
 					Scale: m.scale, Out: sub.of(out),
-				})
+				}
+				a.Hidden, a.Window = sub.hidden.of(window)
+				return dec.Attention().Run(p.ctx, p.Stream(), &a)
 			})
 		}
 	})[0]

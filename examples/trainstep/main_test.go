@@ -16,6 +16,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/examples/model"
 )
 
 // smallFlags are flags of a model that trains in a moment.
@@ -132,7 +133,7 @@ func TestBadFlags(t *testing.T) {
 	}{
 		{[]string{"-steps", "0"}, "must be positive"}, {[]string{"-model", "a", "-resume", "b"}, "exclude each other"},
 		{[]string{"-nonsense"}, "not defined"}, {[]string{"-steps", "5", "now"}, `unknown argument "now"`},
-		{[]string{"-model", "gpt2"}, `-model "gpt2" is neither a folder nor a type of a new model; the types are llama, qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next`},
+		{[]string{"-model", "gpt2"}, `-model "gpt2" is neither a folder nor a type of a new model; the types are ` + strings.Join(model.ModelTypes(), ", ")},
 		{[]string{"-model", "testdata/rhyme.txt"}, "is neither a folder"},
 		{[]string{"-lora", "-1"}, "positive"}, {[]string{"-lora", "4"}, "need -model"}, {[]string{"-model", ".", "-lora", "4", "-adapter", "."}, "its own rank"},
 		{[]string{"-model", ".", "-lora", "4", "-merge"}, "-merge needs"}, {[]string{"-dtype", "fp8"}, "-dtype"}, {[]string{"-lr", "-1"}, "-lr"}, {[]string{"-clip", "nan"}, "-clip"},

@@ -1,4 +1,4 @@
-// Package weights loads a model of the Qwen3 family, or Llama, for programs that generate: from a Hugging Face
+// Package weights loads a model of a family of examples/model for programs that generate: from a Hugging Face
 // folder, from a checkpoint of trainstep, or, without either, from a short training on bytes of a text.
 //
 //	s := weights.Source{Folder: "Qwen3-0.6B", DType: aclnn.BFloat16}
