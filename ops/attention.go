@@ -63,9 +63,12 @@ type AttentionArgs struct {
 	// then be 0 or 1.
 	DropMask *aclnn.Tensor
 	KeepProb float64
+	// Sinks are scores that each softmax row of a head has besides those of its keys, as of a key whose value is zero: [N],
+	// float32. A token then need not attend to anything (arXiv:2309.17453; gpt-oss learns them). Nil means none.
+	Sinks *aclnn.Tensor
 
 	Out *aclnn.Tensor // like Query, with Dv
-	// SoftmaxMax and SoftmaxSum receive the maximum and the sum of every softmax row, which
+	// SoftmaxMax and SoftmaxSum receive the maximum and the sum of every softmax row, the sum with the sink, which
 	// AttentionGrad needs: [B,N,Sq,8] or [T,N,8], float32, eight equal copies. In TND the rows of a
 	// sequence are ordered by head. Nil if the gradient is not needed.
 	SoftmaxMax, SoftmaxSum *aclnn.Tensor
@@ -77,6 +80,7 @@ type AttentionGradArgs struct {
 	AttentionArgs
 	DOut                 *aclnn.Tensor // like Out
 	DQuery, DKey, DValue *aclnn.Tensor // like Query, Key, Value
+	DSinks               *aclnn.Tensor // like Sinks; nil without them, or if it is not wanted
 }
 
 // geometry holds the sizes of an attention problem. In TND, b is 1, and sq and skv count the tokens
@@ -226,6 +230,9 @@ func (a *AttentionArgs) check(c *args, p *plan) {
 	a.stats(c, g, false)
 	a.bias(c, p)
 	a.dropout(c, g)
+	if a.Sinks != nil {
+		c.sinks("Sinks", a.Sinks, g.n)
+	}
 	if c.OK() && err != nil {
 		c.Err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -375,6 +382,13 @@ func (a *AttentionGradArgs) examine(p *plan) (k key.Attention, err error) {
 		c.Tensor(g.name, g.t, a.Query.DType())
 		c.Like(g.name, g.t, g.other, g.like)
 	}
+	switch {
+	case a.DSinks == nil:
+	case a.Sinks == nil:
+		c.Fail("DSinks is %v; without Sinks there is no gradient of them", a.DSinks)
+	default:
+		c.sinks("DSinks", a.DSinks, p.n)
+	}
 	if c.OK() {
 		k = a.key(&p.geometry)
 		k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DQuery, a.DKey, a.DValue)
@@ -386,7 +400,7 @@ func (a *AttentionArgs) key(g *geometry) key.Attention {
 	k := key.Attention{
 		DType: a.Query.DType(), Layout: a.Layout, Heads: g.n, KeyHeads: g.nkv, Dim: g.d, ValueDim: g.dv,
 		Batch: key.ExtentOf(g.b), Queries: key.ExtentOf(g.sq), Keys: key.ExtentOf(g.skv), Mask: mask.KindOf(a.Mask),
-		Bias: a.Bias != nil, Dropout: a.DropMask != nil, Stats: a.SoftmaxMax != nil && a.SoftmaxSum != nil,
+		Bias: a.Bias != nil, Dropout: a.DropMask != nil, Sinks: a.Sinks != nil, Stats: a.SoftmaxMax != nil && a.SoftmaxSum != nil,
 		Contiguous: contiguous(a.Query, a.Key, a.Value, a.Bias, a.DropMask, a.Out, a.SoftmaxMax, a.SoftmaxSum),
 	}
 	if k.Bias {

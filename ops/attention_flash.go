@@ -132,30 +132,50 @@ func (f *flash[A]) supports(env *Env, k key.Attention) error {
 
 // newAttention prefers the fused entry points, and among them those with fewer arguments.
 func newAttention(reg *Registry) *Op[AttentionArgs, key.Attention] {
-	return planned(reg, "attention", (*AttentionArgs).examine, attentionKernels(flashForward, (*AttentionArgs).compose,
+	composite := func(ctx context.Context, st *acl.Stream, a *AttentionArgs, p *plan) error {
+		if a.Sinks == nil {
+			return a.compose(ctx, st, p)
+		}
+		return compose(st, func(s *steps) {
+			a.statistics(s, p)
+			keys := *a
+			keys.SoftmaxMax, keys.SoftmaxSum = p.top, p.sum
+			s.Do(func() error { return keys.compose(ctx, st, p) })
+			a.sink(ctx, reg, s, p)
+		})
+	}
+	return planned(reg, "attention", (*AttentionArgs).examine, attentionKernels(flashForward, composite,
 		func(ctx context.Context, s *steps, f *flash[AttentionArgs], a *AttentionArgs, p *plan) {
 			if a.Out.Len() == 0 {
 				return
 			}
 			if a.tensors(ctx, reg, s, p); s.Err() == nil {
 				f.queue(s, a, p)
+				a.sink(ctx, reg, s, p)
 			}
 		}))
 }
 
 func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, key.Attention] {
-	return planned(reg, "attention_grad", (*AttentionGradArgs).examine, attentionKernels(flashBackward, (*AttentionGradArgs).compose,
+	composite := func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs, p *plan) error {
+		return compose(st, func(s *steps) {
+			s.Do(func() error { return a.compose(ctx, st, p) })
+			a.sink(ctx, reg, s, p)
+		})
+	}
+	return planned(reg, "attention_grad", (*AttentionGradArgs).examine, attentionKernels(flashBackward, composite,
 		func(ctx context.Context, s *steps, f *flash[AttentionGradArgs], a *AttentionGradArgs, p *plan) {
 			if a.Query.Len() == 0 || a.Key.Len() == 0 {
 				a.clear(s)
 			} else if a.tensors(ctx, reg, s, p); s.Err() == nil {
 				f.queue(s, a, p)
+				a.sink(ctx, reg, s, p)
 			}
 		}))
 }
 
 // attentionKernels returns a kernel per entry point, which fused runs, and the composite one.
-func attentionKernels[A any](entries []flash[A], composite func(*A, context.Context, *acl.Stream, *plan) error,
+func attentionKernels[A any](entries []flash[A], composite func(context.Context, *acl.Stream, *A, *plan) error,
 	fused func(context.Context, *steps, *flash[A], *A, *plan)) (kernels []Kernel[A, key.Attention]) {
 	for _, f := range entries {
 		kernels = append(kernels, Kernel[A, key.Attention]{
@@ -167,14 +187,14 @@ func attentionKernels[A any](entries []flash[A], composite func(*A, context.Cont
 	}
 	return append(kernels, Kernel[A, key.Attention]{
 		Name: "composite", Supports: composable,
-		attend: func(ctx context.Context, st *acl.Stream, a *A, p *plan) error { return composite(a, ctx, st, p) },
+		attend: composite,
 	})
 }
 
 // clear zeroes the gradients of a problem without queries or keys.
 func (a *AttentionGradArgs) clear(s *steps) {
-	for _, t := range []*aclnn.Tensor{a.DQuery, a.DKey, a.DValue} {
-		if t.Len() > 0 {
+	for _, t := range []*aclnn.Tensor{a.DQuery, a.DKey, a.DValue, a.DSinks} {
+		if t != nil && t.Len() > 0 {
 			s.Zero(t)
 		}
 	}
@@ -209,6 +229,11 @@ func (a *AttentionArgs) tensors(ctx context.Context, reg *Registry, s *steps, p 
 	if a.KeyStart != 0 {
 		p.keyStart = []int64{a.KeyStart}
 	}
+	a.statistics(s, p)
+}
+
+// statistics makes the softmax tensors that the caller does not give.
+func (a *AttentionArgs) statistics(s *steps, p *plan) {
 	p.top, p.sum = a.SoftmaxMax, a.SoftmaxSum
 	for _, t := range []**aclnn.Tensor{&p.top, &p.sum} {
 		if *t == nil && a.Layout == TND {

@@ -30,9 +30,13 @@ type operators struct {
 	ropeGrad          *Op[RoPEGradArgs, key.RoPE]
 	swiGLU            *Op[SwiGLUArgs, key.SwiGLU]
 	swiGLUGrad        *Op[SwiGLUGradArgs, key.SwiGLU]
+	clippedSwiGLU     *Op[ClippedSwiGLUArgs, key.SwiGLU]
+	clippedSwiGLUGrad *Op[ClippedSwiGLUGradArgs, key.SwiGLU]
 	attention         *Op[AttentionArgs, key.Attention]
 	attentionGrad     *Op[AttentionGradArgs, key.Attention]
 	ringUpdate        *Op[RingAttentionUpdateArgs, key.RingAttentionUpdate]
+	attentionSink     *Op[AttentionSinkArgs, key.AttentionSink]
+	attentionSinkGrad *Op[AttentionSinkGradArgs, key.AttentionSink]
 	crossEntropy      *Op[CrossEntropyArgs, key.CrossEntropy]
 	crossEntropyGrad  *Op[CrossEntropyGradArgs, key.CrossEntropyGrad]
 	gatedDelta        *Op[GatedDeltaArgs, key.GatedDelta]
@@ -152,6 +156,14 @@ func (r *Registry) SwiGLU() *Op[SwiGLUArgs, key.SwiGLU] { return r.all().swiGLU 
 // SwiGLUGrad is the gradient of SwiGLU.
 func (r *Registry) SwiGLUGrad() *Op[SwiGLUGradArgs, key.SwiGLU] { return r.all().swiGLUGrad }
 
+// ClippedSwiGLU is a gated activation of limited values.
+func (r *Registry) ClippedSwiGLU() *Op[ClippedSwiGLUArgs, key.SwiGLU] { return r.all().clippedSwiGLU }
+
+// ClippedSwiGLUGrad is the gradient of ClippedSwiGLU.
+func (r *Registry) ClippedSwiGLUGrad() *Op[ClippedSwiGLUGradArgs, key.SwiGLU] {
+	return r.all().clippedSwiGLUGrad
+}
+
 // Attention is scaled dot-product attention.
 func (r *Registry) Attention() *Op[AttentionArgs, key.Attention] { return r.all().attention }
 
@@ -163,6 +175,16 @@ func (r *Registry) AttentionGrad() *Op[AttentionGradArgs, key.Attention] {
 // RingAttentionUpdate joins the attention to two parts of the keys.
 func (r *Registry) RingAttentionUpdate() *Op[RingAttentionUpdateArgs, key.RingAttentionUpdate] {
 	return r.all().ringUpdate
+}
+
+// AttentionSink takes the sinks of the heads into the attention to the keys.
+func (r *Registry) AttentionSink() *Op[AttentionSinkArgs, key.AttentionSink] {
+	return r.all().attentionSink
+}
+
+// AttentionSinkGrad is the gradient of the sinks.
+func (r *Registry) AttentionSinkGrad() *Op[AttentionSinkGradArgs, key.AttentionSink] {
+	return r.all().attentionSinkGrad
 }
 
 // CrossEntropy is the loss of class labels.

@@ -133,7 +133,7 @@ func (p *pass) attend(q, k, v *autograd.Var, m *inputs, window int64) *autograd.
 	q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
 	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: within(m.mask, window), Scale: m.scale}
 	shape := q.Shape()
-	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), a)
+	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), nil, a)
 	if m.cu != nil {
 		y = p.Reshape(y, shape...)
 	}

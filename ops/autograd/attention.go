@@ -9,28 +9,31 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// Attention computes scaled dot-product attention (ops.Attention) of query, key and value. a gives everything else: Layout, Heads, Mask,
-// Scale, a bias, KeepProb; its tensors Query, Key, Value, Out, SoftmaxMax, SoftmaxSum and DropMask must be nil. With a KeepProb between 0 and 1
+// Attention computes scaled dot-product attention (ops.Attention) of query, key and value, with the sinks of the heads, [N], float32, or nil for
+// none. a gives everything else: Layout, Heads, Mask, Scale, a bias, KeepProb; its tensors Query, Key, Value, Sinks, Out, SoftmaxMax, SoftmaxSum and DropMask must be nil. With a KeepProb between 0 and 1
 // the tape draws the dropout mask, and again the same one in the backward pass. The result is like query, with the head dimension of
 // value.
-func (t *Tape) Attention(query, key, value *Var, a ops.AttentionArgs) *Var {
-	return t.attention("attention", query, key, value, a, t.reg.Attention().Run, t.reg.AttentionGrad().Run)
+func (t *Tape) Attention(query, key, value, sinks *Var, a ops.AttentionArgs) *Var {
+	return t.attention("attention", query, key, value, sinks, a, t.reg.Attention().Run, t.reg.AttentionGrad().Run)
 }
 
 // attention records an attention that forward and backward compute.
 func (t *Tape) attention(
-	name string, query, key, value *Var, a ops.AttentionArgs,
+	name string, query, key, value, sinks *Var, a ops.AttentionArgs,
 	forward func(context.Context, *acl.Stream, *ops.AttentionArgs) error, backward func(context.Context, *acl.Stream, *ops.AttentionGradArgs) error,
 ) *Var {
-	c := t.begin(name, query, key, value)
+	c := t.beginOptional(name, 3, query, key, value, sinks)
 	if c == nil {
 		return t.failed()
 	}
-	if a.Query != nil || a.Key != nil || a.Value != nil || a.Out != nil || a.SoftmaxMax != nil || a.SoftmaxSum != nil || a.DropMask != nil {
-		t.Fail(fmt.Errorf("%s: %w: Query, Key, Value, Out, SoftmaxMax, SoftmaxSum and DropMask are the tape's; give query, key and value as variables", name, acl.ErrInvalidArgument))
+	if a.Query != nil || a.Key != nil || a.Value != nil || a.Out != nil || a.SoftmaxMax != nil || a.SoftmaxSum != nil || a.DropMask != nil || a.Sinks != nil {
+		t.Fail(fmt.Errorf("%s: %w: Query, Key, Value, Out, SoftmaxMax, SoftmaxSum, DropMask and Sinks are the tape's; give query, key, value and sinks as variables", name, acl.ErrInvalidArgument))
 		return t.failed()
 	}
 	a.Query, a.Key, a.Value = query.Value, key.Value, value.Value
+	if sinks != nil {
+		a.Sinks = sinks.Value
+	}
 	sizes, err := a.Sizes()
 	if err != nil {
 		t.Fail(fmt.Errorf("%s: %w", name, err))
@@ -56,11 +59,14 @@ func (t *Tape) attention(
 	c.Do(func() error { return forward(t.ctx, t.st, &args) })
 	t.Fail(s.Err())
 	t.Fail(s.Close())
-	c.Keep(query, key, value)
+	c.Keep(query, key, value, sinks)
 	c.KeepOutputs()
 	c.Backward(func(g *Gradients) {
 		grad := ops.AttentionGradArgs{AttentionArgs: a, DOut: g.Output(0), DQuery: g.orScratch(0), DKey: g.orScratch(1), DValue: g.orScratch(2)}
 		grad.DropMask = draw(g.Scratch)
+		if sinks != nil {
+			grad.Sinks, grad.DSinks = sinks.now(a.Sinks), g.Input(3)
+		}
 		g.Do(func() error { return backward(t.ctx, t.st, &grad) })
 	})
 	return c.end()[0]

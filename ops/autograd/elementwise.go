@@ -238,6 +238,27 @@ func (t *Tape) SwiGLU(x *Var) *Var {
 	return c.end()[0]
 }
 
+// ClippedSwiGLU computes the gated activation of gpt-oss (ops.ClippedSwiGLU) of x [..., 2·width]: [..., width]. a gives Alpha, Limit, Offset and Interleaved; its
+// tensors must be nil.
+func (t *Tape) ClippedSwiGLU(x *Var, a ops.ClippedSwiGLUArgs) *Var {
+	c := t.begin("clipped swiglu", x)
+	if c == nil {
+		return t.failed()
+	}
+	if a.X != nil || a.Out != nil {
+		t.Fail(fmt.Errorf("clipped swiglu: %w: X and Out are the tape's; give x as a variable", acl.ErrInvalidArgument))
+		return t.failed()
+	}
+	a.X, a.Out = x.Value, c.Output(x.Value.DType(), with(x.Shape(), x.Dim(-1)/2)...)
+	run(c, t.reg.ClippedSwiGLU(), &a)
+	a.Out = nil
+	c.Keep(x)
+	c.Backward(func(g *Gradients) {
+		runGrad(g, t.reg.ClippedSwiGLUGrad(), &ops.ClippedSwiGLUGradArgs{ClippedSwiGLUArgs: a, DOut: g.Output(0), DX: g.Input(0)})
+	})
+	return c.end()[0]
+}
+
 // SwiGLUOf is SwiGLU of two tensors.
 func (t *Tape) SwiGLUOf(gate, up *Var) *Var {
 	c := t.begin("swiglu", gate, up)

@@ -168,29 +168,31 @@ func TestGradients(t *testing.T) {
 		},
 		"swiglu": func(p *problem) forward {
 			x := p.param(3, 8)
-			return func(t *autograd.Tape) []*autograd.Var { return of(t.SwiGLU(x)) }
+			return func(t *autograd.Tape) []*autograd.Var {
+				return of(t.SwiGLU(x), t.ClippedSwiGLU(t.Scale(x, 1), ops.ClippedSwiGLUArgs{Alpha: 1.702, Limit: 9, Offset: 1, Interleaved: true}))
+			}
 		},
 		"swiglu of two": func(p *problem) forward {
 			x, y := p.param(3, 8), p.param(3, 8)
 			return func(t *autograd.Tape) []*autograd.Var { return of(t.SwiGLUOf(x, y)) }
 		},
 		"attention": func(p *problem) forward {
-			q, k, v := p.param(2, 5, 4, 8), p.param(2, 5, 2, 8), p.param(2, 5, 2, 8)
+			q, k, v, sinks := p.param(2, 5, 4, 8), p.param(2, 5, 2, 8), p.param(2, 5, 2, 8), p.param(4)
 			return func(t *autograd.Tape) []*autograd.Var {
-				return of(t.Attention(q, k, v, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.35}))
+				return of(t.Attention(q, k, v, sinks, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.35}))
 			}
 		},
 		"attention in BSH with dropout": func(p *problem) forward {
 			q, k, v := p.param(1, 5, 32), p.param(1, 5, 16), p.param(1, 5, 16)
 			return func(t *autograd.Tape) []*autograd.Var {
-				return of(t.Attention(q, k, v, ops.AttentionArgs{Layout: ops.BSH, Heads: 4, Scale: 0.35, KeepProb: 0.7}))
+				return of(t.Attention(q, k, v, nil, ops.AttentionArgs{Layout: ops.BSH, Heads: 4, Scale: 0.35, KeepProb: 0.7}))
 			}
 		},
 		"attention of packed sequences": func(p *problem) forward {
 			q, k, v := p.param(7, 4, 8), p.param(7, 2, 8), p.param(7, 2, 8)
 			m := mask.Varlen{CuQueries: []int64{3, 7}, CuKeys: []int64{3, 7}}
 			return func(t *autograd.Tape) []*autograd.Var {
-				return of(t.Attention(q, k, v, ops.AttentionArgs{Layout: ops.TND, Mask: m, Scale: 0.35}))
+				return of(t.Attention(q, k, v, nil, ops.AttentionArgs{Layout: ops.TND, Mask: m, Scale: 0.35}))
 			}
 		},
 		"dropout": func(p *problem) forward {

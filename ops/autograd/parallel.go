@@ -116,8 +116,8 @@ func (t *Tape) exchange(name string, p *parallel.TensorParallel, x *Var, times, 
 
 // ContextAttention is Attention with the sequence split over the ranks (parallel.ContextParallel.Attention): the tensors hold this rank's positions, and the mask
 // describes the whole sequence.
-func (t *Tape) ContextAttention(p *parallel.ContextParallel, query, key, value *Var, a ops.AttentionArgs) *Var {
-	return t.attention("context-parallel attention", query, key, value, a, p.Attention, p.AttentionGrad)
+func (t *Tape) ContextAttention(p *parallel.ContextParallel, query, key, value, sinks *Var, a ops.AttentionArgs) *Var {
+	return t.attention("context-parallel attention", query, key, value, sinks, a, p.Attention, p.AttentionGrad)
 }
 
 // ContextGatedDelta is GatedDelta with the sequence split over the ranks (parallel.ContextParallel.GatedDelta): the tensors hold this rank's positions, and

@@ -120,7 +120,7 @@ func TestRanks(t *testing.T) {
 			tokens := cut{1, rank, ranks}
 			q, k, v := s.param(tokens, 1, rows, 4, width), s.param(tokens, 1, rows, 2, width), s.param(tokens, 1, rows, 2, width)
 			return func(t *autograd.Tape) *autograd.Var {
-				return t.ContextAttention(cp, q, k, v, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})
+				return t.ContextAttention(cp, q, k, v, nil, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})
 			}, tokens
 		},
 		"context parallelism of delta nets": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
@@ -142,7 +142,7 @@ func TestRanks(t *testing.T) {
 			tokens := cut{1, rank, ranks}
 			q, k, v := s.param(tokens, 1, rows, 4, width), s.param(tokens, 1, rows, 2, width), s.param(tokens, 1, rows, 2, width)
 			return func(t *autograd.Tape) *autograd.Var {
-				y := t.Attention(t.ToHeads(u, q), t.ToHeads(u, k), t.ToHeads(u, v), ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})
+				y := t.Attention(t.ToHeads(u, q), t.ToHeads(u, k), t.ToHeads(u, v), nil, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})
 				return t.ToSequence(u, y)
 			}, tokens
 		},

@@ -53,7 +53,7 @@ func (m *transformer) layer(t *autograd.Tape, l transformerLayer, x *autograd.Va
 	h := t.RMSNorm(x, l.attentionNorm, 1e-6)
 	q, k := t.RoPE(t.Reshape(t.Linear(h, l.q, nil), b, n, m.heads, d), t.Reshape(t.Linear(h, l.k, nil), b, n, m.heads/2, d), m.cos, m.sin)
 	v := t.Reshape(t.Linear(h, l.v, nil), b, n, m.heads/2, d)
-	y := t.Attention(q, k, v, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.35})
+	y := t.Attention(q, k, v, nil, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.35})
 	x, h = t.AddRMSNorm(x, t.Dropout(t.Linear(t.Reshape(y, b*n, m.width), l.o, nil), 0.1), l.mlpNorm, 1e-6)
 	return t.Add(x, t.Linear(t.SwiGLU(t.Linear(h, l.gateUp, nil)), l.down, nil))
 }
@@ -307,7 +307,7 @@ func TestErrors(t *testing.T) {
 			return t.BackwardFrom(autograd.Output{Var: t.RMSNorm(x, v, 1e-6), Factor: 1})
 		}, says: "has no Grad now"},
 		"tensors in arguments": {run: func(t *autograd.Tape) error {
-			t.Attention(x, x, x, ops.AttentionArgs{Query: x.Value})
+			t.Attention(x, x, x, nil, ops.AttentionArgs{Query: x.Value})
 			return t.Err()
 		}, says: "are the tape's"},
 		"no gradient": {run: func(t *autograd.Tape) error {

@@ -20,8 +20,16 @@ type Attention struct {
 	Mask            mask.Kind
 	Bias            bool // whether there is a bias
 	Dropout         bool
+	Sinks           bool // whether the heads have sinks
 	Stats           bool // whether SoftmaxMax and SoftmaxSum are given
 	Contiguous      bool // whether all tensors but a dense mask are contiguous
+}
+
+// AttentionSink holds the properties by which kernels of AttentionSink and AttentionSinkGrad are chosen.
+type AttentionSink struct {
+	DType          aclnn.DType // of Out
+	Heads, Dim     int64
+	Batch, Queries Extent
 }
 
 // RingAttentionUpdate holds the properties by which kernels of RingAttentionUpdate are chosen.

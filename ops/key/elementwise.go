@@ -16,11 +16,11 @@ type RoPE struct {
 	Contiguous bool        // whether all tensors are contiguous
 }
 
-// SwiGLU holds the properties by which kernels of SwiGLU and SwiGLUGrad are chosen.
+// SwiGLU holds the properties by which kernels of SwiGLU, ClippedSwiGLU and their gradients are chosen.
 type SwiGLU struct {
 	DType      aclnn.DType // of all tensors
 	Width      int64       // of the gate
 	Rows       Extent      // all leading dimensions together
-	Joined     bool        // whether gate and up are the halves of one tensor
+	Joined     bool        // whether gate and up are the halves of one tensor, and do not take turns in it
 	Contiguous bool        // whether all tensors are contiguous
 }

@@ -128,6 +128,11 @@ func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.
 			}
 			r.arrive()
 		}
+		if a.Sinks != nil {
+			c.sinks(s, func(rows, stats func(*aclnn.Tensor) *aclnn.Tensor) {
+				ops.Queue(ctx, s, p.reg.AttentionSink(), &ops.AttentionSinkArgs{Out: rows(out), SoftmaxMax: stats(top), SoftmaxSum: stats(sum), Sinks: a.Sinks})
+			})
+		}
 		s.Copy(a.Out, out)
 	})
 }
@@ -157,6 +162,15 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 				s.Zero(z)
 			}
 			return z
+		}
+		if a.DSinks != nil {
+			s.Zero(a.DSinks)
+			c.sinks(s, func(rows, stats func(*aclnn.Tensor) *aclnn.Tensor) {
+				ops.Queue(ctx, s, p.reg.AttentionSinkGrad(), &ops.AttentionSinkGradArgs{
+					AttentionSinkArgs: ops.AttentionSinkArgs{Out: rows(a.Out), SoftmaxMax: stats(a.SoftmaxMax), SoftmaxSum: stats(a.SoftmaxSum), Sinks: a.Sinks},
+					DOut:              rows(a.DOut), DSinks: a.DSinks, Accumulate: true,
+				})
+			})
 		}
 		dQuery := zeros(a.Query)
 		r := newRing(s, p, c.ranks, a.Key, a.Value)
@@ -367,6 +381,22 @@ func (k *contextCut) rows(t *aclnn.Tensor, part mask.Part) *aclnn.Tensor {
 
 func (k *contextCut) keys(t *aclnn.Tensor, part mask.Part) *aclnn.Tensor {
 	return t.Narrow(k.axis, part.Keys.From, part.Keys.Len())
+}
+
+// sinks calls f with views [B,N,S,·] of this rank's rows and their softmax statistics: those of packed sequences piece by piece.
+func (k *contextCut) sinks(s *aclnn.Scope, f func(rows, stats func(*aclnn.Tensor) *aclnn.Tensor)) {
+	ends := []int64{k.sizes.Queries}
+	if k.a.Layout == ops.TND {
+		ends = k.parts[0][0].Mask.(mask.Varlen).CuQueries
+	}
+	from := int64(0)
+	for _, end := range ends {
+		part := mask.Part{Queries: mask.Range{From: from, To: end}}
+		from = end
+		if part.Queries.Len() > 0 && s.Err() == nil {
+			f(func(t *aclnn.Tensor) *aclnn.Tensor { return k.byHead(k.rows(t, part)) }, func(t *aclnn.Tensor) *aclnn.Tensor { return k.statRows(t, part) })
+		}
+	}
 }
 
 // byHead views a tensor like Out as [B,N,S,D].

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
@@ -118,17 +119,18 @@ func TestContextParallel(t *testing.T) {
 						return &ops.AttentionGradArgs{
 							AttentionArgs: ops.AttentionArgs{
 								Query: in(q, qShape), Key: in(k, kShape), Value: in(v, kShape), Layout: layout, Heads: heads, Mask: m(b), Scale: 1 / math.Sqrt(d),
-								Out:        b.Empty(dt, local(qShape)...),
+								Sinks: b.Floats(aclnn.Float32, []float32{-1, 0, 1, 3}, heads), Out: b.Empty(dt, local(qShape)...),
 								SoftmaxMax: b.Empty(aclnn.Float32, 2, heads, n, 8), SoftmaxSum: b.Empty(aclnn.Float32, 2, heads, n, 8),
 							},
 							DOut: in(dy, qShape), DQuery: b.Empty(dt, local(qShape)...), DKey: b.Empty(dt, local(kShape)...), DValue: b.Empty(dt, local(kShape)...),
+							DSinks: b.Empty(aclnn.Float32, heads),
 						}
 					}
 					want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 						g := arguments(b, func(v []float32, _ []int64) []float32 { return v }, length)
 						opstest.Run(b, b.Attention(), &g.AttentionArgs)
 						opstest.Run(b, b.AttentionGrad(), g)
-						return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
+						return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue, g.DSinks}
 					})
 					if name == "right padding" {
 						padding(want[0], layout, qShape, axis, 1, 11) // rows of padding are unspecified
@@ -148,6 +150,8 @@ func TestContextParallel(t *testing.T) {
 									require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
 									require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
 									limit := 2 * opstest.Tolerance(dt)
+									require.NoError(r.T, r.comm.AllReduce(r.Stream, g.DSinks, g.DSinks, hccl.Sum))
+									r.Near("dSinks", g.DSinks, want[4], limit)
 									for i, got := range []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue} {
 										shape := qShape
 										if i >= 2 {
@@ -242,10 +246,11 @@ func TestContextParallelPacked(t *testing.T) {
 				return &ops.AttentionGradArgs{
 					AttentionArgs: ops.AttentionArgs{
 						Query: in(q, qShape), Key: in(k, kShape), Value: in(v, kShape), Layout: ops.TND, Heads: heads, Scale: 1 / math.Sqrt(d),
-						Mask: mask.Varlen{CuQueries: ends, Within: within},
-						Out:  b.Empty(dt, n, heads, d), SoftmaxMax: b.Empty(aclnn.Float32, n, heads, 8), SoftmaxSum: b.Empty(aclnn.Float32, n, heads, 8),
+						Mask: mask.Varlen{CuQueries: ends, Within: within}, Sinks: b.Floats(aclnn.Float32, []float32{-1, 0, 1, 3}, heads),
+						Out: b.Empty(dt, n, heads, d), SoftmaxMax: b.Empty(aclnn.Float32, n, heads, 8), SoftmaxSum: b.Empty(aclnn.Float32, n, heads, 8),
 					},
 					DOut: in(dy, qShape), DQuery: b.Empty(dt, n, heads, d), DKey: b.Empty(dt, n, kvHeads, d), DValue: b.Empty(dt, n, kvHeads, d),
+					DSinks: b.Empty(aclnn.Float32, heads),
 				}
 			}
 			all := []mask.Range{{From: 0, To: length}}
@@ -253,7 +258,7 @@ func TestContextParallelPacked(t *testing.T) {
 				g := arguments(b, all, length)
 				opstest.Run(b, b.Attention(), &g.AttentionArgs)
 				opstest.Run(b, b.AttentionGrad(), g)
-				return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
+				return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue, g.DSinks}
 			})
 			for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
 				for _, n := range []int{2, 4} {
@@ -272,6 +277,8 @@ func TestContextParallelPacked(t *testing.T) {
 								}
 								r.Near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, chunksOf(want[i], shape, 0, chunks), 2*opstest.Tolerance(dt))
 							}
+							require.NoError(r.T, r.comm.AllReduce(r.Stream, g.DSinks, g.DSinks, hccl.Sum))
+							r.Near("dSinks", g.DSinks, want[4], 2*opstest.Tolerance(dt))
 						})
 					})
 				}
