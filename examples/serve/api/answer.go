@@ -27,7 +27,7 @@ func newHead(prefix, object, model string) head {
 type shape interface {
 	// first returns what a stream says of a choice before its text, or nil.
 	first(choice int) any
-	// next returns what a stream says with a piece.
+	// next returns what a stream says with a piece, or nil.
 	next(p piece) any
 	// whole returns a choice from all of its pieces.
 	whole(choice int, pieces []piece) any
@@ -100,8 +100,10 @@ func (s *Server) events(out *stream, run *running, job work, h head, f shape) er
 		if p.text == "" && p.reason == "" && !job.request.LogProbs {
 			continue
 		}
-		if err := say(f.next(p)); err != nil {
-			return err
+		if x := f.next(p); x != nil {
+			if err := say(x); err != nil {
+				return err
+			}
 		}
 	}
 	if !job.usage || out.ctx.Err() != nil {
@@ -124,6 +126,7 @@ func reasonOf(p piece) *string {
 func joined(pieces []piece) (all piece) {
 	for _, p := range pieces {
 		all.text += p.text
+		all.prompt = append(all.prompt, p.prompt...)
 		all.tokens = append(all.tokens, p.tokens...)
 		all.reason = p.reason
 	}

@@ -116,6 +116,9 @@ func (f chatShape) first(choice int) any {
 }
 
 func (f chatShape) next(p piece) any {
+	if len(p.tokens) > 0 && p.tokens[0].End { // which is not part of an answer
+		return nil
+	}
 	return chatChoice{Index: p.choice, Delta: &message{Content: p.text}, LogProbs: f.logProbs(p.tokens), Reason: reasonOf(p)}
 }
 
@@ -130,6 +133,9 @@ func (f chatShape) logProbs(tokens []engine.Token) *chatLogProbs {
 	}
 	l := &chatLogProbs{Content: []chatLogProb{}}
 	for _, t := range tokens {
+		if t.End {
+			continue
+		}
 		x := f.logProb(t.ID, t.LogProb)
 		x.Top = []chatLogProb{}
 		for _, top := range t.Top {

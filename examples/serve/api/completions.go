@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
 	"github.com/goascend/cann/examples/tokenizer"
 )
@@ -31,7 +30,8 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	if err := s.read(w, r, &q); err != nil {
 		return err
 	}
-	if q.MaxTokens == nil {
+	readOnly := q.MaxTokens != nil && *q.MaxTokens == 0
+	if q.MaxTokens == nil || readOnly {
 		n := whole(usualTokens)
 		q.MaxTokens = &n
 	}
@@ -44,18 +44,23 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 		return badParameter("suffix", "it is not supported")
 	case q.BestOf != nil && int(*q.BestOf) != job.n:
 		return badParameter("best_of", "it is not supported; ask for n choices")
-	case q.Echo && q.LogProbs != nil:
-		return badParameter("echo", "the probabilities of the prompt are not known")
+	case readOnly && q.Format != nil:
+		return badParameter("response_format", "nothing is generated with max_tokens 0")
+	}
+	longest := s.Engine.MaxLength() - 1
+	if readOnly {
+		job.request.ReadOnly, job.request.MaxTokens, longest = true, 0, longest+1
 	}
 	if q.LogProbs != nil {
 		if err := job.probabilities("logprobs", int(*q.LogProbs)); err != nil {
 			return err
 		}
+		job.request.PromptLogProbs = q.Echo
 	}
-	if job.prompts, err = s.texts("prompt", q.Prompt); err != nil {
+	if job.prompts, err = s.texts("prompt", q.Prompt, longest); err != nil {
 		return err
 	}
-	f := &completionShape{language: s.Language, probabilities: q.LogProbs != nil, said: make([]said, len(job.prompts)*job.n)}
+	f := &completionShape{language: s.Language, probabilities: q.LogProbs != nil, scored: job.request.PromptLogProbs, said: make([]said, len(job.prompts)*job.n)}
 	for i := range f.said {
 		f.said[i].stream = s.Language.Stream()
 	}
@@ -75,8 +80,8 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	return s.perform(w, r, job, q.Stream, newHead("cmpl-", "text_completion", q.Model), f)
 }
 
-// texts reads a text, texts, tokens, or lists of tokens.
-func (s *Server) texts(name string, text json.RawMessage) (all [][]int32, err error) {
+// texts reads a text, texts, tokens, or lists of tokens. A text that has more tokens than longest is refused.
+func (s *Server) texts(name string, text json.RawMessage, longest int) (all [][]int32, err error) {
 	var texts oneOrMore[string]
 	var tokens oneOrMore[[]int32]
 	switch {
@@ -84,7 +89,7 @@ func (s *Server) texts(name string, text json.RawMessage) (all [][]int32, err er
 		return nil, badParameter(name, "it is missing")
 	case json.Unmarshal(text, &texts) == nil:
 		for _, t := range texts {
-			ids, err := s.Language.Encode(t, s.Engine.MaxLength()-1)
+			ids, err := s.Language.Encode(t, longest)
 			if err != nil {
 				return nil, badText(name, err)
 			}
@@ -105,6 +110,7 @@ func (s *Server) texts(name string, text json.RawMessage) (all [][]int32, err er
 type completionShape struct {
 	language      language.Language
 	probabilities bool
+	scored        bool     // of the prompt too
 	prompts       []string // to repeat before the text of each choice
 	said          []said   // of each choice
 }
@@ -126,45 +132,57 @@ type completionChoice struct {
 // completionLogProbs is the older form of probabilities.
 type completionLogProbs struct {
 	Tokens  []string             `json:"tokens"`
-	Values  []float64            `json:"token_logprobs"`
+	Values  []*float64           `json:"token_logprobs"` // null for the first token of a prompt
 	Top     []map[string]float64 `json:"top_logprobs"`
 	Offsets []int                `json:"text_offset"`
 }
 
 func (f *completionShape) first(choice int) any {
-	if f.prompts == nil {
+	if f.prompts == nil || f.scored { // then it comes with its probabilities
 		return nil
 	}
 	return completionChoice{Index: choice, Text: f.prompts[choice]}
 }
 
 func (f *completionShape) next(p piece) any {
-	return completionChoice{Index: p.choice, Text: p.text, LogProbs: f.logProbs(p.choice, p.tokens), Reason: reasonOf(p)}
+	c := completionChoice{Index: p.choice, Text: p.text, LogProbs: f.logProbs(p), Reason: reasonOf(p)}
+	if p.prompt != nil {
+		c.Text = f.prompts[p.choice] + c.Text
+	}
+	return c
 }
 
 func (f *completionShape) whole(choice int, pieces []piece) any {
 	p := joined(pieces)
-	c := completionChoice{Index: choice, Text: p.text, LogProbs: f.logProbs(choice, p.tokens), Reason: reasonOf(p)}
+	p.choice = choice
+	c := completionChoice{Index: choice, Text: p.text, LogProbs: f.logProbs(p), Reason: reasonOf(p)}
 	if f.prompts != nil {
 		c.Text = f.prompts[choice] + c.Text
 	}
 	return c
 }
 
-func (f *completionShape) logProbs(choice int, tokens []engine.Token) *completionLogProbs {
+// logProbs are the probabilities of the tokens of a piece, after those of the prompt.
+func (f *completionShape) logProbs(p piece) *completionLogProbs {
 	if !f.probabilities {
 		return nil
 	}
-	l := &completionLogProbs{Tokens: []string{}, Values: []float64{}, Top: []map[string]float64{}, Offsets: []int{}}
-	so := &f.said[choice]
-	for _, t := range tokens {
-		top := map[string]float64{}
+	l := &completionLogProbs{Tokens: []string{}, Values: []*float64{}, Top: []map[string]float64{}, Offsets: []int{}}
+	so := &f.said[p.choice]
+	for i, t := range slices.Concat(p.prompt, p.tokens) {
+		var value *float64
+		var top map[string]float64
+		if i > 0 || len(p.prompt) == 0 {
+			value, top = new(finite(t.LogProb)), map[string]float64{}
+		}
 		for _, x := range t.Top {
 			top[f.name(x.ID)] = finite(x.Value)
 		}
-		l.Tokens, l.Values, l.Top = append(l.Tokens, f.name(t.ID)), append(l.Values, finite(t.LogProb)), append(l.Top, top)
+		l.Tokens, l.Values, l.Top = append(l.Tokens, f.name(t.ID)), append(l.Values, value), append(l.Top, top)
 		l.Offsets = append(l.Offsets, so.characters)
-		so.characters += utf8.RuneCountInString(so.stream.Next(t.ID))
+		if !t.End {
+			so.characters += utf8.RuneCountInString(so.stream.Next(t.ID))
+		}
 	}
 	return l
 }

@@ -48,7 +48,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	case q.Dimensions != nil:
 		return badParameter("dimensions", "the model has embeddings of one size")
 	}
-	texts, err := s.texts("input", q.Input)
+	texts, err := s.texts("input", q.Input, s.Engine.MaxLength()-1)
 	if err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func (l *lines) all() []string {
 func TestParameters(t *testing.T) {
 	s := start(t, engine.Options{Blocks: 16, BlockSize: 16}, nil)
 	for param, value := range map[string]string{
-		"seed": `"x"`, "temperature": "-1", "top_p": "1.5", "top_k": "2.5", "min_p": "-1", "max_tokens": "0", "presence_penalty": "1e9", "frequency_penalty": "-1e9", "repetition_penalty": "-1",
+		"seed": `"x"`, "temperature": "-1", "top_p": "1.5", "top_k": "2.5", "min_p": "-1", "max_tokens": "-1", "presence_penalty": "1e9", "frequency_penalty": "-1e9", "repetition_penalty": "-1",
 		"n": "4.5", "stop": "7", "stream": "1", "logit_bias": "[]", "logprobs": "21",
 	} {
 		status, _, text := s.post(t, "/v1/completions", `{"model":"small","prompt":"a","`+param+`":`+value+`}`)

@@ -15,6 +15,7 @@ import (
 type piece struct {
 	choice int
 	text   string
+	prompt []engine.Token // of the first piece, if the request asks for their probabilities
 	tokens []engine.Token
 	reason engine.Reason // of the last piece
 	err    error         // the choice ends early
@@ -94,8 +95,11 @@ func (r *running) end() {
 
 // count adds up the tokens.
 func (r *running) count(p piece) {
+	if len(p.tokens) == 0 || p.tokens[0].End {
+		return
+	}
 	r.usage.Completion += len(p.tokens)
-	if len(p.tokens) > 0 && r.first.IsZero() {
+	if r.first.IsZero() {
 		r.first = time.Now()
 	}
 }
@@ -113,6 +117,7 @@ func (r *running) finished() usage {
 func (s *Server) follow(ctx context.Context, choice int, g *replicas.Generation, submitted time.Time, stops []string, to chan<- piece) {
 	text, search := s.Language.Stream(), engine.NewStops(stops)
 	at, last, tokens := times{queued: submitted}, time.Time{}, 0
+	scored := false // the prompt's probabilities are sent
 	var failed error
 	defer func() {
 		at.admitted, at.ended = g.Began(), time.Now()
@@ -130,6 +135,9 @@ func (s *Server) follow(ctx context.Context, choice int, g *replicas.Generation,
 	for {
 		t, err := g.Next()
 		var p piece
+		if !scored && (err == nil || err == io.EOF) {
+			p.prompt, scored = g.Prompt(), true
+		}
 		switch {
 		case err == io.EOF:
 			rest, found := search.Next(text.Flush())
@@ -140,13 +148,15 @@ func (s *Server) follow(ctx context.Context, choice int, g *replicas.Generation,
 		case err != nil:
 			p.err, failed = err, err
 		default:
+			if p.tokens = []engine.Token{t}; t.End {
+				break
+			}
 			now := time.Now()
 			s.metrics.token(at.queued, last, now)
 			if last, tokens = now, tokens+1; tokens == 1 {
 				at.first = now
 			}
 			var found bool
-			p.tokens = []engine.Token{t}
 			if p.text, found = search.Next(text.Next(t.ID)); found {
 				p.reason = engine.Stopped
 			}

@@ -14,6 +14,7 @@ type Generation struct {
 
 	mu     sync.Mutex
 	tokens []Token // not taken yet
+	prompt []Token
 	cached int
 	began  time.Time
 	ended  bool
@@ -61,6 +62,14 @@ func (g *Generation) Reason() Reason {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.reason
+}
+
+// Prompt returns the prompt's tokens with the probabilities that Request.PromptLogProbs asks for, nil without it; the
+// first token has none. They are known with the first token of the generation, or with its end.
+func (g *Generation) Prompt() []Token {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.prompt
 }
 
 // Cached returns how many tokens of the prompt were found in the cache. It is known with the first token.

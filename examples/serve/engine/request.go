@@ -27,13 +27,16 @@ var (
 type Request struct {
 	Prompt    []int32
 	MaxTokens int // to generate; 0 means as many as fit
-	Sampling  sampling.Options
-	Adapter   string  // the name of an adapter, or empty for the model alone
-	Ends      []int32 // tokens that end the text; they are not part of it
+	// ReadOnly reads the prompt and generates nothing.
+	ReadOnly bool
+	Sampling sampling.Options
+	Adapter  string  // the name of an adapter, or empty for the model alone
+	Ends     []int32 // tokens that end the text; they are not part of it
 	// LogProbs asks for the logarithm of each token's probability, and for those of the Top likeliest
-	// tokens.
-	LogProbs bool
-	Top      int
+	// tokens. The token that ends the text is then the last of the generation, with Token.End. PromptLogProbs asks
+	// for those of the prompt's tokens, see Generation.Prompt; then all of the prompt is read anew.
+	LogProbs, PromptLogProbs bool
+	Top                      int
 	// Done is the start of the text, if another engine has generated it and could not go on. The text goes on
 	// after it as it would have there.
 	Done []int32
@@ -89,9 +92,10 @@ func (n Next) apply(logits []float32, ends []int32) (some bool) {
 // anySampling is that of a request that generates nothing.
 var anySampling = sampling.Options{TopP: 1}
 
-// Token is a generated token.
+// Token is a generated token, or one of a prompt.
 type Token struct {
 	ID      int32
+	End     bool               // it is of Request.Ends, and not part of the text
 	LogProb float64            // with Request.LogProbs
 	Top     []sampling.LogProb // the likeliest first
 }
@@ -108,10 +112,16 @@ const (
 
 // check refuses requests that do not fit, and limits the number of tokens.
 func (r *Request) check(o *Options, vocab int) error {
-	if len(r.Prompt) == 0 {
+	switch {
+	case r.ReadOnly && (r.MaxTokens > 0 || len(r.Done) > 0 || r.Grammar != nil):
+		return fmt.Errorf("%w: ReadOnly generates nothing, and there are MaxTokens, Done or a Grammar", ErrRequest)
+	case len(r.Prompt) == 0:
 		return fmt.Errorf("%w: the prompt is empty", ErrRequest)
 	}
-	if len(r.Prompt)+len(r.Done) >= o.MaxLength {
+	if r.ReadOnly && len(r.Prompt) > o.MaxLength {
+		return fmt.Errorf("%w: the prompt has %d tokens; it must have at most %d", ErrLength, len(r.Prompt), o.MaxLength)
+	}
+	if !r.ReadOnly && len(r.Prompt)+len(r.Done) >= o.MaxLength {
 		return fmt.Errorf("%w: the prompt has %d tokens; with the first of the answer it must have at most %d", ErrLength, len(r.Prompt)+len(r.Done), o.MaxLength)
 	}
 	for i, id := range slices.Concat(r.Prompt, r.Done) {
@@ -124,6 +134,9 @@ func (r *Request) check(o *Options, vocab int) error {
 	}
 	if err := r.Sampling.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if r.ReadOnly {
+		return nil
 	}
 	if room := o.MaxLength - len(r.Prompt); r.MaxTokens == 0 || r.MaxTokens > room {
 		r.MaxTokens = room

@@ -105,7 +105,7 @@ func (e *Engine) enter(s *sequence) {
 
 // soonShared reports whether a running sequence is about to compute blocks that this one can share.
 func (e *Engine) soonShared(s *sequence) bool {
-	if !e.blocks.share {
+	if !e.blocks.share || s.scoring() {
 		return false
 	}
 	known := -1

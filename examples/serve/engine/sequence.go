@@ -16,6 +16,7 @@ type sequence struct {
 	guide   *guide   // of a grammar, or nil
 
 	tokens   []int32 // the prompt, then what was generated
+	scored   int     // tokens of the prompt whose probabilities are known
 	computed int     // tokens whose keys and values are in the blocks
 	next     int     // tokens of the current step
 	draft    []int32 // tokens that may follow them, read in the same step
@@ -34,6 +35,9 @@ func newSequence(ctx context.Context, r Request) *sequence {
 	if r.Grammar != nil {
 		s.guide = &guide{found: make(chan found, 1)}
 	}
+	if r.PromptLogProbs {
+		s.out.prompt = []Token{{ID: r.Prompt[0]}}
+	}
 	for _, id := range r.Done {
 		s.sampler.Skip(id)
 	}
@@ -43,12 +47,24 @@ func newSequence(ctx context.Context, r Request) *sequence {
 // left returns the number of tokens to read before the next one can be drawn.
 func (s *sequence) left() int { return len(s.tokens) - s.computed }
 
+// scoring reports whether probabilities of the prompt are missing. Those of its first token are never known.
+func (s *sequence) scoring() bool {
+	return s.request.PromptLogProbs && s.scored < len(s.request.Prompt)-1
+}
+
+// scoreRows is the most tokens of a prompt after which logits are computed in a step: they take much memory.
+const scoreRows = 64
+
 // readable returns the number of tokens that a step may read. The last one waits until it is known how the text goes on.
 func (s *sequence) readable() int {
+	left := s.left()
 	if s.guide != nil && len(s.guide.next) == 0 {
-		return s.left() - 1
+		left--
 	}
-	return s.left()
+	if s.scoring() {
+		left = min(left, scoreRows)
+	}
+	return left
 }
 
 // full reports whether the answer has all the tokens that it may have.
@@ -60,7 +76,7 @@ func (s *sequence) reading() bool { return s.left() > 1 || s.computed == 0 }
 // adopt gives the sequence the blocks that hold its first tokens already. If a part of another block does,
 // it returns this block and the one to copy it to.
 func (c *blocks) adopt(s *sequence) (from, to *block) {
-	if !c.share {
+	if !c.share || s.scoring() {
 		return nil, nil
 	}
 	full, partial, common := c.match(s)

@@ -83,6 +83,7 @@ func collect(g *engine.Generation) (ids []int32, err error) {
 type expected struct {
 	IDs            [][]int32
 	Prompt, Greedy []int32
+	Loss           float64
 }
 
 func expectedOf(t *testing.T, name string) (want expected) {

@@ -85,7 +85,7 @@ func (e *Engine) step(ctx context.Context) error {
 		if s.next == 0 {
 			continue
 		}
-		x := model.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.draft), Logits: 1 + len(s.draft), From: s.computed, State: s.state, Adapter: s.adapter.number()}
+		x := model.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.draft), Logits: s.rows(), From: s.computed, State: s.state, Adapter: s.adapter.number()}
 		for _, b := range s.blocks {
 			x.Blocks = append(x.Blocks, b.id)
 		}
@@ -104,15 +104,44 @@ func (e *Engine) step(ctx context.Context) error {
 	e.stats.Steps++
 	e.noteReplays()
 	for _, s := range members {
+		own := logits[:s.rows()*e.vocab]
+		logits = logits[len(own):]
+		if s.scoring() {
+			e.score(s, own)
+		}
 		s.computed += s.next
 		e.blocks.fill(s)
-		rows := 1 + len(s.draft)
-		if s.left() == 0 {
-			e.drawAll(ctx, s, logits[:rows*e.vocab])
+		switch {
+		case s.left() > 0:
+		case s.request.ReadOnly:
+			e.finish(s, TooLong, nil)
+		default:
+			e.drawAll(ctx, s, own[len(own)-(1+len(s.draft))*e.vocab:])
 		}
-		logits = logits[rows*e.vocab:]
 	}
 	return nil
+}
+
+// rows is the number of logits that a sequence needs in a step.
+func (s *sequence) rows() int {
+	if s.scoring() {
+		return s.next
+	}
+	return 1 + len(s.draft)
+}
+
+// score notes the probabilities of the prompt's tokens that follow those of a step.
+func (e *Engine) score(s *sequence, logits []float32) {
+	for i := range s.next {
+		at := s.computed + i + 1 // the token whose probability the logits have
+		if at != s.scored+1 || at >= len(s.request.Prompt) {
+			continue // it is known from before the sequence was preempted
+		}
+		t := Token{ID: s.tokens[at]}
+		t.LogProb, t.Top = sampling.LogProbs(logits[i*e.vocab:][:e.vocab], t.ID, s.request.Top)
+		s.scored = at
+		s.out.change(func() { s.out.prompt = append(s.out.prompt, t) })
+	}
 }
 
 // noteReplays counts replays, and logs once why graphs are not captured.
@@ -145,12 +174,16 @@ func (e *Engine) draw(s *sequence, drafted int, logits []float32) bool {
 		return false
 	}
 	t := Token{ID: id}
-	if slices.Contains(r.Ends, t.ID) {
-		e.finish(s, Stopped, nil)
-		return false
-	}
+	t.End = slices.Contains(r.Ends, t.ID)
 	if r.LogProbs {
 		t.LogProb, t.Top = sampling.LogProbs(logits, t.ID, r.Top)
+	}
+	if t.End {
+		if r.LogProbs {
+			s.out.add(t)
+		}
+		e.finish(s, Stopped, nil)
+		return false
 	}
 	s.tokens = append(s.tokens, t.ID)
 	s.out.add(t)

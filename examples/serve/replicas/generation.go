@@ -30,7 +30,9 @@ func (g *Generation) Next() (engine.Token, error) {
 	for {
 		t, err := g.now.Next()
 		if err == nil {
-			g.done = append(g.done, t.ID)
+			if !t.End {
+				g.done = append(g.done, t.ID)
+			}
 			return t, nil
 		}
 		if !errors.Is(err, engine.ErrDevice) || !g.migrate() {
@@ -81,6 +83,9 @@ func (g *Generation) current() *engine.Generation {
 
 // Reason says why the text has ended, after Next has returned io.EOF.
 func (g *Generation) Reason() engine.Reason { return g.current().Reason() }
+
+// Prompt returns the prompt's tokens with their probabilities, see engine.Generation.
+func (g *Generation) Prompt() []engine.Token { return g.current().Prompt() }
 
 // Cached returns how many tokens of the prompt were found in the cache. It is known with the first token.
 func (g *Generation) Cached() int { return min(g.current().Cached(), len(g.request.Prompt)) }
