@@ -29,6 +29,12 @@ type AttentionArgs struct {
 	// cache without blocks.
 	Blocks *aclnn.Tensor
 
+	// QueryRope and KeyRope are features besides those of Query and Keys, usually the rotated ones, whose products add to the scores: like Query and
+	// Keys, with another number of features. Values then often is the same tensor as Keys, as in latent attention (arXiv:2405.04434), whose cache
+	// has one key head of latents. Both are nil for none.
+	QueryRope, KeyRope *aclnn.Tensor
+	// Sinks are scores that each softmax row of a head has besides those of its keys: [N], float32, as in ops.AttentionArgs. Nil means none.
+	Sinks *aclnn.Tensor
 	// Lengths are the numbers of tokens that the cache holds of each sequence, the newest included:
 	// [B], or one number for all. They may be nil without Blocks: then all places are taken. The host
 	// gives them, so a captured graph keeps those of its capture.
@@ -206,6 +212,10 @@ func (a *AttentionArgs) validate() error {
 	if c.OK() && (a.Scale == 0 || math.IsNaN(a.Scale) || math.IsInf(a.Scale, 0)) {
 		c.Fail("Scale is %g; it must be a number other than 0, usually ops.ScaleOf(%d), which is %.4g", a.Scale, z.dim, ops.ScaleOf(z.dim))
 	}
+	a.rope(&c, z)
+	if c.OK() && c.Optional("Sinks", a.Sinks, aclnn.Float32) {
+		c.Shape("Sinks", a.Sinks, z.heads)
+	}
 	if c.OK() && (a.Window < 0 || a.Window > 0 && a.Hidden != nil) {
 		c.Fail("Window is %d; it must be positive, or 0 for no window and with Hidden, which says which keys a token sees", a.Window)
 	}
@@ -213,6 +223,40 @@ func (a *AttentionArgs) validate() error {
 		c.Shape("Hidden", a.Hidden, z.batch, 1, z.queries, z.places)
 	}
 	return c.Err
+}
+
+// rope checks the features besides.
+func (a *AttentionArgs) rope(c *args, z sizes) {
+	if a.QueryRope == nil && a.KeyRope == nil || !c.OK() {
+		return
+	}
+	dt := a.Query.DType()
+	c.Tensor("QueryRope", a.QueryRope, dt)
+	c.Tensor("KeyRope", a.KeyRope, dt)
+	if !c.OK() {
+		return
+	}
+	extra := a.QueryRope.Dim(-1)
+	if a.Layout == ops.BSH {
+		extra /= z.heads
+	}
+	// Each has the shape of its partner, with other features in the last dimension.
+	for _, t := range []struct {
+		name        string
+		t, partner  *aclnn.Tensor
+		merged      bool
+		heads, size int64
+	}{{"QueryRope", a.QueryRope, a.Query, a.Layout == ops.BSH, z.heads, extra}, {"KeyRope", a.KeyRope, a.Keys, a.Keys.Rank() == 3, z.keyHeads, extra}} {
+		want := t.partner.Shape()
+		want[len(want)-1] = t.size
+		if t.merged {
+			want[len(want)-1] *= t.heads
+		}
+		c.Shape(t.name, t.t, want...)
+	}
+	if c.OK() && extra == 0 {
+		c.Fail("QueryRope is %v; it has no features", a.QueryRope)
+	}
 }
 
 // longest returns the largest of the lengths, and whether all sequences have it.
@@ -227,9 +271,15 @@ func (a *AttentionArgs) longest(z sizes) (most int64, equal bool) {
 func (a *AttentionArgs) key() key.DecodeAttention {
 	var c args
 	z := a.sizes(&c)
+	rope := int64(0)
+	if a.QueryRope != nil {
+		if rope = a.QueryRope.Dim(-1); a.Layout == ops.BSH {
+			rope /= z.heads
+		}
+	}
 	return key.DecodeAttention{
 		DType: a.Query.DType(), Layout: a.Layout, Heads: z.heads, KeyHeads: z.keyHeads, Dim: z.dim, Block: z.block, HeadMajor: z.headMajor,
 		Batch: key.ExtentOf(z.batch), Queries: key.ExtentOf(z.queries), Places: key.ExtentOf(z.places), Hidden: a.Hidden != nil, Window: a.Window > 0,
-		Contiguous: contiguous(a.Query, a.Keys, a.Values, a.Blocks, a.Hidden, a.Out),
+		Rope: rope, Sinks: a.Sinks != nil, Contiguous: contiguous(a.Query, a.Keys, a.Values, a.QueryRope, a.KeyRope, a.Blocks, a.Hidden, a.Sinks, a.Out),
 	}
 }

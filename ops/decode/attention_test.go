@@ -27,18 +27,25 @@ type problem struct {
 	lengths                                      []int64
 	hidden                                       bool      // whether a mask is given
 	window                                       int64     // tokens that a token sees, 0 for all
+	rope                                         int64     // features besides, of queries and keys
+	sunk                                         bool      // whether heads have sinks
 	query, keys, values                          []float32 // [batch, tokens, heads, features]
-	mask                                         []uint8   // [batch, queries, places]
+	queryRope, keyRope, sinks                    []float32
+	mask                                         []uint8 // [batch, queries, places]
 }
 
 func (p problem) String() string {
-	return fmt.Sprintf("%s %d×%d heads %d/%d of %d, %d places, blocks %d %v, lengths %v, hidden %v, window %d", p.layout, p.batch, p.queries, p.heads, p.keyHeads, p.dim, p.places, p.block, p.headMajor, p.lengths, p.hidden, p.window)
+	return fmt.Sprintf("%s %d×%d heads %d/%d of %d, %d places, blocks %d %v, lengths %v, hidden %v, window %d, rope %d, sinks %v", p.layout, p.batch, p.queries, p.heads, p.keyHeads, p.dim, p.places, p.block, p.headMajor, p.lengths, p.hidden, p.window, p.rope, p.sunk)
 }
 
 func (p *problem) fill() {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p.query = eighths(rng, p.batch*p.queries*p.heads*p.dim)
 	p.keys, p.values = eighths(rng, p.batch*p.places*p.keyHeads*p.dim), eighths(rng, p.batch*p.places*p.keyHeads*p.dim)
+	p.queryRope, p.keyRope = eighths(rng, p.batch*p.queries*p.heads*p.rope), eighths(rng, p.batch*p.places*p.keyHeads*p.rope)
+	if p.sinks = nil; p.sunk {
+		p.sinks = eighths(rng, p.heads)
+	}
 	p.mask = make([]uint8, p.batch*p.queries*p.places)
 	for i := range p.mask {
 		if int64(i)%p.places > 0 && rng.IntN(3) == 0 {
@@ -79,8 +86,14 @@ func (p *problem) want() []float32 {
 					for d := range p.dim {
 						weights[j] += float64(p.query[q+d]) * float64(p.keys[k+d])
 					}
+					for d := range p.rope {
+						weights[j] += float64(p.queryRope[q/p.dim*p.rope+d]) * float64(p.keyRope[k/p.dim*p.rope+d])
+					}
 					weights[j] = math.Exp(weights[j] / 8)
 					total += weights[j]
+				}
+				if p.sunk {
+					total += math.Exp(float64(p.sinks[h]))
 				}
 				for j, w := range weights {
 					if total == 0 {
@@ -122,25 +135,25 @@ func arrange(l ops.Layout, x []float32, batch, tokens, heads, dim int64) ([]floa
 }
 
 // cache puts keys or values into blocks in a mixed order.
-func (p *problem) cache(b *bench, dt aclnn.DType, x []float32) (cache, table *aclnn.Tensor) {
+func (p *problem) cache(b *bench, dt aclnn.DType, x []float32, dim int64) (cache, table *aclnn.Tensor) {
 	if p.block == 0 {
-		y, shape := arrange(p.layout, x, p.batch, p.places, p.keyHeads, p.dim)
+		y, shape := arrange(p.layout, x, p.batch, p.places, p.keyHeads, dim)
 		return b.floats(dt, y, shape...), nil
 	}
 	columns := p.places / p.block
-	blocks, width := p.batch*columns+1, p.keyHeads*p.dim
+	blocks, width := p.batch*columns+1, p.keyHeads*dim
 	ids, store := make([]int32, p.batch*columns), make([]float32, blocks*p.block*width)
 	for i := range ids {
 		ids[i] = int32(len(ids) - i) // block 0 is of nobody
 		from := x[int64(i)*p.block*width:][:p.block*width]
 		if p.headMajor {
-			from, _ = arrange(ops.BNSD, from, 1, p.block, p.keyHeads, p.dim)
+			from, _ = arrange(ops.BNSD, from, 1, p.block, p.keyHeads, dim)
 		}
 		copy(store[int64(ids[i])*p.block*width:], from)
 	}
 	shape := []int64{blocks, p.block, width}
 	if p.headMajor {
-		shape = []int64{blocks, p.keyHeads, p.block, p.dim}
+		shape = []int64{blocks, p.keyHeads, p.block, dim}
 	}
 	return b.floats(dt, store, shape...), put(b, aclnn.Int32, ids, p.batch, columns)
 }
@@ -148,8 +161,16 @@ func (p *problem) cache(b *bench, dt aclnn.DType, x []float32) (cache, table *ac
 func (p *problem) args(b *bench, dt aclnn.DType) *decode.AttentionArgs {
 	q, shape := arrange(p.layout, p.query, p.batch, p.queries, p.heads, p.dim)
 	a := &decode.AttentionArgs{Query: b.floats(dt, q, shape...), Layout: p.layout, Heads: int(p.heads), Lengths: p.lengths, Scale: 1.0 / 8, Window: p.window, Out: b.empty(dt, shape...)}
-	a.Keys, a.Blocks = p.cache(b, dt, p.keys)
-	a.Values, _ = p.cache(b, dt, p.values)
+	a.Keys, a.Blocks = p.cache(b, dt, p.keys, p.dim)
+	a.Values, _ = p.cache(b, dt, p.values, p.dim)
+	if p.rope > 0 {
+		q, shape := arrange(p.layout, p.queryRope, p.batch, p.queries, p.heads, p.rope)
+		a.QueryRope = b.floats(dt, q, shape...)
+		a.KeyRope, _ = p.cache(b, dt, p.keyRope, p.rope)
+	}
+	if p.sunk {
+		a.Sinks = b.floats(aclnn.Float32, p.sinks, p.heads)
+	}
 	if p.hidden {
 		a.Hidden = put(b, aclnn.Uint8, p.mask, p.batch, 1, p.queries, p.places)
 	}
@@ -179,6 +200,12 @@ func problems() (all []problem) {
 				{batch: 2, queries: 5, heads: 4, keyHeads: 2, dim: 16, places: 128, lengths: []int64{128}, window: 12},
 				{batch: 2, queries: 4, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{101, 4}, window: 3},
 				{batch: 1, queries: 3, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{9}, window: 200},
+				{batch: 2, queries: 1, heads: 4, keyHeads: 2, dim: 16, places: 128, lengths: []int64{19, 100}, sunk: true},
+				{batch: 2, queries: 3, heads: 4, keyHeads: 2, dim: 16, places: 128, lengths: []int64{53}, window: 12, sunk: true},
+				{batch: 2, queries: 1, heads: 4, keyHeads: 1, dim: 16, places: 128, lengths: []int64{19, 100}, rope: 8},
+				{batch: 2, queries: 3, heads: 4, keyHeads: 2, dim: 16, places: 128, lengths: []int64{53}, rope: 24, sunk: true},
+				{batch: 2, queries: 1, heads: 4, keyHeads: 1, dim: 512, places: 128, lengths: []int64{128, 77}, rope: 64},
+				{batch: 1, queries: 3, heads: 2, keyHeads: 1, dim: 512, places: 128, lengths: []int64{60}, rope: 64},
 				{batch: 0, queries: 1, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{1}},
 				{batch: 2, queries: 0, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{1}},
 				{batch: 2, queries: 1, heads: 2, keyHeads: 1, dim: 16, places: 128, lengths: []int64{0}},
@@ -253,6 +280,11 @@ func TestAttentionChoice(t *testing.T) {
 		{with(func(p *problem) { p.block, p.headMajor = 16, true }), aclnn.Float16, "FusedInferAttentionScoreV4", "comes after it"},
 		{with(func(p *problem) { p.block, p.headMajor, p.queries = 128, true, 2 }), aclnn.Float16, "gathered", "layout BSND with blocks [heads, tokens, features] is for one new token"},
 		{with(func(p *problem) { p.heads, p.keyHeads = 65, 1 }), aclnn.Float16, "gathered", "65 query heads on 1 key heads are more than 256, or more than 64 on one"},
+		{with(func(p *problem) { p.sunk = true }), aclnn.Float16, "gathered", "not FusedInferAttentionScoreV4: it computes no sinks"},
+		{with(func(p *problem) { p.keyHeads, p.dim, p.rope, p.block = 1, 512, 64, 16 }), aclnn.BFloat16, "FusedInferAttentionScoreV4", "FusedInferAttentionScoreV3 comes after it"},
+		{with(func(p *problem) { p.rope = 8 }), aclnn.BFloat16, "gathered", "it takes one key head of 512 features with 64 besides; there are 2 of 16 with 8"},
+		{with(func(p *problem) { p.heads, p.keyHeads, p.dim, p.rope = 6, 1, 512, 64 }), aclnn.BFloat16, "gathered", "6 query heads are not 1, 2, 4 or more up to 128"},
+		{with(func(p *problem) { p.keyHeads, p.dim, p.rope, p.queries = 1, 512, 64, 17 }), aclnn.BFloat16, "gathered", "more than 16 new tokens of a sequence"},
 	} {
 		e := b.Attention().Explain(of(c.p, c.dt))
 		require.Equal(t, c.kernel, e.Kernel, "%v", e)
@@ -319,6 +351,10 @@ func TestAttentionRefusals(t *testing.T) {
 		{func(a *decode.AttentionArgs) { a.Hidden = b.empty(aclnn.Int32, 2, 1, 1, 32) }, "its dtype must be one of"},
 		{func(a *decode.AttentionArgs) { a.Window = -1 }, "Window is -1"},
 		{func(a *decode.AttentionArgs) { a.Window, a.Hidden = 4, b.empty(aclnn.Bool, 2, 1, 1, 32) }, "Window is 4"},
+		{func(a *decode.AttentionArgs) { a.QueryRope = f(2, 1, 4, 8) }, "KeyRope is nil"},
+		{func(a *decode.AttentionArgs) { a.QueryRope, a.KeyRope = f(2, 1, 4, 8), f(5, 16, 8) }, "KeyRope is float16[5,16,8]"},
+		{func(a *decode.AttentionArgs) { a.QueryRope, a.KeyRope = f(2, 1, 3, 8), f(5, 16, 16) }, "QueryRope is float16[2,1,3,8]"},
+		{func(a *decode.AttentionArgs) { a.Sinks = b.empty(aclnn.Float32, 3) }, "Sinks is float32[3]"},
 		{func(a *decode.AttentionArgs) { a.Out = f(2, 1, 4, 8) }, "their shapes must be equal"},
 		{func(a *decode.AttentionArgs) { a.Out = nil }, "Out is nil"},
 	} {

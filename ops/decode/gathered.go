@@ -18,8 +18,12 @@ func (a *AttentionArgs) gathered(ctx context.Context, reg *ops.Registry, s *acln
 		s.Zero(a.Out)
 		return
 	}
-	b := ops.AttentionArgs{
-		Query: a.Query, Key: a.read(s, z, a.Keys, most), Value: a.read(s, z, a.Values, most), Layout: a.Layout, Heads: int(z.heads), Scale: a.Scale, Out: a.Out,
+	b := ops.AttentionArgs{Query: a.Query, Key: a.read(s, z, a.Keys, most), Layout: a.Layout, Heads: int(z.heads), Scale: a.Scale, Sinks: a.Sinks, Out: a.Out}
+	if b.Value = b.Key; a.Values != a.Keys {
+		b.Value = a.read(s, z, a.Values, most)
+	}
+	if a.QueryRope != nil {
+		a.join(s, z, &b, a.read(s, z, a.KeyRope, most))
 	}
 	hidden := a.Hidden
 	if hidden != nil {
@@ -39,13 +43,42 @@ func (a *AttentionArgs) gathered(ctx context.Context, reg *ops.Registry, s *acln
 	s.Do(func() error { return reg.Attention().Run(ctx, s.Stream, &b) })
 }
 
+// join puts the features besides behind those of queries and keys.
+func (a *AttentionArgs) join(s *aclnn.Scope, z sizes, b *ops.AttentionArgs, keyRope *aclnn.Tensor) {
+	if s.Err() != nil {
+		return
+	}
+	queryRope := a.QueryRope
+	if b.Layout == ops.BSH { // the same memory, with an axis of heads
+		b.Layout = ops.BSND
+		for t, heads := range map[**aclnn.Tensor]int64{&b.Query: z.heads, &queryRope: z.heads, &b.Out: z.heads, &b.Key: z.keyHeads, &keyRope: z.keyHeads, &b.Value: z.keyHeads} {
+			*t = (*t).Unflatten(2, heads, (*t).Dim(2)/heads)
+		}
+	}
+	joined := func(x, y *aclnn.Tensor) *aclnn.Tensor {
+		shape := x.Shape()
+		first, second := x.Dim(-1), y.Dim(-1)
+		shape[len(shape)-1] = first + second
+		out := s.Tensor(x.DType(), shape...)
+		if s.Err() == nil {
+			s.Copy(out.Narrow(-1, 0, first), x)
+			s.Copy(out.Narrow(-1, first, second), y)
+		}
+		return out
+	}
+	b.Query, b.Key = joined(b.Query, queryRope), joined(b.Key, keyRope)
+}
+
 // read returns the first places of each sequence in the layout of the query.
 func (a *AttentionArgs) read(s *aclnn.Scope, z sizes, cache *aclnn.Tensor, places int64) *aclnn.Tensor {
 	tokens, _ := axes(a.Layout)
 	if a.Blocks == nil {
 		return cache.Narrow(tokens, 0, places)
 	}
-	columns := (places + z.block - 1) / z.block
+	columns, dim := (places+z.block-1)/z.block, cache.Dim(-1)
+	if !z.headMajor {
+		dim /= z.keyHeads
+	}
 	index := s.Contiguous(a.Blocks.Narrow(1, 0, columns)).Reshape(-1)
 	shape := cache.Shape()
 	shape[0] = z.batch * columns
@@ -53,17 +86,17 @@ func (a *AttentionArgs) read(s *aclnn.Scope, z sizes, cache *aclnn.Tensor, place
 	aclnn.Launch(s, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: cache, Dim: 0, Index: index, Out: t})
 	// [batch, columns, tokens of a block, heads, features]
 	if z.headMajor {
-		t = t.Reshape(z.batch, columns, z.keyHeads, z.block, z.dim).Transpose(2, 3)
+		t = t.Reshape(z.batch, columns, z.keyHeads, z.block, dim).Transpose(2, 3)
 	} else {
-		t = t.Reshape(z.batch, columns, z.block, z.keyHeads, z.dim)
+		t = t.Reshape(z.batch, columns, z.block, z.keyHeads, dim)
 	}
 	switch a.Layout {
 	case ops.BNSD:
-		t = s.Contiguous(t.Permute(0, 3, 1, 2, 4)).Reshape(z.batch, z.keyHeads, columns*z.block, z.dim)
+		t = s.Contiguous(t.Permute(0, 3, 1, 2, 4)).Reshape(z.batch, z.keyHeads, columns*z.block, dim)
 	case ops.BSND:
-		t = s.Contiguous(t).Reshape(z.batch, columns*z.block, z.keyHeads, z.dim)
+		t = s.Contiguous(t).Reshape(z.batch, columns*z.block, z.keyHeads, dim)
 	default:
-		t = s.Contiguous(t).Reshape(z.batch, columns*z.block, z.keyHeads*z.dim)
+		t = s.Contiguous(t).Reshape(z.batch, columns*z.block, z.keyHeads*dim)
 	}
 	return t.Narrow(tokens, 0, places)
 }

@@ -23,6 +23,11 @@ const (
 	promptUnit = 128   // and with several
 	rowLimit   = 65535 // features of all key heads in [blocks, tokens, heads·features]
 	batchLimit = 65536 // sequences
+
+	latentDims, latentRope = 512, 64 // features of the key head of latent attention, and those besides
+	latentHeads            = 128     // query heads that share it
+	latentQueries          = 16      // new tokens of a sequence
+	latentBlock            = 128     // tokens of a block
 )
 
 // seesAll lets a token see all tokens before and after it that the mask does not hide.
@@ -32,12 +37,14 @@ const seesAll = math.MaxInt32
 type infer struct {
 	params aclnn.Params // of the C function, for its name
 	single bool         // takes one new token of each sequence only
+	latent bool         // takes keys with features besides
 	queue  func(s *aclnn.Scope, p *call)
 }
 
 // call holds the arguments of an entry point.
 type call struct {
 	query, out, hidden, blocks *aclnn.Tensor
+	queryRope, keyRope         *aclnn.Tensor
 	keys, values               []*aclnn.Tensor
 	layout                     aclnn.Layout
 	mode                       aclnn.SparseMode
@@ -49,16 +56,16 @@ type call struct {
 
 // inferKernels lists the entry points, the newest first.
 var inferKernels = []infer{
-	{params: &aclnn.FusedInferAttentionScoreV4Params{}, queue: func(s *aclnn.Scope, p *call) {
+	{params: &aclnn.FusedInferAttentionScoreV4Params{}, latent: true, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV4, aclnn.FusedInferAttentionScoreV4Params{
-			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
+			Query: p.query, Key: p.keys, Value: p.values, QueryRope: p.queryRope, KeyRope: p.keyRope, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
 			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
 	}},
-	{params: &aclnn.FusedInferAttentionScoreV3Params{}, queue: func(s *aclnn.Scope, p *call) {
+	{params: &aclnn.FusedInferAttentionScoreV3Params{}, latent: true, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV3, aclnn.FusedInferAttentionScoreV3Params{
-			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
+			Query: p.query, Key: p.keys, Value: p.values, QueryRope: p.queryRope, KeyRope: p.keyRope, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
 			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
 		})
@@ -95,18 +102,47 @@ func (f *infer) supports(env *ops.Env, k key.DecodeAttention) error {
 		return errors.New("it takes one new token of each sequence")
 	case !k.Contiguous:
 		return errors.New("it takes contiguous tensors only")
+	case k.Sinks:
+		return errors.New("it computes no sinks")
+	case k.Rope > 0:
+		if err := f.latents(k, one); err != nil {
+			return err
+		}
 	case k.Heads > headLimit || k.Heads/k.KeyHeads > groupLimit:
 		return fmt.Errorf("%d query heads on %d key heads are more than %d, or more than %d on one", k.Heads, k.KeyHeads, headLimit, groupLimit)
 	case k.Dim > dimLimit || k.Dim%dimUnit != 0:
 		return fmt.Errorf("head dimension %d is not a multiple of %d up to %d", k.Dim, dimUnit, dimLimit)
 	case k.Batch.Most() > batchLimit:
 		return fmt.Errorf("it takes %d sequences", batchLimit)
-	case k.Block > 0:
+	case k.Block > 0 && k.Rope == 0:
 		if err := paged(k, one); err != nil {
 			return err
 		}
 	}
 	return env.Has(f.params)
+}
+
+func errHeadMajor(l ops.Layout) error {
+	return fmt.Errorf("layout %s with blocks [heads, tokens, features] is for one new token", l)
+}
+
+// latents returns why the entry point cannot take keys with features besides, or nil.
+func (f *infer) latents(k key.DecodeAttention, one bool) error {
+	switch {
+	case !f.latent:
+		return errors.New("it takes no features besides those of the keys")
+	case k.Dim != latentDims || k.Rope != latentRope || k.KeyHeads != 1:
+		return fmt.Errorf("it takes one key head of %d features with %d besides; there are %d of %d with %d", latentDims, latentRope, k.KeyHeads, k.Dim, k.Rope)
+	case k.Heads > latentHeads || k.Heads&(k.Heads-1) != 0:
+		return fmt.Errorf("%d query heads are not 1, 2, 4 or more up to %d", k.Heads, latentHeads)
+	case k.Queries.Most() > latentQueries:
+		return fmt.Errorf("more than %d new tokens of a sequence", latentQueries)
+	case k.HeadMajor && !one && k.Layout != ops.BNSD:
+		return errHeadMajor(k.Layout)
+	case k.Block > latentBlock || k.Block%blockUnit != 0:
+		return fmt.Errorf("blocks of %d tokens are not a multiple of %d up to %d", k.Block, blockUnit, latentBlock)
+	}
+	return nil
 }
 
 // paged returns why the kernels cannot take the blocks of a cache, or nil.
@@ -121,7 +157,7 @@ func paged(k key.DecodeAttention, one bool) error {
 	case !k.HeadMajor && k.KeyHeads*k.Dim > rowLimit:
 		return fmt.Errorf("a token has %d features, more than %d; use blocks [heads, tokens, features]", k.KeyHeads*k.Dim, rowLimit)
 	case k.HeadMajor && !one && k.Layout != ops.BNSD:
-		return fmt.Errorf("layout %s with blocks [heads, tokens, features] is for one new token", k.Layout)
+		return errHeadMajor(k.Layout)
 	}
 	return nil
 }
@@ -167,7 +203,7 @@ func (a *AttentionArgs) call(ctx context.Context, reg *ops.Registry, s *aclnn.Sc
 		return nil
 	}
 	p := &call{
-		query: a.Query, out: a.Out, hidden: a.Hidden, blocks: a.Blocks, keys: []*aclnn.Tensor{a.Keys}, values: []*aclnn.Tensor{a.Values},
+		query: a.Query, queryRope: a.QueryRope, keyRope: a.KeyRope, out: a.Out, hidden: a.Hidden, blocks: a.Blocks, keys: []*aclnn.Tensor{a.Keys}, values: []*aclnn.Tensor{a.Values},
 		layout: aclnn.Layout(a.Layout), lengths: a.Lengths, heads: z.heads, keyHeads: z.keyHeads, block: z.block, scale: a.Scale,
 		before: seesAll, after: seesAll,
 	}
@@ -190,6 +226,9 @@ func (a *AttentionArgs) call(ctx context.Context, reg *ops.Registry, s *aclnn.Sc
 		// one layout only.
 		p.layout = aclnn.LayoutBNSD
 		p.query, p.out = a.Query.Reshape(z.batch, z.heads, 1, z.dim), a.Out.Reshape(z.batch, z.heads, 1, z.dim)
+		if p.queryRope != nil {
+			p.queryRope = a.QueryRope.Reshape(z.batch, z.heads, 1, -1)
+		}
 	}
 	return p
 }

@@ -18,6 +18,8 @@ type DecodeAttention struct {
 	Places          Extent // of a sequence in the cache
 	Hidden          bool   // whether the caller says which keys are hidden
 	Window          bool   // whether a token sees some of those before it only
+	Rope            int64  // features of a head besides, 0 for none
+	Sinks           bool   // whether the heads have sinks
 	Contiguous      bool   // whether all tensors are contiguous
 }
 
