@@ -82,14 +82,17 @@ func (c *Cache) Reset() { c.length, c.err = 0, nil }
 
 // attend appends keys and values of new tokens to the cache and returns the attention of these tokens
 // to all tokens. It has no gradient.
-func (m *inputs) attend(p *pass, q, k, v *autograd.Var, window int64) *autograd.Var {
-	return p.Record("attention to the cache", []*autograd.Var{q, k, v}, func(c *autograd.Call) {
+func (m *inputs) attend(p *pass, q, k, v, sinks *autograd.Var, window int64) *autograd.Var {
+	return p.Record("attention to the cache", withSinks(sinks, q, k, v), func(c *autograd.Call) {
 		past, dec := m.past, m.cache.ops
 		a := decode.AttentionArgs{
 			Query: q.Value, Layout: ops.BSND, Keys: past.keys, Values: past.values, Lengths: []int64{m.from + m.length}, Scale: m.scale,
 			Out: c.Output(p.dt, q.Shape()...),
 		}
 		a.Hidden, a.Window = m.hidden.of(window)
+		if sinks != nil {
+			a.Sinks = sinks.Value
+		}
 		c.Do(func() error {
 			if m.slots == nil {
 				return errors.Join(aclnn.Copy(p.Stream(), past.keys.Narrow(1, m.from, m.length), k.Value), aclnn.Copy(p.Stream(), past.values.Narrow(1, m.from, m.length), v.Value))
@@ -103,6 +106,14 @@ func (m *inputs) attend(p *pass, q, k, v *autograd.Var, window int64) *autograd.
 		})
 		c.Do(func() error { return dec.Attention().Run(p.ctx, p.Stream(), &a) })
 	})[0]
+}
+
+// withSinks lists what attention to a cache reads, where sinks may be nil.
+func withSinks(sinks *autograd.Var, others ...*autograd.Var) []*autograd.Var {
+	if sinks == nil {
+		return others
+	}
+	return append(others, sinks)
 }
 
 // resume makes a delta net start from the states in the cache and store its final states there.

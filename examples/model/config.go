@@ -100,7 +100,7 @@ func parseConfig(text []byte) (Config, error) {
 		return c, unknownType(head.Type)
 	}
 	f := families[head.Type]
-	c = Config{InitializerRange: 0.02, RMSNormEps: cmp.Or(f.absent.RMSNormEps, 1e-6), RouterLossScale: 0.001, NormTopK: f.mixtral}
+	c = Config{InitializerRange: 0.02, RMSNormEps: cmp.Or(f.absent.RMSNormEps, 1e-6), RouterLossScale: cmp.Or(f.absent.RouterLossScale, 0.001), NormTopK: f.mixtral || f.clipped, AttentionBias: f.absent.AttentionBias}
 	var more struct {
 		Window     json.RawMessage `json:"sliding_window"`
 		Windowed   bool            `json:"use_sliding_window"`
@@ -124,8 +124,12 @@ func parseConfig(text []byte) (Config, error) {
 	if f.divided && c.Heads > 0 {
 		c.HeadDim = cmp.Or(c.HeadDim, c.HiddenSize/c.Heads)
 	}
+	c.HeadDim = cmp.Or(c.HeadDim, f.absent.HeadDim)
 	if c.ModelType == "llama" { // its class has this default
 		c.KVHeads = cmp.Or(c.KVHeads, c.Heads)
+	}
+	if !given(more.Parameters) && !given(more.Scaling) {
+		c.Rope = f.absent.Rope
 	}
 	if err := c.parseRope(more.Parameters, more.Scaling, more.Original); err != nil {
 		return c, fmt.Errorf("config.json: %w", err)
@@ -147,7 +151,7 @@ func parseConfig(text []byte) (Config, error) {
 	if len(more.Window) == 0 {
 		c.Window = f.absent.Window
 	}
-	switch on := f.windows == allWindows || more.Windowed; {
+	switch on := f.windows.always() || more.Windowed; {
 	case !on:
 		c.Window = 0
 	case given(more.Window) && c.Window < 1:

@@ -14,8 +14,9 @@ type experts struct {
 	gateUp, down *Parameter // of this rank's experts
 	count        int64      // number of experts of all ranks
 	perToken     int64
-	normalize    bool
+	routing      ops.MoERoutingArgs // without tensors
 	nz           nzUse
+	clipped      *clippedUnit // in place of SwiGLU, or nil
 }
 
 // nzUse says in which passes the products of experts read weights in FRACTAL_NZ.
@@ -42,11 +43,14 @@ func ReadsTransposedNZ() bool {
 
 func newExperts(ps *parameters, c Config, prefix string) experts {
 	h, i, n := int64(c.HiddenSize), int64(c.ExpertSize()), int64(c.Experts)
+	if c.family().clipped {
+		return newClippedExperts(ps, c, prefix)
+	}
 	return experts{
 		router: linear{weight: ps.add(prefix+"gate.weight", n, h)},
 		gateUp: ps.addExperts(prefix+"experts.gate_up_proj", n, 2*i, h),
 		down:   ps.addExperts(prefix+"experts.down_proj", n, h, i),
-		count:  n, perToken: int64(c.ExpertsPerToken), normalize: c.NormTopK, nz: c.nzUse(),
+		count:  n, perToken: int64(c.ExpertsPerToken), routing: ops.MoERoutingArgs{Normalize: c.NormTopK}, nz: c.nzUse(),
 	}
 }
 
@@ -57,7 +61,7 @@ func (f experts) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Rou
 // beside adds the result of a shared expert, if there is one.
 func (f experts) beside(p *pass, x, shared *autograd.Var) (*autograd.Var, *autograd.Routing) {
 	// The router computes in float32 for every dtype of the model.
-	routing := p.MoERouting(p.Cast(f.router.forward(p, x), aclnn.Float32), f.perToken, ops.MoERoutingArgs{Normalize: f.normalize})
+	routing := p.MoERouting(p.Cast(f.router.forward(p, x), aclnn.Float32), f.perToken, f.routing)
 	if f.shares(p) {
 		return f.share(p, x, shared, routing), &routing
 	}
@@ -74,6 +78,9 @@ func (f experts) beside(p *pass, x, shared *autograd.Var) (*autograd.Var, *autog
 // compute runs the experts on their rows.
 func (f experts) compute(p *pass, rows *autograd.Var, groups autograd.Groups) *autograd.Var {
 	gateUp, down := f.weight(p, f.gateUp), f.weight(p, f.down)
+	if f.clipped != nil {
+		return f.clipped.forward(p, rows, groups, gateUp, down)
+	}
 	if !p.adapter.adaptsExperts(f.gateUp) && !p.adapter.adaptsExperts(f.down) {
 		return p.MoEExperts(rows, groups, gateUp, down)
 	}
@@ -84,14 +91,22 @@ func (f experts) compute(p *pass, rows *autograd.Var, groups autograd.Groups) *a
 
 // weight returns [experts, in, out] for the grouped products: a view of the weight, or a FRACTAL_NZ copy.
 func (f experts) weight(p *pass, w *Parameter) *autograd.Var {
-	return p.Derive(w.Var, func(s *aclnn.Scope, value *aclnn.Tensor) *aclnn.Tensor { return f.read(p, s, value) }, transpose)
+	return p.Derive(w.Var, func(s *aclnn.Scope, value *aclnn.Tensor) *aclnn.Tensor { return f.read(p, s, value) }, f.turn)
+}
+
+// turn views a weight as [experts, in, out], or its gradient.
+func (f experts) turn(t *aclnn.Tensor) *aclnn.Tensor {
+	if f.clipped != nil {
+		return t
+	}
+	return transpose(t)
 }
 
 func transpose(t *aclnn.Tensor) *aclnn.Tensor { return t.Transpose(1, 2) }
 
 // read brings a weight into the form that the grouped products read.
 func (f experts) read(p *pass, s *aclnn.Scope, value *aclnn.Tensor) *aclnn.Tensor {
-	read := transpose(value)
+	read := f.turn(value)
 	if !f.nz.in(p) || read.Format() == aclnn.FractalNZ {
 		return read
 	}
@@ -102,7 +117,7 @@ func (f experts) read(p *pass, s *aclnn.Scope, value *aclnn.Tensor) *aclnn.Tenso
 	if read.Contiguous() {
 		return p.toNZ(s, read)
 	}
-	return transpose(p.toNZ(s, value))
+	return f.turn(p.toNZ(s, value))
 }
 
 // toNZ returns a FRACTAL_NZ copy of a contiguous weight.

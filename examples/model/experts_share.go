@@ -46,9 +46,16 @@ func (f experts) shareOf(p *pass, s *aclnn.Scope, x *aclnn.Tensor, routing autog
 	rows, h, own := x.Dim(0)*f.perToken, x.Dim(1), f.gateUp.local()[0]
 	sums, places, permuted, results := s.Tensor(aclnn.Int32, f.count), s.Tensor(aclnn.Int32, rows), s.Tensor(p.dt, rows, h), s.Tensor(p.dt, rows, h)
 	ops.Queue(p.ctx, s, p.reg.MoEPermute(), &ops.MoEPermuteArgs{X: x, Experts: f.ownFirst(s, routing.Experts), Rows: permuted, Places: places, Sums: sums})
+	groups := ops.Groups{Device: sums.Narrow(0, 0, own), Cumulative: true}
+	if f.clipped != nil {
+		s.Zero(results)
+		f.clipped.compute(p, s, permuted, groups, f.read(p, s, f.gateUp.Value), f.read(p, s, f.down.Value), results)
+		ops.Queue(p.ctx, s, p.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: results, Places: places, Weights: routing.Weights.Value, Out: out})
+		return
+	}
 	unit := ops.MoEExpertsArgs{Rows: permuted, GateUp: f.read(p, s, f.gateUp.Value), Down: f.read(p, s, f.down.Value), Out: results}
 	inner := f.down.Value.Dim(2)
-	unit.Groups = ops.Groups{Device: sums.Narrow(0, 0, own), Cumulative: true}
+	unit.Groups = groups
 	unit.Hidden, unit.Active = s.Tensor(p.dt, rows, 2*inner), s.Tensor(p.dt, rows, inner)
 	s.Zero(unit.Hidden) // the products write no rows of other ranks
 	s.Zero(results)

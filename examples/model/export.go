@@ -256,6 +256,7 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 	}
 	for _, p := range e.from.Tensors() {
 		layer, stack, experts := strings.Cut(p.Name, ".experts.")
+		experts = experts && !cfg.family().clipped // which hub models have in one tensor
 		for i := int64(0); experts && i < p.Shape[0]; i++ {
 			one := fmt.Sprintf("%s.experts.%d.", layer, i)
 			if stack == "down_proj" {
@@ -321,7 +322,7 @@ func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
 	if cfg.Window == 0 {
 		all["sliding_window"] = nil
 	}
-	if cfg.family().mixtral {
+	if cfg.family().mixtral || cfg.family().clipped {
 		all["num_local_experts"] = cfg.Experts
 	}
 	table := ConfigTable(cfg.ModelType)

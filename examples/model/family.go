@@ -30,6 +30,11 @@ type family struct {
 	absent Config
 	// mixtral names the tensors of experts in its own way, and their size is intermediate_size; their weights are always normalised.
 	mixtral bool
+	// sinks says that the heads of attention have sinks.
+	sinks bool
+	// clipped experts limit the values of their gated unit, whose gate and up projection take turns, and have biases; their weights are stored
+	// as [experts, in, out], and their size is intermediate_size.
+	clipped bool
 }
 
 // biases says which projections of attention have a bias.
@@ -51,16 +56,24 @@ const (
 	switchedAll           // all, with use_sliding_window
 	switchedLater         // those from max_window_layers on, with use_sliding_window
 	switchedOther         // every other one of the first max_window_layers, with use_sliding_window
+	everyOther            // every other one, from the first on
 )
 
 // byLayer reports whether layers differ, so that layer_types says which has a window.
-func (w windows) byLayer() bool { return w == switchedLater || w == switchedOther }
+func (w windows) byLayer() bool { return w == switchedLater || w == switchedOther || w == everyOther }
+
+// always reports whether a sliding_window counts without use_sliding_window.
+func (w windows) always() bool { return w == allWindows || w == everyOther }
 
 // qwen3 is also the family of a configuration without a type.
 var qwen3 = family{class: "Qwen3ForCausalLM", biases: chosenBiases, windows: switchedLater, absent: Config{Window: 4096}}
 
 var families = map[string]family{
-	"":                 qwen3,
+	"": qwen3,
+	"gpt_oss": {class: "GptOssForCausalLM", plain: true, biases: chosenBiases, windows: everyOther, sparse: true, sinks: true, clipped: true, absent: Config{
+		AttentionBias: true, Window: 128, RMSNormEps: 1e-5, RopeTheta: 150000, HeadDim: 64, RouterLossScale: 0.9,
+		Rope: Rope{Type: "yarn", Factor: 32, Original: 4096, BetaFast: 32, BetaSlow: 1, Truncate: new(false)},
+	}},
 	"llama":            {class: "LlamaForCausalLM", plain: true, divided: true, biases: chosenBiases},
 	"mistral":          {class: "MistralForCausalLM", plain: true, divided: true, windows: allWindows, absent: Config{Window: 4096}},
 	"mixtral":          {class: "MixtralForCausalLM", plain: true, divided: true, windows: allWindows, sparse: true, mixtral: true, absent: Config{RMSNormEps: 1e-5, RopeTheta: 1e6}},
@@ -112,7 +125,7 @@ func (c Config) window(layer int) int64 {
 func (c Config) slidingLayers(boundary int) (types []string) {
 	for i := range c.Layers {
 		kind := fullLayer
-		if w := c.family().windows; w == switchedLater && i >= boundary || w == switchedOther && i < boundary && i%2 == 0 {
+		if w := c.family().windows; w == switchedLater && i >= boundary || w == switchedOther && i < boundary && i%2 == 0 || w == everyOther && i%2 == 0 {
 			kind = slidingLayer
 		}
 		types = append(types, kind)
@@ -142,7 +155,7 @@ func (c Config) validateWindows() error {
 
 // ExpertSize returns the feed-forward size of an expert.
 func (c Config) ExpertSize() int {
-	if c.family().mixtral {
+	if f := c.family(); f.mixtral || f.clipped {
 		return c.IntermediateSize
 	}
 	return c.MoEIntermediate
@@ -208,7 +221,7 @@ func (c Config) validateSparse() error {
 	case c.Experts <= 0 || c.ExpertsPerToken <= 0 || c.ExpertsPerToken > c.Experts:
 		return fmt.Errorf("model: num_experts_per_tok %d of num_experts %d; both must be positive, the first at most the second", c.ExpertsPerToken, c.Experts)
 	case c.ExpertSize() <= 0:
-		return fmt.Errorf("model: the size of an expert is %d (moe_intermediate_size, of mixtral intermediate_size); it must be positive", c.ExpertSize())
+		return fmt.Errorf("model: the size of an expert is %d (moe_intermediate_size, of gpt_oss and mixtral intermediate_size); it must be positive", c.ExpertSize())
 	case c.family().shared && c.SharedIntermediate <= 0:
 		return fmt.Errorf("model: shared_expert_intermediate_size is %d; it must be positive", c.SharedIntermediate)
 	}
@@ -223,6 +236,9 @@ func (c Config) feedForwardParameters(layer int) int {
 	n := c.Experts * (3*c.ExpertSize() + 1) * c.HiddenSize
 	if c.family().shared {
 		n += (3*c.SharedIntermediate + 1) * c.HiddenSize
+	}
+	if c.family().clipped {
+		n += c.Experts * (2*c.ExpertSize() + c.HiddenSize + 1)
 	}
 	return n
 }
@@ -303,6 +319,9 @@ func (c Config) mixerParameters(layer int) int {
 	}
 	if output {
 		n += c.HiddenSize
+	}
+	if c.family().sinks {
+		n += c.Heads
 	}
 	return n
 }

@@ -24,6 +24,8 @@ func ConfigTable(modelType string) verdict.Table {
 		keys = append(keys, verdict.Honour("hidden_act", "activation of the gates of feed-forward parts: silu, which is the default, gelu or gelu_pytorch_tanh"))
 	}
 	switch {
+	case f.clipped:
+		keys = slices.Concat(keys, routerKeys, clippedKeys)
 	case f.mixtral:
 		keys = slices.Concat(keys, routerKeys, []verdict.Key{verdict.Honour("num_local_experts", "experts of a layer")})
 	case f.sparse:
@@ -53,12 +55,12 @@ var sizeKeys = []verdict.Key{
 	verdict.Honour("num_hidden_layers", "layers"),
 	verdict.Honour("num_attention_heads", "query heads"),
 	verdict.Honour("num_key_value_heads", "key and value heads; default of llama: num_attention_heads"),
-	verdict.Honour("head_dim", "features of a head; default of llama, mistral, mixtral and qwen2: hidden_size divided by num_attention_heads"),
-	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6, of mixtral 1e-5"),
+	verdict.Honour("head_dim", "features of a head; default of llama, mistral, mixtral and qwen2: hidden_size divided by num_attention_heads; of gpt_oss 64"),
+	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6, of gpt_oss and mixtral 1e-5"),
 	verdict.Honour("tie_word_embeddings", "whether the head is the embedding; default false"),
 	verdict.Honour("initializer_range", "standard deviation of the weights of a new model; default 0.02"),
 	verdict.Honour("max_position_embeddings", "longest sequence, and from where on rope_type dynamic and longrope act"),
-	verdict.Honour("rope_theta", "base of the rotation's frequencies; default 10000, of mixtral 1000000"),
+	verdict.Honour("rope_theta", "base of the rotation's frequencies; default 10000, of gpt_oss 150000, of mixtral 1000000"),
 	verdict.Honour("original_max_position_embeddings", "that of the rotation, where its object has none (yarn, llama3, longrope)"),
 }
 
@@ -67,7 +69,7 @@ func (f family) attentionKeys() []verdict.Key {
 	bias := verdict.Refuse("attention_bias", "projections of attention have no bias here", "false")
 	switch f.biases {
 	case chosenBiases:
-		bias = verdict.Honour("attention_bias", "whether the projections of attention have biases; default false")
+		bias = verdict.Honour("attention_bias", "whether the projections of attention have biases; default false, of gpt_oss true")
 	case inputBiases:
 		bias = verdict.NoEffect("attention_bias", "the projections to queries, keys and values have biases in any case, and that to the output has none")
 	case chosenInputs:
@@ -92,6 +94,10 @@ func (f family) windowKeys() []verdict.Key {
 			window.Why += "; default 4096"
 		}
 		return []verdict.Key{window}
+	case everyOther:
+		window.Why = "tokens that a token sees, itself included, in layers with a window; default 128"
+		types.Why = "full_attention or sliding_attention for each layer; default: these take turns, with a window first"
+		return []verdict.Key{window, types}
 	case switchedAll:
 		types.Why = "one entry for each layer; all must be full_attention"
 		return []verdict.Key{use, window, types, verdict.NoEffect("max_window_layers", "with use_sliding_window all layers have a window")}
@@ -123,8 +129,15 @@ var hybridKeys = []verdict.Key{
 var routerKeys = []verdict.Key{
 	verdict.Honour("num_experts_per_tok", "experts for each token"),
 	verdict.Honour("output_router_logits", "whether training adds the load balancing loss"),
-	verdict.Honour("router_aux_loss_coef", "weight of that loss; default 0.001"),
+	verdict.Honour("router_aux_loss_coef", "weight of that loss; default 0.001, of gpt_oss 0.9"),
 	verdict.Refuse("router_jitter_noise", "routers have no noise", "0"),
+}
+
+var clippedKeys = []verdict.Key{
+	verdict.Honour("num_local_experts", "experts of a layer"),
+	verdict.NoEffect("experts_per_token", "num_experts_per_tok says it"),
+	verdict.NoEffect("initial_context_length", "original_max_position_embeddings of the rotation says it"),
+	verdict.Refuse("swiglu_limit", "the values of gates are limited to 7", "7"),
 }
 
 var expertKeys = []verdict.Key{

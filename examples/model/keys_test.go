@@ -64,6 +64,15 @@ var mutations = map[string]mutation{
 	"router_aux_loss_coef":             {`{"output_router_logits":true}`, `{"router_aux_loss_coef":0.5}`},
 }
 
+// own has those of a kind whose folder already has the value, or lacks what others have.
+var own = map[string]map[string]mutation{
+	"gpt_oss": {
+		"num_local_experts": {"", `{"num_local_experts":3}`}, "attention_bias": {"", `{"attention_bias":false}`}, // the folder has four, and biases
+		"sliding_window": {"", `{"sliding_window":5}`}, "layer_types": {"", `{"layer_types":["full_attention","sliding_attention"]}`},
+		"swiglu_limit": {"", `{"swiglu_limit":5.0}`},
+	},
+}
+
 const (
 	yarn     = `"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":64,"beta_slow":0.001`
 	llama3   = `"rope_type":"llama3","factor":8.0,"original_max_position_embeddings":64,"low_freq_factor":1.0,"high_freq_factor":4.0`
@@ -113,6 +122,9 @@ func TestEveryKey(t *testing.T) {
 			require.NoError(t, err)
 			for _, k := range model.ConfigTable(kind).Keys {
 				m, ok := mutations[k.Name]
+				if one, special := own[kind][k.Name]; special {
+					m, ok = one, true
+				}
 				if k.Name == "model_type" && kind == "qwen3_next" {
 					m.change = `{"model_type":"qwen3_5_moe_text"}`
 				}

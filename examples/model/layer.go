@@ -91,7 +91,8 @@ type attention struct {
 	heads, kv    int64
 	dim          int64
 	gated        bool
-	window       int64 // tokens that a token sees, itself included; 0 for all
+	window       int64      // tokens that a token sees, itself included; 0 for all
+	sinks        *Parameter // of the heads, or nil
 }
 
 // rotation holds the tables of the rotary embedding, which all layers share.
@@ -109,14 +110,17 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	k := p.Reshape(a.k.forward(p, x), b, n, a.kv, a.dim)
 	v := p.Reshape(a.v.forward(p, x), b, n, a.kv, a.dim)
 	q, k = p.RoPE(a.qNorm.forward(p, q), a.kNorm.forward(p, k), m.rope.cos, m.rope.sin)
-	var y *autograd.Var
+	var y, sinks *autograd.Var
+	if a.sinks != nil {
+		sinks = p.Cast(p.own(a.sinks), aclnn.Float32)
+	}
 	switch {
 	case m.paged != nil:
-		y = m.attendPages(p, q, k, v, a.window)
+		y = m.attendPages(p, q, k, v, sinks, a.window)
 	case m.past != nil:
-		y = m.attend(p, q, k, v, a.window)
+		y = m.attend(p, q, k, v, sinks, a.window)
 	default:
-		y = p.attend(q, k, v, m, a.window)
+		y = p.attend(q, k, v, sinks, m, a.window)
 	}
 	if a.gated {
 		y = p.Mul(y, gate)
@@ -129,11 +133,11 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 }
 
 // attend computes the attention of whole sequences.
-func (p *pass) attend(q, k, v *autograd.Var, m *inputs, window int64) *autograd.Var {
+func (p *pass) attend(q, k, v, sinks *autograd.Var, m *inputs, window int64) *autograd.Var {
 	q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
 	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: within(m.mask, window), Scale: m.scale}
 	shape := q.Shape()
-	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), nil, a)
+	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), sinks, a)
 	if m.cu != nil {
 		y = p.Reshape(y, shape...)
 	}
@@ -230,6 +234,9 @@ func newAttention(ps *parameters, c Config, prefix string, window int64) attenti
 	}
 	if output {
 		a.outBias = ps.addVector(prefix+"o_proj.bias", h, zero)
+	}
+	if c.family().sinks {
+		a.sinks = ps.addHeads(prefix+"sinks", q, nil)
 	}
 	if !c.family().plain {
 		a.qNorm, a.kNorm = newNorm(ps, c, prefix+"q_norm.weight", d), newNorm(ps, c, prefix+"k_norm.weight", d)

@@ -149,9 +149,9 @@ func (c *subBatch) gather(n *numbers, pieces []Piece, members []int, block int) 
 
 // attendPages writes keys and values of the new tokens into their blocks, and returns the attention of
 // these tokens to all tokens of their sequences. It has no gradient.
-func (m *inputs) attendPages(p *pass, q, k, v *autograd.Var, window int64) *autograd.Var {
+func (m *inputs) attendPages(p *pass, q, k, v, sinks *autograd.Var, window int64) *autograd.Var {
 	dec := m.pages.ops
-	return p.Record("attention to pages", []*autograd.Var{q, k, v}, func(c *autograd.Call) {
+	return p.Record("attention to pages", withSinks(sinks, q, k, v), func(c *autograd.Call) {
 		out := c.Output(p.dt, q.Shape()...)
 		c.Do(func() error {
 			return dec.Write().Run(p.ctx, p.Stream(), &decode.WriteArgs{
@@ -166,6 +166,9 @@ func (m *inputs) attendPages(p *pass, q, k, v *autograd.Var, window int64) *auto
 					Scale: m.scale, Out: sub.of(out),
 				}
 				a.Hidden, a.Window = sub.hidden.of(window)
+				if sinks != nil {
+					a.Sinks = sinks.Value
+				}
 				return dec.Attention().Run(p.ctx, p.Stream(), &a)
 			})
 		}

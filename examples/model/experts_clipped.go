@@ -1,0 +1,62 @@
+package model
+
+import (
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
+)
+
+// clippedUnit is the gated unit of gpt-oss: experts with biases, [experts, out], whose values are limited.
+type clippedUnit struct{ gateUp, down *Parameter }
+
+// clippedForm has gate and up projection of a row of products in turns. The numbers are those of the class in transformers.
+var clippedForm = ops.ClippedSwiGLUArgs{Alpha: 1.702, Limit: 7, Offset: 1, Interleaved: true}
+
+// newClippedExperts makes experts of such units. PEFT and shards take weights [experts, out, in] only, so that these are no weights of experts to them.
+func newClippedExperts(ps *parameters, c Config, prefix string) experts {
+	h, i, n := int64(c.HiddenSize), int64(c.ExpertSize()), int64(c.Experts)
+	add := func(name string, shape ...int64) *Parameter {
+		p := ps.addExperts(prefix+name, shape...)
+		p.expert = false
+		return p
+	}
+	f := experts{
+		router: linear{weight: ps.add(prefix+"router.weight", n, h), bias: ps.addVector(prefix+"router.bias", n, nil)},
+		gateUp: add("experts.gate_up_proj", n, h, 2*i),
+		down:   add("experts.down_proj", n, i, h),
+		count:  n, perToken: int64(c.ExpertsPerToken), routing: ops.MoERoutingArgs{Normalize: true}, nz: c.nzUse(),
+		clipped: &clippedUnit{gateUp: add("experts.gate_up_proj_bias", n, 2*i), down: add("experts.down_proj_bias", n, h)},
+	}
+	f.clipped.gateUp.start, f.clipped.down.start = zero, zero
+	return f
+}
+
+// forward runs the experts on their rows.
+func (u *clippedUnit) forward(p *pass, rows *autograd.Var, groups autograd.Groups, gateUp, down *autograd.Var) *autograd.Var {
+	active := p.ClippedSwiGLU(p.GroupedMatmul(rows, gateUp, p.groupedBias(u.gateUp), groups), clippedForm)
+	return p.GroupedMatmul(active, down, p.groupedBias(u.down), groups)
+}
+
+// groupedBias is a bias of experts in the dtype that grouped products take.
+func (p *pass) groupedBias(w *Parameter) *autograd.Var {
+	if p.dt == aclnn.BFloat16 {
+		return p.Cast(w.Var, aclnn.Float32)
+	}
+	return w.Var
+}
+
+// compute is forward without gradient, of this rank's experts alone: it writes no other rows.
+func (u *clippedUnit) compute(p *pass, s *aclnn.Scope, rows *aclnn.Tensor, groups ops.Groups, gateUp, down, out *aclnn.Tensor) {
+	bias := func(w *Parameter) *aclnn.Tensor {
+		if p.dt == aclnn.BFloat16 {
+			return s.Cast(w.Value, aclnn.Float32)
+		}
+		return w.Value
+	}
+	hidden, unit := s.Tensor(p.dt, rows.Dim(0), gateUp.Dim(2)), clippedForm
+	s.Zero(hidden)
+	ops.Queue(p.ctx, s, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: rows, Weight: gateUp, Bias: bias(u.gateUp), Groups: groups, Out: hidden})
+	unit.X, unit.Out = hidden, s.Tensor(p.dt, rows.Dim(0), down.Dim(1))
+	ops.Queue(p.ctx, s, p.reg.ClippedSwiGLU(), &unit)
+	ops.Queue(p.ctx, s, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: unit.Out, Weight: down, Bias: bias(u.down), Groups: groups, Out: out})
+}
