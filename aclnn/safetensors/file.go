@@ -12,6 +12,7 @@ import (
 //	Names() []string                    // of the tensors, in alphabetical order
 //	Tensor(name string) (Tensor, error) // without reading elements; an unknown name is ErrNotFound
 //	Metadata() map[string]string        // the header's free-form text, of shards the index's
+//	View(without []string, with ...Tensor) *File // the file with other tensors
 //	BytesRead() int64                   // bytes of elements read so far
 //	Close() error                       // closes the files Open opened
 type File = safetensors.File
@@ -48,6 +49,9 @@ func Open(path string) (*File, error) { return safetensors.Open(path) }
 // NewFile reads a safetensors file of size bytes from r, which must stay open while the
 // tensors are read; Close does not close it.
 func NewFile(r io.ReaderAt, size int64) (*File, error) { return safetensors.NewFile(r, size) }
+
+// NewTensor is a tensor for File.View whose elements, row-major and little-endian, data computes as they are read.
+func NewTensor(info Info, data io.ReaderAt) Tensor { return safetensors.NewTensor(info, data) }
 
 // Values reads the elements as values of a Go type, which need not be the tensor's own: see
 // Tensor for what As converts. An integer that T cannot hold is ErrValue.

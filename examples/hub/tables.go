@@ -11,6 +11,7 @@ const (
 	images    = "images, sound and video are refused"
 	written   = "who wrote the file"
 	converted = "weights are taken from safetensors"
+	quantised = "config.json says how the weights are quantised"
 )
 
 // GenerationConfig is the table of generation_config.json.

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/dlclark/regexp2"
+	"github.com/goascend/cann/examples/expression"
 )
 
 // LoRA holds the options of an adapter, with the names and meaning that they have in PEFT.
@@ -96,7 +95,7 @@ type target struct {
 // targets selects layers by name.
 type targets struct {
 	lora            LoRA
-	pattern, except *expression
+	pattern, except *expression.Expression
 	ranks, alphas   []override
 	used            map[string]bool // of Targets
 	count           int
@@ -105,32 +104,8 @@ type targets struct {
 
 // override is an entry of Ranks or Alphas.
 type override struct {
-	name  *expression
+	name  *expression.Expression
 	value float64
-}
-
-// expression is a regular expression of Python, which may look around, so that a match may take long: it is given up
-// after a second.
-type expression struct{ re *regexp2.Regexp }
-
-// python spells what .NET's expressions, which the library has, call otherwise.
-var python = strings.NewReplacer(`\\`, `\\`, `(?P<`, `(?<`, `\Z`, `\z`)
-
-func newExpression(pattern string) (*expression, error) {
-	re, err := regexp2.Compile(python.Replace(pattern), regexp2.None)
-	if err != nil {
-		return nil, err
-	}
-	re.MatchTimeout = time.Second
-	return &expression{re}, nil
-}
-
-func (e *expression) matches(name string) (bool, error) {
-	ok, err := e.re.MatchString(name)
-	if err != nil {
-		err = fmt.Errorf("model: LoRA: the expression %q takes longer than a second with %q", e.re, name)
-	}
-	return ok, err
 }
 
 func (l LoRA) compile() (t *targets, err error) {
@@ -147,11 +122,11 @@ func (l LoRA) compile() (t *targets, err error) {
 		return nil, errors.New("model: LoRA has a pattern and numbers of layers; PEFT refuses the two together: write the numbers into the pattern")
 	}
 	t = &targets{lora: l, used: map[string]bool{}}
-	whole := func(pattern string) (*expression, error) {
+	whole := func(pattern string) (*expression.Expression, error) {
 		if pattern == "" || l.modules != nil {
 			return nil, nil
 		}
-		return newExpression(`\A(?:` + pattern + `)\z`)
+		return expression.Compile(`\A(?:` + pattern + `)\z`)
 	}
 	if t.pattern, err = whole(l.Pattern); err == nil {
 		t.except, err = whole(l.ExcludePattern)
@@ -176,7 +151,7 @@ func (l LoRA) compile() (t *targets, err error) {
 // overrides compiles expressions, in their order.
 func overrides(values Overrides) (list []override, err error) {
 	for _, v := range values {
-		name, err := newExpression(`\A(?:.*\.)?(?:` + v.Layers + `)\z`)
+		name, err := expression.Compile(`\A(?:.*\.)?(?:` + v.Layers + `)\z`)
 		if err != nil {
 			return nil, err
 		}
@@ -270,15 +245,15 @@ func (t *targets) excludes(name string) bool {
 func ends(layer, name string) bool { return layer == name || strings.HasSuffix(layer, "."+name) }
 
 // matches also tries the name that a layer has in a model that sees images.
-func (t *targets) matches(e *expression, name string) bool {
+func (t *targets) matches(e *expression.Expression, name string) bool {
 	names := []string{name}
 	if rest, inner := strings.CutPrefix(name, "model."); inner {
 		names = append(names, nestedPrefix+rest)
 	}
 	for _, one := range names {
-		ok, err := e.matches(one)
+		ok, err := e.Match(one)
 		if err != nil && t.err == nil {
-			t.err = err
+			t.err = fmt.Errorf("model: LoRA: %w", err)
 		}
 		if ok {
 			return true

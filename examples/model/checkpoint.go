@@ -19,7 +19,7 @@ const (
 
 // Load reads the weights of a Hugging Face checkpoint: a safetensors file, an index of shards, or a
 // folder. Every weight of the model must be present with its shape. Unread lists the parts of a folder that are left out;
-// other tensors without a place, such as the scales of quantised weights, are an error.
+// other tensors without a place are an error. Quantised weights are dequantised, see package quantization.
 func (m *Model) Load(ctx context.Context, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -29,8 +29,12 @@ func (m *Model) Load(ctx context.Context, path string) error {
 }
 
 // LoadFile is Load from an open file. Each rank reads its own parts of the weights and no more:
-// File.BytesRead counts them.
+// File.BytesRead counts them. Of quantised weights it reads some whole rows or columns.
 func (m *Model) LoadFile(ctx context.Context, f *safetensors.File) error {
+	f, err := m.Config.Quantization.View(f)
+	if err != nil {
+		return err
+	}
 	if _, err := m.places(f); err != nil {
 		return err
 	}

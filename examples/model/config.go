@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goascend/cann/examples/verdict"
+	"github.com/goascend/cann/examples/quantization"
 )
 
 // Config describes a model, with the field names of Hugging Face's config.json.
@@ -55,6 +55,8 @@ type Config struct {
 	// Frozen weights are read but not trained: they have neither gradients nor float32 copies, and
 	// adapters train in their place.
 	Frozen bool `json:"-"`
+	// Quantization is the form of the weights in the folder, nil for plain ones. Load dequantises them.
+	Quantization *quantization.Config `json:"-"`
 
 	// Fields of models that mix gated delta nets and attention.
 	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // rotated fraction of a head
@@ -78,16 +80,8 @@ func ParseConfig(text []byte) (Config, error) {
 
 func parseConfig(text []byte) (Config, error) {
 	var c Config
-	var outer, head struct {
-		Type         string `json:"model_type"`
-		Quantization struct {
-			Method string `json:"quant_method"`
-			Format string `json:"format"`
-		} `json:"quantization_config"`
-	}
-	// What cannot be decoded, the tables name.
-	if json.Unmarshal(text, &outer) == nil && outer.Quantization.Method != "" {
-		return c, &verdict.Refusal{Format: "config.json", Key: "quantization_config.quant_method", Value: strings.TrimSpace(outer.Quantization.Method + " " + outer.Quantization.Format), Why: "weights in this form are not read; convert the folder to bfloat16"}
+	var head struct {
+		Type string `json:"model_type"`
 	}
 	text, err := textConfig(text)
 	if err != nil {
@@ -111,9 +105,16 @@ func parseConfig(text []byte) (Config, error) {
 		Experts    *int            `json:"num_local_experts"` // name in newer versions
 		Interval   int             `json:"full_attention_interval"`
 		NormTopK   *bool           `json:"norm_topk_prob"`
+
+		Quantization json.RawMessage `json:"quantization_config"`
 	}
 	if _, err := ConfigTable(head.Type).Decode(text, &c, &more); err != nil {
 		return c, err
+	}
+	if len(more.Quantization) > 0 && string(more.Quantization) != "null" {
+		if c.Quantization, err = quantization.Parse(more.Quantization); err != nil {
+			return c, err
+		}
 	}
 	if more.Experts != nil {
 		if c.Experts != 0 && c.Experts != *more.Experts {
@@ -201,6 +202,8 @@ func textConfig(text []byte) ([]byte, error) {
 		Type string                     `json:"model_type"`
 		Tied *bool                      `json:"tie_word_embeddings"`
 		Text map[string]json.RawMessage `json:"text_config"`
+
+		Quantization json.RawMessage `json:"quantization_config"`
 	}
 	if err := json.Unmarshal(text, &outer); err != nil {
 		_, known := WrapperTable.Decode(text) // names a pointer of Git LFS, or a page of HTML
@@ -222,6 +225,11 @@ func textConfig(text []byte) ([]byte, error) {
 	}
 	if err := inherit("model_type", outer.Type+"_text"); err != nil {
 		return nil, err
+	}
+	if outer.Quantization != nil {
+		if err := inherit("quantization_config", outer.Quantization); err != nil {
+			return nil, err
+		}
 	}
 	if outer.Tied != nil {
 		if err := inherit("tie_word_embeddings", *outer.Tied); err != nil {

@@ -30,7 +30,8 @@ const weightsFile = "model.safetensors"
 // Export writes a folder for Hugging Face's libraries. like is the folder from which the model was
 // loaded: the files get the tensors that those there have, with their names, shapes and dtypes, and
 // what this package does not load, such as the weights of a vision tower, and the files of the
-// configuration and the tokenizer are copied. Without it, like is "", the folder gets a
+// configuration and the tokenizer are copied. A quantised folder becomes a plain one: the weights that were quantised there
+// are in dt, and config.json has no quantization_config. Without like, like is "", the folder gets a
 // configuration, and weights in dt. The weights come from a checkpoint of the model, or with nil from
 // this device, which must then have all of them.
 func (m *Model) Export(ctx context.Context, folder, like string, dt aclnn.DType, from Weights) error {
@@ -52,6 +53,9 @@ func (m *Model) Export(ctx context.Context, folder, like string, dt aclnn.DType,
 	}
 	if same, err := sameFolder(folder, like); err != nil || same {
 		return errors.Join(err, fmt.Errorf("model: %s is the folder that the model comes from; export it to another one", folder))
+	}
+	if m.Config.Quantization != nil {
+		return e.plain(ctx, folder, like, m.Config.Quantization, dt)
 	}
 	return e.alike(ctx, folder, like)
 }
@@ -88,13 +92,23 @@ func (e *exporter) alike(ctx context.Context, folder, like string) error {
 		case entry.IsDir() || strings.HasPrefix(name, "."):
 		case filepath.Ext(name) == ".safetensors":
 			err = e.file(path, filepath.Join(folder, name), missing)
-		case !slices.Contains([]string{".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5"}, filepath.Ext(name)):
+		case !otherWeights(name):
 			err = copyFile(path, filepath.Join(folder, name))
 		}
 		if err != nil {
 			return err
 		}
 	}
+	return complete(like, missing)
+}
+
+// otherWeights reports whether a file has the weights in another form.
+func otherWeights(name string) bool {
+	return slices.Contains([]string{".bin", ".pt", ".pth", ".gguf", ".onnx", ".h5"}, filepath.Ext(name))
+}
+
+// complete refuses a folder that lacks weights of the model.
+func complete(like string, missing map[string][]int64) error {
 	for name := range missing {
 		return fmt.Errorf("model: %s has no tensor for %s: it is not the folder of this model", like, name)
 	}
@@ -121,6 +135,14 @@ func (e *exporter) file(from, to string, missing map[string][]int64) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := e.tensors(w, infos, f, missing); err != nil {
+		return err
+	}
+	return w.Commit()
+}
+
+// tensors writes the tensors of a new file: the model's weights, and others as they are in f.
+func (e *exporter) tensors(w *safetensors.Writer, infos []safetensors.Info, f *safetensors.File, missing map[string][]int64) error {
 	for _, info := range infos {
 		if known, err := e.write(w, info, canonical(info.Name), missing); known || err != nil {
 			if err != nil {
@@ -129,6 +151,9 @@ func (e *exporter) file(from, to string, missing map[string][]int64) (err error)
 			continue
 		}
 		t, err := f.Tensor(info.Name)
+		if err == nil {
+			t, err = t.As(info.DType)
+		}
 		if err != nil {
 			return err
 		}
@@ -136,7 +161,7 @@ func (e *exporter) file(from, to string, missing map[string][]int64) (err error)
 			return err
 		}
 	}
-	return w.Commit()
+	return nil
 }
 
 // write writes a tensor if the model has it, under the name inner, as a whole or as one of a layer's
@@ -242,7 +267,6 @@ func elements(values []float32, dt aclnn.DType) ([]byte, error) {
 // hub models have them.
 func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) {
 	var infos []safetensors.Info
-	size := int64(0)
 	add := func(name string, shape ...int64) {
 		info := safetensors.Info{Name: name, DType: dt}
 		for _, d := range shape {
@@ -252,7 +276,6 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 			info.Name = mixtralNames.Replace(name)
 		}
 		infos = append(infos, info)
-		size += info.Size()
 	}
 	for _, p := range e.from.Tensors() {
 		layer, stack, experts := strings.Cut(p.Name, ".experts.")
@@ -270,13 +293,7 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 			add(p.Name, p.Shape...)
 		}
 	}
-	var w *safetensors.Writer
-	about := map[string]string{"format": "pt"}
-	if size > shardBytes {
-		w, err = safetensors.CreateShards(folder, shardBytes, infos, about)
-	} else {
-		w, err = safetensors.Create(filepath.Join(folder, weightsFile), infos, about)
-	}
+	w, err := createFolder(folder, infos)
 	if err != nil {
 		return err
 	}
@@ -294,6 +311,18 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 		return err
 	}
 	return durable.Write(filepath.Join(folder, "config.json"), bytes.NewReader(text))
+}
+
+// createFolder begins the weights of a new folder: one file, or several if they are large.
+func createFolder(folder string, infos []safetensors.Info) (*safetensors.Writer, error) {
+	size, about := int64(0), map[string]string{"format": "pt"}
+	for _, info := range infos {
+		size += info.Size()
+	}
+	if size > shardBytes {
+		return safetensors.CreateShards(folder, shardBytes, infos, about)
+	}
+	return safetensors.Create(filepath.Join(folder, weightsFile), infos, about)
 }
 
 // describeConfig returns config.json.

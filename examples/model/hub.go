@@ -33,7 +33,7 @@ func hubTensor(f *safetensors.File, name string, shape []int64) (safetensors.Ten
 	case fmt.Sprint(t.Shape) != fmt.Sprint(shape):
 		return t, fmt.Errorf("model: %s has shape %v in the checkpoint, the model needs %v", name, t.Shape, shape)
 	case !slices.Contains([]aclnn.DType{aclnn.Float32, aclnn.BFloat16, aclnn.Float16, aclnn.Float64}, t.DType):
-		return t, fmt.Errorf("model: %s has elements of %v; quantised weights are not read, convert the folder to bfloat16", name, t.DType)
+		return t, fmt.Errorf("model: %s has elements of %v, and config.json has no quantization_config that says what they stand for", name, t.DType)
 	}
 	return t, nil
 }
@@ -64,7 +64,8 @@ func canonical(name string) string {
 }
 
 // others are tensors that are not weights of the language model; the first pattern that matches counts. Parts that are
-// left out change no result. Partners of quantised weights are refused, since the weights mean nothing without them.
+// left out change no result. Partners of quantised weights are refused if config.json does not describe them, since the weights mean
+// nothing without them.
 var others = []struct {
 	pattern *regexp.Regexp
 	left    bool
@@ -83,9 +84,22 @@ var others = []struct {
 	{regexp.MustCompile(`\.(absmax|quant_map|nested_absmax|nested_quant_map|SCB|weight_format)$|\.quant_state\.`), false, "quantised weights of bitsandbytes"},
 	{regexp.MustCompile(`\.(codes|codebooks|Qidxs|SU|SV)$`), false, "quantised weights of AQLM or QuIP#"},
 	{regexp.MustCompile(`\.lora_|^optimizer\.`), false, "an adapter or a checkpoint, not a model"},
-	{regexp.MustCompile(`\.bias$`), false, "a bias, which this family does not have"},
+	{regexp.MustCompile(`\.bias$`), false, aBias},
 	{regexp.MustCompile(`^(score|classifier|v_head|value_head)\.`), false, "another head than that of a language model"},
 	{regexp.MustCompile(``), false, "no weight of this model"},
+}
+
+// aBias is what GPTQ's programs wrote beside every weight. One of zeros is left out.
+const aBias = "a bias, which this family does not have"
+
+// isZero reports whether all elements of a tensor are zero.
+func isZero(f *safetensors.File, name string) (bool, error) {
+	t, err := f.Tensor(name)
+	if err != nil {
+		return false, err
+	}
+	values, err := safetensors.Values[float32](t)
+	return !slices.ContainsFunc(values, func(v float32) bool { return v != 0 }), err
 }
 
 // places finds what becomes of each tensor of a hub folder: a line for each part that is left out, with the number of its
@@ -100,7 +114,13 @@ func (m *Model) places(f *safetensors.File) (parts []string, err error) {
 			if !o.pattern.MatchString(name) {
 				continue
 			}
-			if o.left {
+			left := o.left
+			if o.what == aBias {
+				if left, err = isZero(f, name); err != nil {
+					return nil, err
+				}
+			}
+			if left {
 				counts[part(name)]++
 			} else {
 				lost[o.what] = append(lost[o.what], name)
@@ -163,7 +183,11 @@ func (m *Model) Unread(ctx context.Context, path string) (parts []string, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if parts, err = m.places(f); err != nil {
+	view, err := m.Config.Quantization.View(f)
+	if err != nil {
+		return nil, err
+	}
+	if parts, err = m.places(view); err != nil {
 		return nil, err
 	}
 	return parts, ctx.Err()

@@ -44,7 +44,7 @@ var WrapperTable = verdict.Table{Format: "config.json", Keys: slices.Concat([]ve
 	verdict.Honour("tie_word_embeddings", "for a text part that does not say"),
 	verdict.NoEffect("architectures", "the text part alone is read"),
 	verdict.NoEffect("vision_config", "the vision tower is left out, and images are refused"),
-	verdict.Refuse("quantization_config", "see the text part"),
+	verdict.Honour("quantization_config", "for a text part that does not say"),
 }, verdict.Each("image_token_id video_token_id vision_start_token_id vision_end_token_id vision_token_id", verdict.NoEffect("", "images are refused")), plainKeys)}
 
 var sizeKeys = []verdict.Key{
@@ -154,7 +154,7 @@ func headKeys(class string) []verdict.Key {
 	bare := class[:len(class)-len("ForCausalLM")] + "Model"
 	return []verdict.Key{
 		verdict.Refuse("architectures", "only the language model of this type is read, which has no other head", `["`+class+`"]`, `["`+bare+`"]`),
-		verdict.Refuse("quantization_config", "weights in this form are not read; convert the folder to bfloat16"),
+		verdict.Honour("quantization_config", "form of the weights, which are dequantised; see its tables"),
 		verdict.Refuse("is_encoder_decoder", "the model is a decoder", "false"),
 		verdict.Refuse("add_cross_attention", "the model is a decoder", "false"),
 		verdict.Refuse("cross_attention_hidden_size", "the model is a decoder"),

@@ -61,6 +61,7 @@ var mutations = map[string]mutation{
 	"decoder_sparse_step":              {"", `{"decoder_sparse_step":2}`},
 	"mlp_only_layers":                  {"", `{"mlp_only_layers":[0]}`},
 	"output_router_logits":             {`{"router_aux_loss_coef":0.5}`, `{"output_router_logits":true}`},
+	"quantization_config":              {"", `{"quantization_config":{"quant_method":"fp8"}}`},
 	"router_aux_loss_coef":             {`{"output_router_logits":true}`, `{"router_aux_loss_coef":0.5}`},
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
+	"github.com/goascend/cann/examples/quantization"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/verdict"
 	"github.com/goascend/cann/examples/weights"
@@ -59,7 +60,13 @@ this document is printed: ` + "`go test ./examples/weights -run TestDocument -up
 	}
 	outer := model.WrapperTable
 	outer.Format = "config.json of a model that sees images"
-	b.WriteString(outer.Markdown() + "\n## Other files\n\n")
+	b.WriteString(outer.Markdown() + "\n## Quantised weights\n\nOther values of quant_method are refused.\n\n")
+	for _, method := range quantization.Methods {
+		t := quantization.Table(method)
+		t.Format += ", " + method
+		b.WriteString(t.Markdown() + "\n")
+	}
+	b.WriteString(quantization.Group.Markdown() + "\n## Other files\n\n")
 	for _, t := range []verdict.Table{
 		hub.GenerationConfig, hub.TokenizerConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table,
 	} {

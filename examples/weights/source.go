@@ -84,6 +84,11 @@ func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 	if err != nil {
 		return nil, err
 	}
+	if q := cfg.Quantization; q != nil {
+		if _, err := fmt.Fprintf(report, "weights of %s (%s) are dequantised to %v\n", s.Folder, q.Method, s.DType); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+	}
 	if err = m.Load(ctx, s.Folder); err == nil {
 		err = tellUnread(ctx, m, s.Folder, report)
 	}

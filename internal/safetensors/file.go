@@ -82,6 +82,20 @@ func newFile(path string, r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
+// View is the file with other tensors: those named without are left out, and those of with are in it, also in the
+// place of others of their names. Closing it closes the file.
+func (f *File) View(without []string, with ...Tensor) *File {
+	v := &File{path: f.path, tensors: maps.Clone(f.tensors), metadata: f.metadata, closers: []io.Closer{f}}
+	for _, name := range without {
+		delete(v.tensors, name)
+	}
+	for _, t := range with {
+		v.tensors[t.Name] = t
+	}
+	v.names = slices.Sorted(maps.Keys(v.tensors))
+	return v
+}
+
 // Names lists the tensors in alphabetical order.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 

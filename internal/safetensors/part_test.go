@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/element"
 	"github.com/goascend/cann/internal/half"
 )
 
@@ -306,4 +307,33 @@ func TestBytesRead(t *testing.T) {
 		require.EqualValues(t, 32, f.BytesRead())
 		require.NoError(t, f.Close())
 	}
+}
+
+// TestView: a view has other tensors in place of some, which are computed as they are read, and closes its file.
+func TestView(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.safetensors")
+	require.NoError(t, WriteFile(path, []Data{Of("a", []float32{1, 2}, 2), Of("b", []float32{3}, 1), Of("c", []int8{4}, 1)}, nil))
+	f, err := Open(path)
+	require.NoError(t, err)
+	computed := NewTensor(Info{Name: "b", DType: dtype.Float32, Shape: []int{2, 2}}, bytes.NewReader(element.Bytes([]float32{5, 6, 7, 8})))
+	v := f.View([]string{"c"}, computed)
+	require.Equal(t, []string{"a", "b"}, v.Names())
+	require.Equal(t, []string{"a", "b", "c"}, f.Names())
+	for name, want := range map[string][]float32{"a": {1, 2}, "b": {6, 8}} {
+		tensor, err := v.Tensor(name)
+		require.NoError(t, err)
+		if name == "b" {
+			tensor, err = tensor.Narrow(1, 1, 1)
+			require.NoError(t, err)
+		}
+		got, err := Values[float32](tensor)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	require.EqualValues(t, 8, v.BytesRead())
+	require.NoError(t, v.Close())
+	tensor, err := f.Tensor("a")
+	require.NoError(t, err)
+	_, err = tensor.Bytes()
+	require.ErrorIs(t, err, os.ErrClosed)
 }

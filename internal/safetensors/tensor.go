@@ -16,6 +16,9 @@ type Tensor struct {
 	data io.ReaderAt // Size bytes, row-major
 }
 
+// NewTensor is a tensor whose elements, row-major and little-endian, data returns: one that is computed as it is read.
+func NewTensor(info Info, data io.ReaderAt) Tensor { return Tensor{Info: info, data: data} }
+
 // ReadAt reads bytes of the elements from an offset on, as io.ReaderAt does: the elements are
 // row-major and little-endian.
 func (t Tensor) ReadAt(p []byte, off int64) (int, error) {
