@@ -143,23 +143,24 @@ func TestRoPE(t *testing.T) {
 			{[4]int64{2, 3, 4, 128}, [4]int64{1, 3, 1, 128}, 2},
 			{[4]int64{3, 1, 2, 128}, [4]int64{3, 1, 1, 128}, 1},
 		} {
-			for _, spaced := range []bool{false, true} {
-				t.Run(name(dt, c.shape[:], spaced), func(t *testing.T) {
+			for i := range 4 {
+				spaced, interleaved := i%2 == 1, i > 1
+				t.Run(fmt.Sprint(name(dt, c.shape[:], spaced), interleaved), func(t *testing.T) {
 					everyKernel(t, func(r *ops.Registry) dispatched { return r.RoPE() },
 						func(r *ops.Registry) dispatched { return r.RoPEGrad() },
 						func(b *opstest.Bench) bool {
 							// The halves of the tables differ, which a shortcut would miss.
 							cos, cs := b.Input(dt, 3, c.table[:]...)
 							sin, ss := b.Input(dt, 4, c.table[:]...)
-							forward := &ops.RoPEArgs{Cos: maybe(b, spaced, cos), Sin: maybe(b, spaced, sin)}
-							backward := &ops.RoPEGradArgs{Cos: forward.Cos, Sin: forward.Sin}
+							forward := &ops.RoPEArgs{Interleaved: interleaved, Cos: maybe(b, spaced, cos), Sin: maybe(b, spaced, sin)}
+							backward := &ops.RoPEGradArgs{Interleaved: interleaved, Cos: forward.Cos, Sin: forward.Sin}
 							var checks []func()
 							rotated := func(heads int64, x, out **aclnn.Tensor, back bool) {
 								shape := c.shape
 								shape[2] = heads
 								in, values := b.Input(dt, uint64(heads), shape[:]...)
 								*x, *out = maybe(b, spaced, in), maybe(b, spaced, b.Empty(dt, shape[:]...))
-								want := rotated(values, shape, cs, ss, c.table, back)
+								want := rotated(values, shape, cs, ss, c.table, back, interleaved)
 								checks = append(checks, func() { b.Near(fmt.Sprint(heads, back), *out, want, opstest.Tolerance(dt)) })
 							}
 							rotated(c.shape[2], &forward.X, &forward.Out, false)
@@ -185,14 +186,18 @@ func TestRoPE(t *testing.T) {
 }
 
 // rotated computes a rotation, or its inverse, by the definition.
-func rotated(x []float32, shape [4]int64, cs, ss []float32, table [4]int64, back bool) []float32 {
+func rotated(x []float32, shape [4]int64, cs, ss []float32, table [4]int64, back, interleaved bool) []float32 {
 	out, d, r := append([]float32(nil), x...), shape[3], table[3]
 	for row := range opstest.Size(shape[:3]) {
 		i, j, k := row/(shape[1]*shape[2]), row/shape[2]%shape[1], row%shape[2]
 		at := ((i%table[0]*table[1]+j%table[1])*table[2] + k%table[2]) * r
 		for l := range r / 2 {
-			p, q := row*d+l, row*d+l+r/2
-			c1, c2, s1, s2 := float64(cs[at+l]), float64(cs[at+l+r/2]), float64(ss[at+l]), float64(ss[at+l+r/2])
+			first, second := l, l+r/2
+			if interleaved {
+				first, second = 2*l, 2*l+1
+			}
+			p, q := row*d+first, row*d+second
+			c1, c2, s1, s2 := float64(cs[at+first]), float64(cs[at+second]), float64(ss[at+first]), float64(ss[at+second])
 			if back {
 				s1, s2 = -s2, -s1
 			}

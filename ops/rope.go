@@ -10,10 +10,12 @@ import (
 	"github.com/goascend/cann/ops/key"
 )
 
-// RoPEArgs describes rotary position embedding in half-rotation style: it rotates the first R of D
+// RoPEArgs describes rotary position embedding: it rotates the first R of D
 // features of every head by its position. With x1, x2 the halves of the R features, Out = (x1·cos1
 // − x2·sin1, x2·cos2 + x1·sin2). The other D − R features are copied.
 type RoPEArgs struct {
+	// Interleaved takes for x1 and x2, and for those of Cos, Sin and Out, the features with even and with odd numbers, in place of the halves.
+	Interleaved bool
 	// X is [B,S,N,D], [B,N,S,D] or any other order of four dimensions that ends in D; the shapes of
 	// Cos and Sin determine the order.
 	X *aclnn.Tensor // float32, float16 or bfloat16
@@ -31,11 +33,12 @@ type RoPEArgs struct {
 // dy2·cos2 − dy1·sin1); the other features are copied. Cos and Sin are constants and get no
 // gradient.
 type RoPEGradArgs struct {
-	DOut     *aclnn.Tensor // like X of RoPE
-	DKeyOut  *aclnn.Tensor // like Key of RoPE, nil without
-	Cos, Sin *aclnn.Tensor // as given to RoPE
-	DX       *aclnn.Tensor // like DOut; must not be DOut itself
-	DKey     *aclnn.Tensor // like DKeyOut; must not be DKeyOut itself
+	Interleaved bool          // as given to RoPE
+	DOut        *aclnn.Tensor // like X of RoPE
+	DKeyOut     *aclnn.Tensor // like Key of RoPE, nil without
+	Cos, Sin    *aclnn.Tensor // as given to RoPE
+	DX          *aclnn.Tensor // like DOut; must not be DOut itself
+	DKey        *aclnn.Tensor // like DKeyOut; must not be DKeyOut itself
 }
 
 // rotation is that of one or two tensors by the same angles, or back.
@@ -44,10 +47,21 @@ type rotation struct {
 	names    []string // of the arguments: from, to, and again
 	cos, sin *aclnn.Tensor
 	back     bool
+
+	interleaved bool
+}
+
+// parts views the two features of each pair in the last dimension.
+func (t rotation) parts(x *aclnn.Tensor) (first, second *aclnn.Tensor) {
+	if !t.interleaved {
+		return halves(x)
+	}
+	pairs := x.Unflatten(-1, x.Dim(-1)/2, 2)
+	return pairs.Select(-1, 0), pairs.Select(-1, 1)
 }
 
 func (a *RoPEArgs) rotation() rotation {
-	t := rotation{[]*aclnn.Tensor{a.X}, []*aclnn.Tensor{a.Out}, []string{"X", "Out", "Key", "KeyOut"}, a.Cos, a.Sin, false}
+	t := rotation{[]*aclnn.Tensor{a.X}, []*aclnn.Tensor{a.Out}, []string{"X", "Out", "Key", "KeyOut"}, a.Cos, a.Sin, false, a.Interleaved}
 	if a.Key != nil || a.KeyOut != nil {
 		t.from, t.to = append(t.from, a.Key), append(t.to, a.KeyOut)
 	}
@@ -55,7 +69,7 @@ func (a *RoPEArgs) rotation() rotation {
 }
 
 func (a *RoPEGradArgs) rotation() rotation {
-	t := rotation{[]*aclnn.Tensor{a.DOut}, []*aclnn.Tensor{a.DX}, []string{"DOut", "DX", "DKeyOut", "DKey"}, a.Cos, a.Sin, true}
+	t := rotation{[]*aclnn.Tensor{a.DOut}, []*aclnn.Tensor{a.DX}, []string{"DOut", "DX", "DKeyOut", "DKey"}, a.Cos, a.Sin, true, a.Interleaved}
 	if a.DKeyOut != nil || a.DKey != nil {
 		t.from, t.to = append(t.from, a.DKeyOut), append(t.to, a.DKey)
 	}
@@ -125,7 +139,7 @@ func (a *RoPEGradArgs) key() key.RoPE { return a.rotation().key() }
 func (t rotation) key() key.RoPE {
 	x := t.from[0]
 	k := key.RoPE{
-		X: x.DType(), Cos: t.cos.DType(), Dim: x.Dim(-1), Rotated: t.cos.Dim(-1), Rows: key.ExtentOf(rowCount(x)),
+		X: x.DType(), Cos: t.cos.DType(), Dim: x.Dim(-1), Rotated: t.cos.Dim(-1), Rows: key.ExtentOf(rowCount(x)), Interleaved: t.interleaved,
 		Contiguous: contiguous(t.cos, t.sin) && contiguous(t.from...) && contiguous(t.to...),
 	}
 	for i, y := range t.from {
@@ -159,6 +173,8 @@ func sharedRotation(env *Env, k key.RoPE) error {
 	}
 	bytes += 5 * k.Heads * jointDim * wide
 	switch {
+	case k.Interleaved:
+		return errors.New("it rotates halves")
 	case !k.Pair:
 		return errors.New("it rotates queries and keys [B,S,N,D] together")
 	case k.Cos != k.X:
@@ -193,7 +209,7 @@ func rotations[A any](of func(*A) rotation) []Kernel[A, key.RoPE] {
 	return []Kernel[A, key.RoPE]{
 		kernel("RotaryPositionEmbedding", fusedRotation, func(s *steps, t rotation) {
 			sin := s.sines(t)
-			t.each(s, func(x, out *aclnn.Tensor) { s.rotateHalf(x, t.cos, sin, out) })
+			t.each(s, func(x, out *aclnn.Tensor) { s.rotate(t, x, sin, out) })
 		}),
 		kernel("ApplyRotaryPosEmb", sharedRotation, func(s *steps, t rotation) {
 			angles := []int64{t.from[0].Dim(0), t.from[0].Dim(1), 1, jointDim}
@@ -204,22 +220,26 @@ func rotations[A any](of func(*A) rotation) []Kernel[A, key.RoPE] {
 			launch(s, aclnn.ApplyRotaryPosEmb, aclnn.ApplyRotaryPosEmbParams{Query: t.to[0], Key: t.to[1], Cos: cos, Sin: sin, Layout: jointLayout})
 		}),
 		kernel("composite", nil, func(s *steps, t rotation) {
-			cos1, cos2 := halves(s.float(t.cos))
-			sin1, sin2 := halves(s.float(t.sin))
+			cos1, cos2 := t.parts(s.float(t.cos))
+			sin1, sin2 := t.parts(s.float(t.sin))
 			f, sign := [4]*aclnn.Tensor{cos1, sin1, cos2, sin2}, -1.0
 			if t.back {
 				f, sign = [4]*aclnn.Tensor{cos1, sin2, cos2, sin1}, 1
 			}
-			t.each(s, func(x, out *aclnn.Tensor) { s.turn(x, out, f, sign, -sign) })
+			t.each(s, func(x, out *aclnn.Tensor) { s.turn(t, x, out, f, sign, -sign) })
 		}),
 	}
 }
 
-// rotateHalf rotates with CANN. Its tiling refuses angles for the third dimension that repeat often
+// rotate rotates with CANN. Its tiling refuses angles for the third dimension that repeat often
 // over the first two, and one row of angles for all of them; it takes the same rotations of fewer
 // dimensions.
-func (s *steps) rotateHalf(x, cos, sin, out *aclnn.Tensor) {
+func (s *steps) rotate(t rotation, x, sin, out *aclnn.Tensor) {
+	cos := t.cos
 	p := aclnn.RotaryPositionEmbeddingParams{X: x, Cos: cos, Sin: sin, Mode: aclnn.RotaryHalf, Out: out}
+	if t.interleaved {
+		p.Mode = aclnn.RotaryInterleave
+	}
 	if cos.Dim(0) != 1 || cos.Dim(1) != 1 || x.Dim(0) == 1 || x.Dim(1) == 1 {
 		launch(s, aclnn.RotaryPositionEmbedding, p)
 		return
@@ -239,8 +259,8 @@ func (s *steps) sines(t rotation) *aclnn.Tensor {
 		return t.sin
 	}
 	back := s.Like(t.sin)
-	sin1, sin2 := halves(t.sin)
-	back1, back2 := halves(back)
+	sin1, sin2 := t.parts(t.sin)
+	back1, back2 := t.parts(back)
 	launch(s, aclnn.Neg, aclnn.NegParams{Self: sin2, Out: back1})
 	launch(s, aclnn.Neg, aclnn.NegParams{Self: sin1, Out: back2})
 	return back
@@ -262,11 +282,11 @@ func (t rotation) each(s *steps, rotate func(x, out *aclnn.Tensor)) {
 	}
 }
 
-// turn computes out1 = x1·f[0] + sign1·x2·f[1] and out2 = x2·f[2] + sign2·x1·f[3] on the halves of
+// turn computes out1 = x1·f[0] + sign1·x2·f[1] and out2 = x2·f[2] + sign2·x1·f[3] on the parts of
 // x, in float32.
-func (s *steps) turn(x, out *aclnn.Tensor, f [4]*aclnn.Tensor, sign1, sign2 float64) {
-	x1, x2 := halves(s.float(x))
-	out1, out2 := halves(out)
+func (s *steps) turn(t rotation, x, out *aclnn.Tensor, f [4]*aclnn.Tensor, sign1, sign2 float64) {
+	x1, x2 := t.parts(s.float(x))
+	out1, out2 := t.parts(out)
 	y1, y2 := s.mul(x1, f[0]), s.mul(x2, f[2])
 	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{Self: y1, Tensor1: x2, Tensor2: f[1], Value: aclnn.Float(sign1)})
 	launch(s, aclnn.InplaceAddcmul, aclnn.InplaceAddcmulParams{Self: y2, Tensor1: x1, Tensor2: f[3], Value: aclnn.Float(sign2)})

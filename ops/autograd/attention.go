@@ -75,17 +75,26 @@ func (t *Tape) attention(
 // RoPE rotates x and key, which may be nil, by their positions (ops.RoPE): x and key [B,S,N,D], or another order that ends in D; cos and
 // sin have the shapes that ops.RoPEArgs says, and get no gradient.
 func (t *Tape) RoPE(x, key *Var, cos, sin *aclnn.Tensor) (rotated, rotatedKey *Var) {
+	return t.rope(x, key, cos, sin, false)
+}
+
+// RoPEInterleaved is RoPE of which neighbouring features are pairs, in place of the halves (ops.RoPEArgs.Interleaved).
+func (t *Tape) RoPEInterleaved(x, key *Var, cos, sin *aclnn.Tensor) (rotated, rotatedKey *Var) {
+	return t.rope(x, key, cos, sin, true)
+}
+
+func (t *Tape) rope(x, key *Var, cos, sin *aclnn.Tensor, interleaved bool) (rotated, rotatedKey *Var) {
 	c := t.beginOptional("rope", 1, x, key)
 	if c == nil {
 		return t.failed(), t.failed()
 	}
-	a := ops.RoPEArgs{X: x.Value, Key: value(key), Cos: cos, Sin: sin, Out: c.Output(x.Value.DType(), x.Shape()...)}
+	a := ops.RoPEArgs{Interleaved: interleaved, X: x.Value, Key: value(key), Cos: cos, Sin: sin, Out: c.Output(x.Value.DType(), x.Shape()...)}
 	if key != nil {
 		a.KeyOut = c.Output(key.Value.DType(), key.Shape()...)
 	}
 	run(c, t.reg.RoPE(), &a)
 	c.Backward(func(g *Gradients) {
-		grad := ops.RoPEGradArgs{DOut: g.OutputOrZero(0), Cos: cos, Sin: sin, DX: g.orScratch(0)}
+		grad := ops.RoPEGradArgs{Interleaved: interleaved, DOut: g.OutputOrZero(0), Cos: cos, Sin: sin, DX: g.orScratch(0)}
 		if key != nil {
 			grad.DKeyOut, grad.DKey = g.OutputOrZero(1), g.orScratch(1)
 		}

@@ -158,6 +158,12 @@ func TestGradients(t *testing.T) {
 			sin, _ := p.b.Input(aclnn.Float32, 51, 1, 3, 1, 8)
 			return func(t *autograd.Tape) []*autograd.Var { return of(t.RoPE(q, k, cos, sin)) }
 		},
+		"rope of neighbours": func(p *problem) forward {
+			q, k := p.param(2, 3, 4, 8), p.param(2, 3, 2, 8)
+			cos, _ := p.b.Input(aclnn.Float32, 50, 1, 3, 1, 4)
+			sin, _ := p.b.Input(aclnn.Float32, 51, 1, 3, 1, 4)
+			return func(t *autograd.Tape) []*autograd.Var { return of(t.RoPEInterleaved(q, k, cos, sin)) }
+		},
 		"rope, keys unused": func(p *problem) forward {
 			q, k := p.param(2, 3, 4, 8), p.param(2, 3, 2, 8)
 			cos, _ := p.b.Input(aclnn.Float32, 50, 1, 3, 1, 8)
