@@ -122,15 +122,19 @@ func parseConfig(text []byte) (Config, error) {
 		}
 		c.Experts = *more.Experts
 	}
+	c.HeadDim = cmp.Or(c.HeadDim, f.absent.HeadDim)
 	if f.divided && c.Heads > 0 {
 		c.HeadDim = cmp.Or(c.HeadDim, c.HiddenSize/c.Heads)
 	}
 	c.HeadDim = cmp.Or(c.HeadDim, f.absent.HeadDim)
-	if c.ModelType == "llama" { // its class has this default
+	if c.ModelType == "llama" || c.ModelType == "phi3" { // their classes have this default
 		c.KVHeads = cmp.Or(c.KVHeads, c.Heads)
 	}
-	if !given(more.Parameters) && !given(more.Scaling) {
+	if !given(more.Parameters) && !given(more.Scaling) && f.absent.Rope.Type != "" {
 		c.Rope = f.absent.Rope
+	}
+	if f.ropes != nil {
+		more.Original = cmp.Or(more.Original, f.absent.Rope.Original)
 	}
 	if err := c.parseRope(more.Parameters, more.Scaling, more.Original); err != nil {
 		return c, fmt.Errorf("config.json: %w", err)
@@ -141,9 +145,6 @@ func parseConfig(text []byte) (Config, error) {
 	}
 	if c.family().hybrid { // their classes have other defaults
 		c.NormTopK = more.NormTopK == nil || *more.NormTopK
-		if c.PartialRotary == 0 {
-			c.PartialRotary = 0.25
-		}
 		if c.LayerTypes == nil && c.Layers <= maxLayers {
 			c.LayerTypes = HybridLayers(c.Layers, more.Interval)
 		}
@@ -165,10 +166,6 @@ func parseConfig(text []byte) (Config, error) {
 	if err := c.parseWindows(boundary); err != nil {
 		return c, err
 	}
-	if c.PartialRotary != 0 && c.PartialRotary != 1 {
-		return c, fmt.Errorf("config.json: partial_rotary_factor is %g; this family rotates whole heads", c.PartialRotary)
-	}
-	c.PartialRotary = 0
 	return c, nil
 }
 
@@ -296,6 +293,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model: %d attention heads are not a multiple of %d key/value heads", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("model: head_dim %d is odd; rotary embedding needs pairs", c.HeadDim)
+	case c.rotaryDim() <= 0 || c.rotaryDim() > c.HeadDim || c.rotaryDim()%2 != 0:
+		return fmt.Errorf("model: partial_rotary_factor %g rotates %d of %d features of a head; it must be an even part", c.PartialRotary, c.rotaryDim(), c.HeadDim)
 	case c.RopeTheta <= 0 || c.RMSNormEps <= 0:
 		return fmt.Errorf("model: rope_theta %g and rms_norm_eps %g must be positive", c.RopeTheta, c.RMSNormEps)
 	}
@@ -307,9 +306,14 @@ func (c Config) Validate() error {
 
 // Parameters returns the number of weights.
 func (c Config) Parameters() int {
-	n := c.VocabSize*c.HiddenSize + c.HiddenSize
+	n, norms := c.VocabSize*c.HiddenSize+c.HiddenSize, 0
+	for _, name := range c.normNames() {
+		if name != "" {
+			norms++
+		}
+	}
 	for i := range c.Layers {
-		n += c.mixerParameters(i) + c.feedForwardParameters(i) + 2*c.HiddenSize
+		n += c.mixerParameters(i) + c.feedForwardParameters(i) + norms*c.HiddenSize
 	}
 	if !c.TieWordEmbeddings {
 		n += c.VocabSize * c.HiddenSize

@@ -340,7 +340,7 @@ func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
 	}
 	rope["rope_type"], rope["rope_theta"] = cfg.Rope.kind(), cfg.RopeTheta
 	delete(all, "rope_theta")
-	if cfg.family().hybrid {
+	if cfg.family().partial() {
 		rope["partial_rotary_factor"] = cfg.PartialRotary
 	}
 	if cfg.family().sparse {

@@ -28,6 +28,14 @@ type family struct {
 	divided bool
 	// absent has the values of keys that a configuration lacks, where they are not those of most families.
 	absent Config
+	// joined says which projections share a weight: those to queries, keys and values, and those to the gate and the unit that it multiplies.
+	joined joined
+	// interleaved rotations turn pairs of neighbouring features, in place of the halves of a head.
+	interleaved bool
+	// ropes are the types of rotation of a family that has not all of them.
+	ropes []string
+	// norms are the names of the norms before and after attention, and before and after the feed-forward part; "" is none.
+	norms [4]string
 	// mixtral names the tensors of experts in its own way, and their size is intermediate_size; their weights are always normalised.
 	mixtral bool
 	// sinks says that the heads of attention have sinks.
@@ -36,6 +44,9 @@ type family struct {
 	// as [experts, in, out], and their size is intermediate_size.
 	clipped bool
 }
+
+// joined says which projections share a weight.
+type joined struct{ inputs, units bool }
 
 // biases says which projections of attention have a bias.
 type biases int
@@ -65,11 +76,27 @@ func (w windows) byLayer() bool { return w == switchedLater || w == switchedOthe
 // always reports whether a sliding_window counts without use_sliding_window.
 func (w windows) always() bool { return w == allWindows || w == everyOther }
 
+// before are the norms of most families.
+var before = [4]string{"input_layernorm", "", "post_attention_layernorm", ""}
+
+// normNames returns the names of a layer's norms.
+func (c Config) normNames() [4]string {
+	if n := c.family().norms; n[0] != "" {
+		return n
+	}
+	return before
+}
+
 // qwen3 is also the family of a configuration without a type.
 var qwen3 = family{class: "Qwen3ForCausalLM", biases: chosenBiases, windows: switchedLater, absent: Config{Window: 4096}}
 
 var families = map[string]family{
 	"": qwen3,
+	"glm4": {
+		class: "Glm4ForCausalLM", plain: true, biases: chosenInputs, interleaved: true, joined: joined{units: true},
+		norms:  [4]string{"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"},
+		absent: Config{HeadDim: 128, RMSNormEps: 0.00000015625, PartialRotary: 0.5, AttentionBias: true},
+	},
 	"gpt_oss": {class: "GptOssForCausalLM", plain: true, biases: chosenBiases, windows: everyOther, sparse: true, sinks: true, clipped: true, absent: Config{
 		AttentionBias: true, Window: 128, RMSNormEps: 1e-5, RopeTheta: 150000, HeadDim: 64, RouterLossScale: 0.9,
 		Rope: Rope{Type: "yarn", Factor: 32, Original: 4096, BetaFast: 32, BetaSlow: 1, Truncate: new(false)},
@@ -77,13 +104,14 @@ var families = map[string]family{
 	"llama":            {class: "LlamaForCausalLM", plain: true, divided: true, biases: chosenBiases},
 	"mistral":          {class: "MistralForCausalLM", plain: true, divided: true, windows: allWindows, absent: Config{Window: 4096}},
 	"mixtral":          {class: "MixtralForCausalLM", plain: true, divided: true, windows: allWindows, sparse: true, mixtral: true, absent: Config{RMSNormEps: 1e-5, RopeTheta: 1e6}},
+	"phi3":             {class: "Phi3ForCausalLM", plain: true, divided: true, windows: allWindows, joined: joined{true, true}, ropes: []string{"default", "longrope"}, absent: Config{RMSNormEps: 1e-5, PartialRotary: 1, Rope: Rope{Original: 4096}}},
 	"qwen2":            {class: "Qwen2ForCausalLM", plain: true, divided: true, biases: inputBiases, windows: switchedLater, absent: Config{Window: 4096}},
 	"qwen2_moe":        {class: "Qwen2MoeForCausalLM", plain: true, divided: true, biases: inputBiases, windows: switchedOther, sparse: true, shared: true, absent: Config{Window: 4096}},
 	"qwen3":            qwen3,
 	"qwen3_moe":        {class: "Qwen3MoeForCausalLM", biases: chosenBiases, windows: switchedAll, sparse: true, absent: Config{Window: 4096}},
-	"qwen3_next":       {class: "Qwen3NextForCausalLM", hybrid: true, grouped: true, sparse: true, shared: true},
-	"qwen3_5_text":     {class: "Qwen3_5ForCausalLM", hybrid: true},
-	"qwen3_5_moe_text": {class: "Qwen3_5MoeForCausalLM", hybrid: true, sparse: true, shared: true},
+	"qwen3_next":       {class: "Qwen3NextForCausalLM", hybrid: true, grouped: true, sparse: true, shared: true, absent: Config{PartialRotary: 0.25}},
+	"qwen3_5_text":     {class: "Qwen3_5ForCausalLM", hybrid: true, absent: Config{PartialRotary: 0.25}},
+	"qwen3_5_moe_text": {class: "Qwen3_5MoeForCausalLM", hybrid: true, sparse: true, shared: true, absent: Config{PartialRotary: 0.25}},
 }
 
 func (c Config) family() family { return families[c.ModelType] }
@@ -261,9 +289,12 @@ func (c Config) IdleParameters() int {
 	return c.ExpertParameters() / c.Experts * (c.Experts - c.ExpertsPerToken)
 }
 
+// partial reports whether the family may rotate a part of each head only.
+func (f family) partial() bool { return f.absent.PartialRotary != 0 }
+
 // rotaryDim returns the number of rotated features of a head.
 func (c Config) rotaryDim() int {
-	if c.family().hybrid {
+	if c.family().partial() {
 		return int(float64(c.HeadDim) * c.PartialRotary)
 	}
 	return c.HeadDim
@@ -291,9 +322,6 @@ func (c Config) validateHybrid() error {
 	}
 	if c.LinearValueHeads%c.LinearKeyHeads != 0 {
 		return fmt.Errorf("model: %d linear value heads are not a multiple of %d linear key heads", c.LinearValueHeads, c.LinearKeyHeads)
-	}
-	if r := c.rotaryDim(); r <= 0 || r > c.HeadDim || r%2 != 0 {
-		return fmt.Errorf("model: partial_rotary_factor %g rotates %d of %d features of a head; it must be an even part", c.PartialRotary, r, c.HeadDim)
 	}
 	return nil
 }

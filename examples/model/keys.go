@@ -1,7 +1,9 @@
 package model
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/goascend/cann/examples/verdict"
 )
@@ -10,12 +12,17 @@ import (
 // not on it are refused, since a key that nobody knows may change every number.
 func ConfigTable(modelType string) verdict.Table {
 	f := families[modelType]
-	keys := slices.Concat(sizeKeys, f.attentionKeys(), f.windowKeys(), headKeys(f.class), ropeKeys("rope_parameters."), ropeKeys("rope_parameters."+fullLayer+"."), ropeKeys("rope_scaling."))
+	keys := slices.Concat(sizeKeys, f.attentionKeys(), f.windowKeys(), headKeys(f.class, autoMaps[modelType]...), ropeKeys("rope_parameters."), ropeKeys("rope_parameters."+fullLayer+"."), ropeKeys("rope_scaling."))
 	switch {
 	case f.hybrid:
 		keys = append(keys, hybridKeys...)
+	case modelType == "phi3":
+		keys = append(keys, phiKeys...)
 	case modelType == "llama":
 		keys = append(keys, verdict.Refuse("mlp_bias", "projections of feed-forward parts have no bias", "false"))
+	}
+	if f.partial() {
+		keys = append(keys, verdict.Honour("partial_rotary_factor", fmt.Sprintf("rotated fraction of a head; default %g", f.absent.PartialRotary)))
 	}
 	switch {
 	case f.sparse:
@@ -54,9 +61,9 @@ var sizeKeys = []verdict.Key{
 	verdict.Honour("intermediate_size", "feed-forward size"),
 	verdict.Honour("num_hidden_layers", "layers"),
 	verdict.Honour("num_attention_heads", "query heads"),
-	verdict.Honour("num_key_value_heads", "key and value heads; default of llama: num_attention_heads"),
-	verdict.Honour("head_dim", "features of a head; default of llama, mistral, mixtral and qwen2: hidden_size divided by num_attention_heads; of gpt_oss 64"),
-	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6, of gpt_oss and mixtral 1e-5"),
+	verdict.Honour("num_key_value_heads", "key and value heads; default of llama and phi3: num_attention_heads"),
+	verdict.Honour("head_dim", "features of a head; default of llama, mistral, mixtral, phi3 and qwen2: hidden_size divided by num_attention_heads; of glm4 128, of gpt_oss 64"),
+	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6, of gpt_oss, mixtral and phi3 1e-5, of glm4 1.5625e-7"),
 	verdict.Honour("tie_word_embeddings", "whether the head is the embedding; default false"),
 	verdict.Honour("initializer_range", "standard deviation of the weights of a new model; default 0.02"),
 	verdict.Honour("max_position_embeddings", "longest sequence, and from where on rope_type dynamic and longrope act"),
@@ -73,7 +80,7 @@ func (f family) attentionKeys() []verdict.Key {
 	case inputBiases:
 		bias = verdict.NoEffect("attention_bias", "the projections to queries, keys and values have biases in any case, and that to the output has none")
 	case chosenInputs:
-		bias = verdict.Honour("attention_bias", "whether the projections to queries, keys and values have biases; default false")
+		bias = verdict.Honour("attention_bias", "whether the projections to queries, keys and values have biases; default "+strconv.FormatBool(f.absent.AttentionBias))
 	}
 	keys := []verdict.Key{bias, verdict.Refuse("attention_dropout", "attention has no dropout", "0")}
 	if f.biases == inputBiases && f.sparse {
@@ -109,10 +116,19 @@ func (f family) windowKeys() []verdict.Key {
 	return nil
 }
 
+// autoMaps are the values of auto_map in folders from the time before transformers had the class: it computes the same.
+var autoMaps = map[string][]string{"phi3": {
+	`{"AutoConfig":"configuration_phi3.Phi3Config","AutoModelForCausalLM":"modeling_phi3.Phi3ForCausalLM"}`,
+	`{"AutoConfig":"configuration_phi3.Phi3Config","AutoModelForCausalLM":"modeling_phi3.Phi3ForCausalLM","AutoTokenizer":"Xenova/gpt-4o"}`,
+}}
+
+var phiKeys = slices.Concat(verdict.Each("resid_pdrop embd_pdrop", verdict.Refuse("", "there is no dropout", "0")),
+	verdict.Each("mlp_bias lm_head_bias", verdict.Refuse("", "only the projections of other families have biases", "false")),
+	verdict.Each("full_attn_mod interpolate_factor", verdict.NoEffect("", "of the folder's own code; the class in transformers does not read them")))
+
 var hybridKeys = []verdict.Key{
 	verdict.Honour("layer_types", "linear_attention, which is a gated delta net, or full_attention for each layer"),
 	verdict.Honour("full_attention_interval", "without layer_types: every so many layers one has attention; default 4"),
-	verdict.Honour("partial_rotary_factor", "rotated fraction of a head; default 0.25"),
 	verdict.Honour("linear_num_key_heads", "key heads of a delta net"),
 	verdict.Honour("linear_num_value_heads", "value heads of a delta net"),
 	verdict.Honour("linear_key_head_dim", "features of a key of a delta net"),
@@ -150,7 +166,7 @@ var expertKeys = []verdict.Key{
 }
 
 // headKeys name the class, of which the language model with its head, and the model without one, can be read.
-func headKeys(class string) []verdict.Key {
+func headKeys(class string, maps ...string) []verdict.Key {
 	bare := class[:len(class)-len("ForCausalLM")] + "Model"
 	return []verdict.Key{
 		verdict.Refuse("architectures", "only the language model of this type is read, which has no other head", `["`+class+`"]`, `["`+bare+`"]`),
@@ -159,7 +175,7 @@ func headKeys(class string) []verdict.Key {
 		verdict.Refuse("add_cross_attention", "the model is a decoder", "false"),
 		verdict.Refuse("cross_attention_hidden_size", "the model is a decoder"),
 		verdict.Refuse("pruned_heads", "every layer has all its heads", "{}"),
-		verdict.Refuse("auto_map", "the folder brings Python code of its own, which may compute something else", "{}"),
+		verdict.Refuse("auto_map", "the folder brings Python code of its own, which may compute something else", append([]string{"{}"}, maps...)...),
 	}
 }
 

@@ -67,12 +67,21 @@ var mutations = map[string]mutation{
 
 // own has those of a kind whose folder already has the value, or lacks what others have.
 var own = map[string]map[string]mutation{
+	"glm4":     {"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`}},
+	"glm4_moe": {"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`}},
 	"gpt_oss": {
 		"num_local_experts": {"", `{"num_local_experts":3}`}, "attention_bias": {"", `{"attention_bias":false}`}, // the folder has four, and biases
 		"sliding_window": {"", `{"sliding_window":5}`}, "layer_types": {"", `{"layer_types":["full_attention","sliding_attention"]}`},
 		"swiglu_limit": {"", `{"swiglu_limit":5.0}`},
 	},
+	"phi3": {
+		"original_max_position_embeddings": {`{"rope_parameters":null,` + longrope1 + `}`, `{"original_max_position_embeddings":16}`},
+		"max_position_embeddings":          {`{"rope_parameters":null,` + longrope1 + `}`, `{"max_position_embeddings":512}`},
+	},
+	"qwen2_moe": {"norm_topk_prob": {"", `{"norm_topk_prob":true}`}},
 }
+
+const longrope1 = `"rope_scaling":{"type":"su","short_factor":[1,1,1,1,1,1,1,1],"long_factor":[2,2,2,2,2,2,2,2]}`
 
 const (
 	yarn     = `"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":64,"beta_slow":0.001`
@@ -114,7 +123,10 @@ func TestEveryKey(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			folder := filepath.Join(dir, "hub", strings.TrimSuffix(kind, "_text"))
 			if _, err := os.Stat(folder); err != nil {
-				folder = filepath.Join(dir, "families", kind)
+				folders, err := filepath.Glob(filepath.Join(dir, "families", strings.TrimSuffix(kind, "_text")+"*"))
+				require.NoError(t, err)
+				require.NotEmpty(t, folders, "there is no golden folder of %s", kind)
+				folder = folders[0]
 			}
 			st, reg := setUp(t)
 			o := &outcomes{t: t, st: st, reg: reg, folder: folder}
@@ -138,7 +150,16 @@ func TestEveryKey(t *testing.T) {
 				change := k.Name
 				if at := strings.LastIndexByte(k.Name, '.'); at >= 0 {
 					change = k.Name[:at]
-					if m, ok = rotations[k.Name[at+1:]]; ok {
+					if m, ok = rotations[k.Name[at+1:]]; ok && half(kind) == 4 && k.Name[at+1:] == "partial_rotary_factor" {
+						m.change = `"partial_rotary_factor":0.25` // it has the other value
+					}
+					if kind == "phi3" && m.base != "" && !strings.HasPrefix(m.base, longrope) { // its only scaling
+						m.base = longrope + "64"
+					}
+					if kind == "phi3" && k.Name[at+1:] != "factor" {
+						m.base = strings.ReplaceAll(m.base, `"factor":4.0,`, "")
+					}
+					if ok {
 						m = m.within(k.Name[:at], kind)
 					}
 				}
@@ -171,12 +192,8 @@ func TestEveryKey(t *testing.T) {
 
 // within puts a mutation into the object of a name.
 func (m mutation) within(object, kind string) mutation {
-	half := 8
-	if strings.HasPrefix(kind, "qwen3_next") || strings.HasPrefix(kind, "qwen3_5") {
-		half = 2
-	}
 	list := func(x float64) string {
-		text, _ := json.Marshal(slicesRepeat(x, half))
+		text, _ := json.Marshal(slicesRepeat(x, half(kind)))
 		return string(text)
 	}
 	wrap := func(inside string) string {
@@ -210,6 +227,17 @@ func (m mutation) within(object, kind string) mutation {
 	}
 	change := strings.NewReplacer(`"one"`, "%[1]s", `"two"`, "%[2]s").Replace(string(all[1 : len(all)-1]))
 	return mutation{base: wrap(base), change: wrap(change)}
+}
+
+// half is the number of frequencies of a golden folder.
+func half(kind string) int {
+	switch {
+	case strings.HasPrefix(kind, "qwen3_next") || strings.HasPrefix(kind, "qwen3_5"):
+		return 2
+	case strings.HasPrefix(kind, "glm4"):
+		return 4
+	}
+	return 8
 }
 
 func slicesRepeat(x float64, n int) (list []float64) {

@@ -86,11 +86,13 @@ type mixer interface {
 // heads and kv count this rank's heads.
 type attention struct {
 	q, k, v, o   linear
+	qkv          linear     // in place of q, k and v, with their rows
 	outBias      *Parameter // of the sum over the ranks that divide o, or nil
 	qNorm, kNorm norm
 	heads, kv    int64
 	dim          int64
 	gated        bool
+	interleaved  bool       // rotates pairs of neighbouring features
 	window       int64      // tokens that a token sees, itself included; 0 for all
 	sinks        *Parameter // of the heads, or nil
 }
@@ -101,15 +103,17 @@ type rotation struct{ cos, sin *aclnn.Tensor }
 func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	b, n := m.batch, m.length
 	x = p.enter(x)
-	q := p.Reshape(a.q.forward(p, x), b, n, a.heads, -1)
+	q, k, v := a.project(p, x, b, n)
 	var gate *autograd.Var
 	if a.gated {
 		halves := p.Split(q, 3, a.dim, a.dim)
 		q, gate = halves[0], p.Sigmoid(halves[1])
 	}
-	k := p.Reshape(a.k.forward(p, x), b, n, a.kv, a.dim)
-	v := p.Reshape(a.v.forward(p, x), b, n, a.kv, a.dim)
-	q, k = p.RoPE(a.qNorm.forward(p, q), a.kNorm.forward(p, k), m.rope.cos, m.rope.sin)
+	rotate := p.RoPE
+	if a.interleaved {
+		rotate = p.RoPEInterleaved
+	}
+	q, k = rotate(a.qNorm.forward(p, q), a.kNorm.forward(p, k), m.rope.cos, m.rope.sin)
 	var y, sinks *autograd.Var
 	if a.sinks != nil {
 		sinks = p.Cast(p.own(a.sinks), aclnn.Float32)
@@ -130,6 +134,17 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 		y = p.AddBias(y, a.outBias.Var)
 	}
 	return y
+}
+
+// project computes queries, keys and values, [batch, length, heads, features].
+func (a attention) project(p *pass, x *autograd.Var, batch, length int64) (q, k, v *autograd.Var) {
+	if a.qkv.weight == nil {
+		q = p.Reshape(a.q.forward(p, x), batch, length, a.heads, -1)
+		return q, p.Reshape(a.k.forward(p, x), batch, length, a.kv, a.dim), p.Reshape(a.v.forward(p, x), batch, length, a.kv, a.dim)
+	}
+	all := p.Reshape(a.qkv.forward(p, x), batch, length, a.heads+2*a.kv, a.dim)
+	parts := p.Split(all, 2, a.heads, a.kv, a.kv)
+	return parts[0], parts[1], p.Contiguous(parts[2]) // the others become so when they are rotated
 }
 
 // attend computes the attention of whole sequences.
@@ -159,6 +174,13 @@ type mlp struct {
 
 func newMLP(ps *parameters, c Config, prefix string, inner int64) mlp {
 	hidden := int64(c.HiddenSize)
+	if c.family().joined.units {
+		return mlp{
+			activation: c.Activation,
+			gateUp:     ps.linear(ps.addBlocks(prefix+"gate_up_proj.weight", []int64{inner, inner}, 2*inner, hidden)),
+			down:       ps.linear(ps.addSplit(prefix+"down_proj.weight", 1, hidden, inner)),
+		}
+	}
 	return mlp{
 		activation: c.Activation,
 		gateUp:     linear{weight: ps.addStacked(prefix+"gate_proj.weight", prefix+"up_proj.weight", inner, hidden)},
@@ -179,21 +201,23 @@ func (f mlp) activate(p *pass, x *autograd.Var) *autograd.Var {
 	return p.Mul(p.Gelu(halves[0], f.activation == "gelu_pytorch_tanh"), halves[1])
 }
 
-// layer is a transformer block: a mixer and a feed-forward layer, each on the normalised residual.
+// layer is a transformer block: a mixer and a feed-forward layer, each on the normalised residual. Some families normalise the results of both too, before
+// they add them.
 type layer struct {
-	number             int // in the model
-	mixerNorm, mlpNorm norm
-	mixer              mixer
-	feedForward        feedForward
+	number                               int // in the model
+	mixerNorm, mixerEnd, mlpNorm, mlpEnd norm
+	mixer                                mixer
+	feedForward                          feedForward
 }
 
 func newLayer(ps *parameters, c Config, index int) layer {
 	prefix := fmt.Sprintf("model.layers.%d.", index)
 	h, i := int64(c.HiddenSize), int64(c.IntermediateSize)
-	l := layer{
-		number:    index,
-		mixerNorm: newNorm(ps, c, prefix+"input_layernorm.weight", h),
-		mlpNorm:   newNorm(ps, c, prefix+"post_attention_layernorm.weight", h),
+	l := layer{number: index}
+	for i, n := range []*norm{&l.mixerNorm, &l.mixerEnd, &l.mlpNorm, &l.mlpEnd} {
+		if name := c.normNames()[i]; name != "" {
+			*n = newNorm(ps, c, prefix+name+".weight", h)
+		}
 	}
 	switch {
 	case c.sparse(index) && c.family().shared:
@@ -221,14 +245,18 @@ func newAttention(ps *parameters, c Config, prefix string, window int64) attenti
 		return ps.linear(ps.addSplit(prefix+name, axis, out, in))
 	}
 	ranks := max(ps.tensor.parts, 1)
-	a := attention{
-		q: project("q_proj.weight", 0, rows, h), k: project("k_proj.weight", 0, kv*d, h),
-		v: project("v_proj.weight", 0, kv*d, h), o: project("o_proj.weight", 1, h, q*d),
-		heads: q / ranks, kv: kv / ranks, dim: d, gated: gated, window: window,
+	a := attention{heads: q / ranks, kv: kv / ranks, dim: d, gated: gated, window: window, interleaved: c.family().interleaved}
+	inputs := []*linear{&a.q, &a.k, &a.v}
+	if c.family().joined.inputs {
+		a.qkv = ps.linear(ps.addBlocks(prefix+"qkv_proj.weight", []int64{q * d, kv * d, kv * d}, (q+2*kv)*d, h))
+		inputs = nil
+	} else {
+		a.q, a.k, a.v = project("q_proj.weight", 0, rows, h), project("k_proj.weight", 0, kv*d, h), project("v_proj.weight", 0, kv*d, h)
 	}
-	inputs, output := c.biased()
-	if inputs {
-		for _, l := range []*linear{&a.q, &a.k, &a.v} {
+	a.o = project("o_proj.weight", 1, h, q*d)
+	biased, output := c.biased()
+	for _, l := range inputs {
+		if biased {
 			l.bias = ps.addHeads(l.weight.module()+".bias", l.weight.shape[0], zero)
 		}
 	}
@@ -253,8 +281,8 @@ func (l layer) forward(p *pass, x, y *autograd.Var, m *inputs) (_, _ *autograd.V
 	if p.recompute == RecomputeAttention {
 		run = p.Checkpoint
 	}
-	y = run("attention or delta net", func() *autograd.Var { return l.mixer.forward(p, mixed, m) })
+	y = l.mixerEnd.forward(p, run("attention or delta net", func() *autograd.Var { return l.mixer.forward(p, mixed, m) }))
 	x, normed = l.mlpNorm.after(p, x, y)
 	result, routing := l.feedForward.forward(p, normed)
-	return x, result, routing
+	return x, l.mlpEnd.forward(p, result), routing
 }

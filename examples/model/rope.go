@@ -10,7 +10,7 @@ import (
 )
 
 // ropeTable keeps the cosines and sines of the rotary embedding for the longest sequence
-// seen, [1, length, 1, rotated features], the second half of a row repeating the first.
+// seen, [1, length, 1, rotated features]; the two features of a pair have the same.
 type ropeTable struct {
 	length   int64
 	regime   int64 // see Rope.regime
@@ -57,7 +57,11 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 	for s := range int(length) {
 		for i := range half {
 			sine, cosine := math.Sincos(float64(float32(s) * turn[i])) // a product in float32, like the reference
-			for _, at := range []int{s*rotated + i, s*rotated + i + half} {
+			pair := [2]int{s*rotated + i, s*rotated + i + half}
+			if c.family().interleaved {
+				pair = [2]int{s*rotated + 2*i, s*rotated + 2*i + 1}
+			}
+			for _, at := range pair {
 				cos[at], sin[at] = float32(cosine)*scale, float32(sine)*scale
 			}
 		}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -61,6 +62,9 @@ func (c *Config) parseRope(parameters, scaling json.RawMessage, original int) er
 	case given(scaling):
 		name, text = "rope_scaling", scaling
 	case !given(parameters):
+		if err := c.parsePartial(); err != nil {
+			return err
+		}
 		return c.Rope.validate(*c)
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -87,6 +91,9 @@ func (c *Config) parseRope(parameters, scaling json.RawMessage, original int) er
 	} else if f.Older != "" && f.Older != f.Type {
 		return fmt.Errorf("%s has the rope_type %q and the type %q; keep one", name, f.Type, f.Older)
 	}
+	if c.ModelType == "phi3" && (f.Type == "su" || f.Type == "yarn") { // as its class reads the names of older folders
+		f.Type = "longrope"
+	}
 	if f.Type == "" && f.Factor != 0 {
 		return fmt.Errorf("%s has a factor and no rope_type", name)
 	}
@@ -109,6 +116,9 @@ func (c *Config) parseRope(parameters, scaling json.RawMessage, original int) er
 		}
 		*same.to = *same.value
 	}
+	if err := c.parsePartial(); err != nil {
+		return err
+	}
 	if c.Rope = f.Rope; c.Rope.Original == 0 && slices.Contains(c.Rope.keys(), "original_max_position_embeddings") {
 		c.Rope.Original = original
 	}
@@ -116,6 +126,20 @@ func (c *Config) parseRope(parameters, scaling json.RawMessage, original int) er
 		c.Rope = Rope{}
 	}
 	return c.Rope.validate(*c)
+}
+
+// parsePartial completes the rotated fraction of a head.
+func (c *Config) parsePartial() error {
+	f := c.family()
+	switch {
+	case f.partial():
+		c.PartialRotary = cmp.Or(c.PartialRotary, f.absent.PartialRotary)
+		return nil
+	case c.PartialRotary != 0 && c.PartialRotary != 1:
+		return fmt.Errorf("partial_rotary_factor is %g; this family rotates whole heads", c.PartialRotary)
+	}
+	c.PartialRotary = 0
+	return nil
 }
 
 func given(value json.RawMessage) bool { return len(value) > 0 && string(value) != "null" }
@@ -139,6 +163,12 @@ func (r Rope) validate(c Config) error {
 	s, known := scalings[r.kind()]
 	if !known {
 		return fmt.Errorf("rope_type %q is not supported; use one of %s", r.Type, strings.Join(slices.Sorted(maps.Keys(scalings)), ", "))
+	}
+	if own := c.family().ropes; own != nil && !slices.Contains(own, r.kind()) {
+		return fmt.Errorf("rope_type %q is not one of %s; use one of %s", r.Type, c.ModelType, strings.Join(own, ", "))
+	}
+	if of := float64(c.MaxPositions) / float64(r.original(c)); c.family().ropes != nil && r.Original != 0 && c.MaxPositions > 0 && r.Factor != 0 && r.Factor != of {
+		return fmt.Errorf("factor is %g, and max_position_embeddings and original_max_position_embeddings give %g, which counts; leave the factor out", r.Factor, of)
 	}
 	half := c.rotaryDim() / 2
 	set := map[string]bool{"factor": r.Factor != 0, "original_max_position_embeddings": r.Original != 0, "low_freq_factor": r.LowFrequency != 0,
