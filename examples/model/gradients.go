@@ -10,37 +10,27 @@ import (
 	"github.com/goascend/cann/ops/autograd"
 )
 
-// reading runs a part of the forward pass while the given units of weights are open. In its backward pass they are open too, unless
+// reading runs a part of the forward pass while its units of weights are open. In its backward pass they are open too, unless
 // the part says that its gradient reads no weights, and have gradients; those of the first unit are then complete.
-func (p *pass) reading(w section, units ...int) {
-	open := func() {
-		for _, u := range units {
-			p.store.open(p, u)
-		}
-	}
-	closed := func() {
-		for _, u := range units {
-			p.store.close(p, u)
-		}
-	}
+func (p *pass) reading(w section) {
 	var span acl.Range
 	p.Around(autograd.Hooks{
 		BeforeForward: func() error {
 			span = p.Stream().Range("forward of " + w.name)
-			open()
+			p.store.open(p, w.units, w.next)
 			return nil
 		},
 		AfterForward: func() error {
-			closed()
+			p.store.close(p, w.units)
 			span.End()
 			return nil
 		},
 		BeforeBackward: func() error {
 			span = p.Stream().Range("backward of " + w.name)
 			if !w.lookup {
-				open()
+				p.store.open(p, w.units, w.previous)
 			}
-			for _, u := range units {
+			for _, u := range w.units {
 				if p.Err() == nil {
 					p.trained.begin(p, u)
 				}
@@ -49,15 +39,15 @@ func (p *pass) reading(w section, units ...int) {
 		},
 		AfterBackward: func() error {
 			if !w.lookup {
-				closed()
+				p.store.close(p, w.units)
 			}
 			span.End()
 			return nil
 		},
 		Complete: func() error {
-			p.finiteGradients(units[0])
+			p.finiteGradients(w.units[0])
 			if p.lastMicro {
-				p.trained.ready(p, units[0])
+				p.trained.ready(p, w.units[0])
 			}
 			return nil
 		},
@@ -66,24 +56,24 @@ func (p *pass) reading(w section, units ...int) {
 
 // section is a part of a forward pass.
 type section struct {
-	name    string
-	forward func()
-	lookup  bool // its gradient reads no weights
+	name     string
+	units    []int
+	next     []int // units of what the forward pass reads after it, if any
+	previous []int // units of what the backward pass reads after it
+	lookup   bool  // its gradient reads no weights
+	forward  func()
 }
 
 // forward runs the layers of a chunk; x is the output of the previous stage, nil in the first. It returns the input of the next stage,
 // or of the last one the logits, the loss of in.loss, or without a head what the head would read; after an error a variable without a value.
 func (m *Model) forward(p *pass, in *inputs, x *autograd.Var) *autograd.Var {
+	from, to := m.chunk(p.chunk)
 	if m.starts(p.chunk) {
 		x = &autograd.Var{}
-		p.reading(section{"the embedding", func() { x = m.embed(p, in) }, true}, embeddingUnit)
+		p.reading(section{name: "the embedding", units: []int{embeddingUnit}, next: []int{layerUnit(from)}, lookup: true, forward: func() { x = m.embed(p, in) }})
 		p.finite(x, "the embedding of the tokens")
 	}
 	s := stream{x: x}
-	from, to := 0, m.ends[p.chunk]
-	if p.chunk > 0 {
-		from = m.ends[p.chunk-1]
-	}
 	for i, n := from, m.group(); i < to && p.Err() == nil; i += n {
 		s = m.grouped(p, in, s, i, min(i+n, to))
 	}
@@ -95,7 +85,12 @@ func (m *Model) forward(p *pass, in *inputs, x *autograd.Var) *autograd.Var {
 	switch {
 	case m.finishes(p.chunk):
 		out := &autograd.Var{}
-		p.reading(section{name: "the head", forward: func() { out = p.Block("head", func() *autograd.Var { return m.output(p, in, x, y) }) }}, m.headUnits()...)
+		head := section{name: "the head", units: m.headUnits(), forward: func() { out = p.Block("head", func() *autograd.Var { return m.output(p, in, x, y) }) }}
+		if p.Records() { // the backward pass begins with it
+			head.next = head.units
+		}
+		head.previous = []int{layerUnit(to - 1 - (to-1-from)%m.group())}
+		p.reading(head)
 		p.finite(out, "the logits")
 		return out
 	case y != nil:
@@ -153,7 +148,8 @@ func (m *Model) layer(p *pass, in *inputs, s stream, i int) (after stream) {
 	s.x = p.finiteGradient(s.x, "the gradient of what enters layer %d", at)
 	name := fmt.Sprint("layer ", at)
 	after = stream{x: &autograd.Var{}, y: &autograd.Var{}}
-	p.reading(section{name: name, forward: func() {
+	next, previous := m.neighbours(p, i)
+	p.reading(section{name: name, units: []int{layerUnit(i)}, next: next, previous: previous, forward: func() {
 		after = p.within(name, p.recompute == RecomputeBlock || p.recompute == RecomputeFull, s, func() stream {
 			x, y, routing := m.layers[i].forward(p, s.x, s.y, in.layer(i))
 			now := stream{x, y, s.routings}
@@ -162,10 +158,32 @@ func (m *Model) layer(p *pass, in *inputs, s stream, i int) (after stream) {
 			}
 			return now
 		})
-	}}, i+1)
+	}})
 	p.finite(after.x, "layer %d, after its attention or delta net", at)
 	p.finite(after.y, "layer %d, its feed-forward part", at)
 	return after
+}
+
+// neighbours returns the units that are read after those of a layer: next in the forward pass, and previous in the backward pass, which computes groups of layers again.
+func (m *Model) neighbours(p *pass, i int) (next, previous []int) {
+	from, to := m.chunk(p.chunk)
+	n := m.group()
+	first := i - (i-from)%n
+	switch {
+	case p.backward && i == min(first+n, to)-1: // of a group that is computed again
+		next = []int{layerUnit(i)}
+	case i+1 < to:
+		next = []int{layerUnit(i + 1)}
+	case m.finishes(p.chunk):
+		next = m.headUnits()
+	}
+	switch {
+	case i > first:
+		previous = []int{layerUnit(i - 1)}
+	case first > from:
+		previous = []int{layerUnit(first - n)}
+	}
+	return next, previous
 }
 
 // output is the part after the layers.

@@ -144,7 +144,17 @@ func (m *Model) build() {
 // Units of weights.
 const embeddingUnit = 0
 
-func (m *Model) headUnit() int { return len(m.layers) + 1 }
+func layerUnit(i int) int { return i + 1 }
+
+func (m *Model) headUnit() int { return layerUnit(len(m.layers)) }
+
+// chunk returns the range of the layers of a chunk among those of this rank.
+func (m *Model) chunk(i int) (from, to int) {
+	if i > 0 {
+		from = m.ends[i-1]
+	}
+	return from, m.ends[i]
+}
 
 // first and last report whether this rank is an end of the pipeline.
 func (m *Model) first() bool { return m.embedding != nil }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
@@ -54,6 +55,8 @@ type Parallel struct {
 	ExpertReplicas, ExpertShards parallel.Communicator
 	// Meter, if it is set, measures how long a step waits for the gradients of other ranks.
 	Meter *meter.Meter
+
+	exchange *acl.Stream // of the shards of a model, on which the gradients of its adapters are exchanged too, as both may use one communicator
 }
 
 // shards returns the ranks over which a weight is sharded, and those that have the same shards.

@@ -24,6 +24,7 @@ type Ranks struct {
 	mesh, expertMesh string // without the axis of replicas
 	replicas         int
 	dense, experts   *world.Members[*hccl.Comm]
+	beside           *world.Members[*hccl.Comm] // of the exchanges beside the kernels, if the ranks are those of exchanges between kernels
 }
 
 // Layout describes how a model is distributed over ranks. Experts are divided over whole ranks: ExpertTP is not used.
@@ -64,6 +65,11 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) 
 		return hccl.Join(ctx, st, g, hccl.Config{})
 	}
 	r.dense, r.experts = world.NewMembers(dense, all, join), world.NewMembers(experts, all, join)
+	// A communicator serves one stream at a time. If all ranks share each sequence, gradients go between the same ranks as keys or heads do.
+	r.beside = r.dense
+	if ulysses := max(layout.Ulysses, 1); r.shareSequences(dense) && (ulysses == 1 || ulysses == layout.CP) {
+		r.beside = world.NewMembers(dense, all, join)
+	}
 	if r.Index, err = dense.Index("dp", "replica"); err == nil {
 		r.Parts, err = dense.Size("dp", "replica")
 	}
@@ -79,8 +85,8 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) 
 		{&r.Tensor, r.dense, []string{"tp"}},
 		{&r.Context, r.dense, []string{"cp"}},
 		{&r.Heads, r.dense, []string{"ulysses"}},
-		{&r.Data, r.dense, []string{"dp", "ulysses", "cp", "replica"}},
-		{&r.Shards, r.dense, []string{"dp", "ulysses", "cp"}},
+		{&r.Data, r.beside, []string{"dp", "ulysses", "cp", "replica"}},
+		{&r.Shards, r.beside, []string{"dp", "ulysses", "cp"}},
 		{&r.Replicas, r.dense, []string{"replica"}},
 		{&r.Experts, r.experts, []string{"ep"}},
 		{&r.ExpertData, r.experts, []string{"dp", "replica"}},
@@ -103,6 +109,13 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) 
 		r.Pipeline = stages
 	}
 	return r, nil
+}
+
+// shareSequences reports whether all ranks share each sequence, and are several.
+func (r *Ranks) shareSequences(mesh *world.Mesh) bool {
+	data, err := mesh.Size("dp", "replica")
+	sequence, missing := mesh.Size("ulysses", "cp")
+	return err == nil && missing == nil && data == 1 && sequence > 1
 }
 
 // Measure lets a meter take the times of the collectives of models that are made from now on.
@@ -137,7 +150,13 @@ func divided(mesh *world.Mesh, ranks int, axis, faster, slower string, size int)
 }
 
 // Comms returns the communicators of this rank, for a watchdog.
-func (r *Ranks) Comms() []*hccl.Comm { return append(r.dense.Made(), r.experts.Made()...) }
+func (r *Ranks) Comms() []*hccl.Comm {
+	all := append(r.dense.Made(), r.experts.Made()...)
+	if r.beside != r.dense {
+		all = append(all, r.beside.Made()...)
+	}
+	return all
+}
 
 // String returns the mesh, such as "tp2 cp1 dp4 pp1", with that of experts if it differs, and the
 // replicas if there are several.
@@ -153,4 +172,6 @@ func (r *Ranks) String() string {
 }
 
 // Close closes the communicators; work on the streams that used them must have finished.
-func (r *Ranks) Close() error { return errors.Join(r.experts.Close(), r.dense.Close()) }
+func (r *Ranks) Close() error {
+	return errors.Join(r.experts.Close(), r.beside.Close(), r.dense.Close())
+}

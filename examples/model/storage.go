@@ -9,11 +9,12 @@ import (
 )
 
 // storage keeps the weights of a model, either whole on every rank that computes with them or in
-// shards. A unit is open while layers read it.
+// shards. Units are open while layers read them.
 type storage interface {
 	trained
-	open(p *pass, u int)
-	close(p *pass, u int)
+	// open opens units. next lists those that are opened next, if that is known: they may be gathered beside the kernels.
+	open(p *pass, units, next []int)
+	close(p *pass, units []int)
 
 	slots() []slot
 	// read and write copy this rank's part of a parameter, or of its optimiser state, to and from

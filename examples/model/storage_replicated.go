@@ -85,7 +85,7 @@ func (r *replicated) allocateGradients(par *Parallel) (err error) {
 		}
 	}
 	// The loss is already a mean over the labels of all ranks, so gradients are summed.
-	sum := parallel.GradientsConfig{Scale: 1}
+	sum := parallel.GradientsConfig{Scale: 1, Stream: par.exchange}
 	if r.dense, err = parallel.NewGradients(r.st, par.Data, aclnn.Float32, shapes[0], sum); err != nil {
 		return err
 	}
@@ -108,9 +108,9 @@ func (r *replicated) gradients(w *Parameter) *parallel.Gradients {
 
 func (r *replicated) parameters() []*parameters { return []*parameters{r.ps} }
 
-func (r *replicated) open(*pass, int)  {}
-func (r *replicated) close(*pass, int) {}
-func (r *replicated) begin(*pass, int) {}
+func (r *replicated) open(*pass, []int, []int) {}
+func (r *replicated) close(*pass, []int)       {}
+func (r *replicated) begin(*pass, int)         {}
 
 func (r *replicated) ready(p *pass, u int) {
 	for _, w := range r.ps.units[u] {

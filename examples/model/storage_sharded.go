@@ -7,7 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/parallel"
@@ -20,6 +20,8 @@ type sharded struct {
 	st     *acl.Stream
 	memory aclnn.Scope
 	ps     *parameters
+	beside *parallel.ShardStream
+	meter  *meter.Meter
 	nz     nzUse
 	units  [][]*shards
 	all    []*shards // the slots
@@ -46,7 +48,12 @@ type shardPlace struct{ slot, part int }
 var groupedWeights = []parallel.ShardRule{{Module: "mlp.experts", Weight: "*_proj", Role: parallel.GroupedWeight}}
 
 func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, dt aclnn.DType, par *Parallel) (*sharded, error) {
-	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}, used: map[parallel.ShardRule]bool{}}
+	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, meter: par.Meter, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}, used: map[parallel.ShardRule]bool{}}
+	var err error
+	if s.beside, err = parallel.NewShardStream(st); err != nil {
+		return nil, err
+	}
+	par.exchange = s.beside.Stream()
 	for _, u := range ps.units {
 		s.units = append(s.units, nil)
 		for _, kind := range []func(w *Parameter) bool{
@@ -122,25 +129,32 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 
 func (s *sharded) parameters() []*parameters { return []*parameters{s.ps} }
 
-func (s *sharded) open(p *pass, u int) {
-	for _, g := range s.units[u] {
-		gather := g.GatherND
-		if s.nz.in(p) {
-			gather = g.Gather
-		}
-		p.do(func() error {
-			err := gather(p.ctx, p.Stream())
-			*p.copied += int64(g.Traffic())
-			return err
-		})
+func (s *sharded) open(p *pass, units, next []int) {
+	groups, list := s.of(units)
+	p.do(func() error { return s.beside.Gather(p.ctx, s.nz.in(p), list...) })
+	for _, g := range groups {
+		*p.copied += int64(g.Traffic())
 		for i, w := range g.weights {
 			w.Value = w.turn(g.Weight(i))
 		}
 	}
+	_, list = s.of(next)
+	p.do(func() error { return s.beside.Prefetch(list...) })
 }
 
-func (s *sharded) close(p *pass, u int) {
-	for _, g := range s.units[u] {
+// of lists the shards of units.
+func (s *sharded) of(units []int) (groups []*shards, list []*parallel.Sharded) {
+	for _, u := range units {
+		for _, g := range s.units[u] {
+			groups, list = append(groups, g), append(list, g.Sharded)
+		}
+	}
+	return groups, list
+}
+
+func (s *sharded) close(p *pass, units []int) {
+	groups, _ := s.of(units)
+	for _, g := range groups {
 		p.Fail(g.Release())
 		for _, w := range g.weights {
 			w.Value = nil
@@ -160,6 +174,7 @@ func (s *sharded) begin(p *pass, u int) {
 }
 
 func (s *sharded) ready(p *pass, u int) {
+	var list []parallel.ShardGradients
 	for _, g := range s.units[u] {
 		var grads []*aclnn.Tensor
 		for _, w := range g.weights {
@@ -167,10 +182,10 @@ func (s *sharded) ready(p *pass, u int) {
 			grads = append(grads, w.turn(w.Grad))
 			w.Grad = nil
 		}
-		p.do(func() error { return g.Reduce(p.Stream(), grads, g.slot.grad) })
-		if g.copies != nil {
-			p.do(func() error { return g.copies.AllReduce(p.Stream(), g.slot.grad, g.slot.grad, hccl.Sum) })
-		}
+		list = append(list, parallel.ShardGradients{Shards: g.Sharded, Gradients: grads, Grad: g.slot.grad, Replicas: g.copies})
+	}
+	p.do(func() error { return s.beside.Reduce(list...) })
+	for _, g := range s.units[u] {
 		p.Fail(g.freeGrads())
 	}
 }
@@ -182,10 +197,10 @@ func (g *shards) freeGrads() error {
 	return err
 }
 
-func (s *sharded) finish(*pass) error { return nil }
+func (s *sharded) finish(*pass) error { return s.meter.Join(s.beside.Join) }
 
 func (s *sharded) restart() error {
-	var errs []error
+	errs := []error{s.beside.Join()}
 	for _, g := range s.all {
 		for _, w := range g.weights {
 			w.Grad = nil
@@ -278,5 +293,5 @@ func (s *sharded) Close() error {
 	for _, g := range s.all {
 		errs = append(errs, g.grads.Close(), g.Sharded.Close())
 	}
-	return errors.Join(append(errs, s.memory.Close())...)
+	return errors.Join(append(errs, s.beside.Close(), s.memory.Close())...)
 }

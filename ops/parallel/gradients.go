@@ -16,6 +16,9 @@ type GradientsConfig struct {
 	// earlier, larger ones use the links better. A gradient larger than this has a bucket of its
 	// own.
 	BucketBytes int
+	// Stream is where gradients are exchanged; nil stands for a stream of their own. A communicator must not be used on two streams at the same time, so give
+	// the stream of what else is exchanged by it in the backward pass.
+	Stream *acl.Stream
 	// Scale multiplies the summed gradients. 0 means 1/ranks, which averages them.
 	Scale float64
 }
@@ -52,6 +55,7 @@ func padded(dt aclnn.DType, n int64) int64 {
 // between Ready and Finish.
 type Gradients struct {
 	st, side *acl.Stream // of the backward pass and of the exchange
+	own      bool        // Close closes side
 	comm     Communicator
 	scale    float64
 	tensors  []*aclnn.Tensor
@@ -80,7 +84,7 @@ func NewGradients(st *acl.Stream, comm Communicator, dt aclnn.DType, shapes [][]
 	if c.BucketBytes <= 0 {
 		c.BucketBytes = defaultBucket
 	}
-	g := &Gradients{st: st, comm: comm, scale: c.Scale, tensors: make([]*aclnn.Tensor, len(shapes)), place: make([]int, len(shapes)), ready: make([]bool, len(shapes))}
+	g := &Gradients{st: st, side: c.Stream, comm: comm, scale: c.Scale, tensors: make([]*aclnn.Tensor, len(shapes)), place: make([]int, len(shapes)), ready: make([]bool, len(shapes))}
 	if comm != nil && comm.Size() == 1 {
 		g.comm = nil
 	}
@@ -99,8 +103,11 @@ func NewGradients(st *acl.Stream, comm Communicator, dt aclnn.DType, shapes [][]
 func (g *Gradients) allocate(dt aclnn.DType, shapes [][]int64, limit int) error {
 	var err error
 	if g.comm != nil {
-		if g.side, err = g.st.Device().NewStream(); err != nil {
-			return err
+		if g.side == nil {
+			if g.side, err = g.st.Device().NewStream(); err != nil {
+				return err
+			}
+			g.own = true
 		}
 		if g.done, err = g.st.Device().NewEvent(); err != nil {
 			return err
@@ -321,7 +328,7 @@ func (g *Gradients) Close() error {
 		return nil
 	}
 	var errs []error
-	if g.side != nil {
+	if g.own {
 		errs = append(errs, g.side.Close())
 	}
 	if g.done != nil {

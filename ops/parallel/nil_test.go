@@ -20,7 +20,7 @@ func TestNil(t *testing.T) {
 	b := opstest.New(t)
 	niltest.Receivers(t, refusals,
 		(*parallel.TensorParallel)(nil), (*parallel.ContextParallel)(nil), (*parallel.Ulysses)(nil), (*parallel.ExpertParallel)(nil),
-		(*parallel.ExpertPlan)(nil), (*parallel.Pipeline)(nil), (*parallel.Sharded)(nil), new(parallel.Sharded),
+		(*parallel.ExpertPlan)(nil), (*parallel.Pipeline)(nil), (*parallel.Sharded)(nil), new(parallel.Sharded), (*parallel.ShardStream)(nil), new(parallel.ShardStream),
 		(*parallel.Gradients)(nil), new(parallel.Gradients))
 	context, err := parallel.NewContextParallel(b.Stream, b.Registry, nil, mask.Contiguous)
 	require.NoError(t, err)

@@ -159,19 +159,35 @@ func (p *Sharded) gather(ctx context.Context, st *acl.Stream, nz bool) error {
 	if err := p.Release(); err != nil {
 		return err
 	}
-	p.traffic = 0
 	err := aclnn.Compose(st, func(s *aclnn.Scope) {
-		all := p.shard.Unsqueeze(0)
-		if p.layout.Ranks > 1 && p.layout.Total > 0 {
+		all := p.alone()
+		if all == nil {
 			all = s.Tensor(p.shard.DType(), p.layout.Ranks, p.layout.Total)
 			s.Do(func() error { return p.comm.AllGather(st, p.shard, all) })
 		}
-		for i := range p.layout.Parts {
-			s.Do(func() error { return p.copyOut(ctx, st, all, &p.layout.Parts[i], nz) })
-		}
+		s.Do(func() error { return p.assemble(ctx, st, all, nz) })
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("gather: %w", err), p.Release())
+	}
+	return nil
+}
+
+// alone returns the matrix of all shards if there is nothing to exchange, else nil.
+func (p *Sharded) alone() *aclnn.Tensor {
+	if p.layout.Ranks > 1 && p.layout.Total > 0 {
+		return nil
+	}
+	return p.shard.Unsqueeze(0)
+}
+
+// assemble makes all parameters of the matrix of all shards.
+func (p *Sharded) assemble(ctx context.Context, st *acl.Stream, all *aclnn.Tensor, nz bool) error {
+	p.traffic = 0
+	for i := range p.layout.Parts {
+		if err := p.copyOut(ctx, st, all, &p.layout.Parts[i], nz); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -215,6 +231,18 @@ func (p *Sharded) Release() error {
 // gradients are ND, one per parameter, of the dtype of grad, which may be float32 for 16-bit
 // parameters.
 func (p *Sharded) Reduce(st *acl.Stream, gradients []*aclnn.Tensor, grad *aclnn.Tensor) error {
+	if err := p.reducible(gradients, grad); err != nil || p.layout.Total == 0 {
+		return err
+	}
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		all := s.Tensor(grad.DType(), p.layout.Ranks, p.layout.Total)
+		p.fill(s, all, gradients)
+		p.reduce(s, all, grad)
+	})
+}
+
+// reducible checks the arguments of Reduce.
+func (p *Sharded) reducible(gradients []*aclnn.Tensor, grad *aclnn.Tensor) error {
 	if err := p.made(); err != nil {
 		return err
 	}
@@ -230,24 +258,27 @@ func (p *Sharded) Reduce(st *acl.Stream, gradients []*aclnn.Tensor, grad *aclnn.
 			_, c.Err = p.part(i, g, grad.DType())
 		}
 	}
-	if c.Err != nil || p.layout.Total == 0 {
-		return c.Err
+	return c.Err
+}
+
+// fill arranges whole gradients as the matrix of all shards.
+func (p *Sharded) fill(s *aclnn.Scope, all *aclnn.Tensor, gradients []*aclnn.Tensor) {
+	s.Zero(all)
+	for i, g := range gradients {
+		p.layout.Parts[i].copyIn(s, all, g)
 	}
-	return aclnn.Compose(st, func(s *aclnn.Scope) {
-		all := s.Tensor(grad.DType(), p.layout.Ranks, p.layout.Total)
-		s.Zero(all)
-		for i, g := range gradients {
-			p.layout.Parts[i].copyIn(s, all, g)
-		}
-		if p.layout.Ranks == 1 {
-			s.Copy(grad, all.Select(0, 0))
-		} else {
-			s.Do(func() error { return p.comm.ReduceScatter(st, all, grad, hccl.Sum) })
-		}
-		if p.scale != 1 {
-			scale(s, grad, p.scale)
-		}
-	})
+}
+
+// reduce sums the matrices of the ranks and stores this rank's row in grad.
+func (p *Sharded) reduce(s *aclnn.Scope, all, grad *aclnn.Tensor) {
+	if p.layout.Ranks == 1 {
+		s.Copy(grad, all.Select(0, 0))
+	} else {
+		s.Do(func() error { return p.comm.ReduceScatter(s.Stream, all, grad, hccl.Sum) })
+	}
+	if p.scale != 1 {
+		scale(s, grad, p.scale)
+	}
 }
 
 // copyIn copies a whole gradient into the columns of its parameter: first the ranks whose part is

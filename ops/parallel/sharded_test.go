@@ -191,3 +191,74 @@ func TestShardRules(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 }
+
+// TestShardStream: what is exchanged beside the kernels has the bits of what one stream exchanges, whether it was prefetched, prefetched in vain, or neither; and the
+// memory of a prefetch is that of one layer, however many layers follow each other.
+func TestShardStream(t *testing.T) {
+	for _, ranks := range []int{1, 3} {
+		onRanks(t, ranks, func(r *rank) {
+			ctx, dt := r.T.Context(), aclnn.Float32
+			x, err := parallel.NewShardStream(r.Stream)
+			require.NoError(r.T, err)
+			var layers []*parallel.Sharded
+			var values [][]float32
+			for range 6 {
+				p, err := parallel.NewSharded(r.Stream, r.Registry, r.comm, dt, layerParameters, parallel.ShardConfig{Rules: expertRules})
+				require.NoError(r.T, err)
+				for i, q := range layerParameters {
+					w, v := r.Input(dt, uint64(len(values)), q.Shape...)
+					values = append(values, v)
+					require.NoError(r.T, p.Load(r.Stream, i, w))
+				}
+				layers = append(layers, p)
+			}
+			n, total := len(layerParameters), layers[0].Layout().Total
+			for l, p := range layers {
+				require.NoError(r.T, x.Gather(ctx, true, p))
+				if next := (l + 1 + l/4) % len(layers); l != 2 { // sometimes not what follows, and once nothing
+					require.NoError(r.T, x.Prefetch(layers[next]))
+				}
+				var grads []*aclnn.Tensor
+				for i, q := range layerParameters {
+					require.Equal(r.T, values[l*n+i], r.Read(p.Weight(i)))
+					grads = append(grads, r.Floats(aclnn.Float32, opstest.Convert(values[l*n+i], func(x float32) float32 { return x * float32(r.comm.Rank()+l) }), q.Shape...))
+				}
+				require.NoError(r.T, p.Release())
+				want, got := r.Empty(dt, total), r.Empty(dt, total)
+				require.NoError(r.T, x.Reduce(parallel.ShardGradients{Shards: p, Gradients: grads, Grad: got}))
+				if l%2 == 0 {
+					require.NoError(r.T, x.Join())
+					require.NoError(r.T, p.Reduce(r.Stream, grads, want))
+					require.Equal(r.T, r.Read(want), r.Read(got))
+				}
+			}
+			require.NoError(r.T, x.Join())
+
+			// Without host waits, the memory in use does not grow with the number of layers.
+			memory := func(n int) int {
+				require.NoError(r.T, r.Stream.Synchronize(ctx))
+				dev := r.Stream.Device().Allocator()
+				before := dev.Stats()
+				dev.ResetPeaks()
+				for i := range n {
+					p := layers[i%len(layers)]
+					require.NoError(r.T, x.Gather(ctx, true, p))
+					require.NoError(r.T, x.Prefetch(layers[(i+1)%len(layers)]))
+					require.NoError(r.T, p.Release())
+				}
+				after := dev.Stats()
+				require.NoError(r.T, x.Join())
+				return after.PeakInUse - before.InUse + after.Waiting - before.Waiting
+			}
+			few := memory(2)
+			require.Equal(r.T, few, memory(20))
+
+			require.ErrorIs(r.T, new(parallel.ShardStream).Join(), ops.ErrInvalid)
+			require.ErrorContains(r.T, x.Reduce(parallel.ShardGradients{Shards: layers[0], Grad: r.Empty(dt, total)}), "0 gradients for 5 parameters")
+			require.NoError(r.T, x.Close())
+			for _, p := range layers {
+				require.NoError(r.T, p.Close())
+			}
+		})
+	}
+}
