@@ -30,7 +30,9 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 		{ranks: 4, layout: world.Layout{EP: 4}, shard: true},
 		{ranks: 4, layout: world.Layout{PP: 2, TP: 2}, sequence: true},
 		{ranks: 2, shard: true, nz: true},
+		{ranks: 4, layout: world.Layout{PP: 2, EP: 2}, dist: true},
 		{ranks: 2, shard: true},
+		{ranks: 4, layout: world.Layout{PP: 2}, shard: true},
 		{ranks: 3, shard: true, nz: true},
 		{ranks: 4, layout: world.Layout{CP: 2, TP: 2}, sequence: true, shard: true},
 		{ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
@@ -40,7 +42,7 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 	for i, s := range layouts {
 		onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 			par := ranks.Parallel
-			par.Shard, par.Sequence = s.shard, s.sequence
+			par.Shard, par.Sequence, par.DistributedOptimizer = s.shard, s.sequence, s.dist
 			cfg, err := model.ParseConfig(run.Config.Raw)
 			if err != nil {
 				return err
@@ -131,7 +133,7 @@ func restoredOwn(ctx context.Context, dir string, m *model.Model, o *model.Optim
 			n *= d
 		}
 		ranks := 1
-		if group := par.Data; par.Shard {
+		if group := par.Data; par.Shard || par.DistributedOptimizer {
 			if strings.Contains(p.Name, ".experts.") {
 				group = par.ExpertData
 			}

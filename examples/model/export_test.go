@@ -25,6 +25,15 @@ func (s *Steps) Queue(ctx context.Context, pieces []Piece, eager bool) error {
 // Graphs is the number of captured graphs.
 func (d *Decoder) Graphs() int { return len(d.graphs) }
 
+// StateElements is how many elements of float32 weights, and of moments, the optimiser keeps on this rank.
+func (o *Optimizer) StateElements() (weights, moments int64) {
+	for i, s := range o.store.slots() {
+		weights += s.master.Len()
+		moments += o.moments[i].average.Len() + o.moments[i].square.Len()
+	}
+	return weights, moments
+}
+
 // ForwardAlone queues the forward pass of a training step and frees it.
 func (m *Model) ForwardAlone(ctx context.Context, b Batch) error {
 	s, err := m.newStep(ctx, b)

@@ -95,7 +95,7 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	reg.SetParallel(par.signature())
 	m.params.tensor, m.params.expert = par.spreads()
 	m.build()
-	if par.Shard {
+	if par.Shard || par.DistributedOptimizer {
 		m.store, err = newSharded(st, reg, &m.params, cfg, dt, &m.par)
 	} else {
 		m.store, err = newReplicated(st, &m.params, dt, &m.par, cfg.Frozen)

@@ -157,4 +157,5 @@ func (o *Optimizer) update(ctx context.Context, s *aclnn.Scope, schedule *aclnn.
 			ops.Queue(ctx, s, o.m.reg.AdamWList(), &lists[i])
 		}
 	}
+	s.Do(o.store.updated)
 }

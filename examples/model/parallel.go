@@ -37,13 +37,17 @@ type Parallel struct {
 	// Context and Heads. With Shard each of them keeps a part of the weights.
 	Data  parallel.Communicator
 	Shard bool
+	// DistributedOptimizer shards over Data what the optimiser needs alone: moments, float32 weights, and gradients after the backward pass. The
+	// weights that layers read are whole from their first use in a step until the update, also in pipelines (Megatron's distributed optimiser, ZeRO
+	// stages 1 and 2 of arXiv:1910.02054). It is in place of Shard, and for models that are not frozen.
+	DistributedOptimizer bool
 	// ShardAlign is the number of elements to which each weight's part of a shard is aligned, such as
 	// parallel.ShardAlignment; 1 when 0.
 	ShardAlign int64
 	// ShardRules give weights roles and alignments of their own. Those of experts that are GroupedWeights
 	// are kept as [experts, in, out], and gathered in FRACTAL_NZ with Config.GroupedNZ; the others are kept
 	// as [experts, out, in] and, with it, cast in each pass. Nil stands for GroupedWeights with
-	// Config.GroupedNZ and for none without.
+	// Config.GroupedNZ and for none without. A WholeWeight stays whole on each rank, with its moments.
 	ShardRules []parallel.ShardRule
 	// Replicas, if it is set, contains the ranks of Data that keep the same part, and Shards those
 	// that keep the different parts, so that weights are gathered over fewer ranks.
@@ -59,14 +63,22 @@ type Parallel struct {
 	exchange *acl.Stream // of the shards of a model, on which the gradients of its adapters are exchanged too, as both may use one communicator
 }
 
+// same returns the ranks that have the same weights, if these are not sharded.
+func (par *Parallel) same(experts bool) parallel.Communicator {
+	if experts {
+		return par.ExpertData
+	}
+	return par.Data
+}
+
 // shards returns the ranks over which a weight is sharded, and those that have the same shards.
 func (par *Parallel) shards(experts bool) (shards, replicas parallel.Communicator) {
-	data, shards, replicas := par.Data, par.Shards, par.Replicas
+	shards, replicas = par.Shards, par.Replicas
 	if experts {
-		data, shards, replicas = par.ExpertData, par.ExpertShards, par.ExpertReplicas
+		shards, replicas = par.ExpertShards, par.ExpertReplicas
 	}
 	if replicas == nil {
-		return data, nil
+		return par.same(experts), nil
 	}
 	return shards, replicas
 }
@@ -163,8 +175,8 @@ func (par *Parallel) check(c Config) error {
 		return fmt.Errorf("model: %d stages for %d layers", stages*par.chunks(), c.Layers)
 	case par.ZeroBubble && par.Shard:
 		return errors.New("model: a zero-bubble schedule would gather the shards once more for the gradients of weights; use 1F1B, or no shards")
-	case stages > 1 && par.Shard:
-		return errors.New("model: a pipeline would gather the shards for each micro-batch; use one of the two")
+	case par.DistributedOptimizer && (par.Shard || c.Frozen):
+		return errors.New("model: DistributedOptimizer is for whole weights that are trained: not with Shard, which shards what the optimiser needs too, nor with frozen weights")
 	}
 	if c.family().hybrid {
 		if err := par.checkDelta(c); err != nil {

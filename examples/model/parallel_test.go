@@ -24,6 +24,7 @@ import (
 	"github.com/goascend/cann/internal/testing/freeport"
 	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
 // spread is one way to distribute the training over ranks.
@@ -38,6 +39,8 @@ type spread struct {
 	replicas int
 	nz       bool
 	zero     bool // zero-bubble
+	dist     bool // distributed optimiser
+	rules    []parallel.ShardRule
 }
 
 func (s spread) String() string {
@@ -50,7 +53,7 @@ func (s spread) String() string {
 			name += fmt.Sprintf(" %s%d", axis.name, axis.size)
 		}
 	}
-	for flag, on := range map[string]bool{" NZ": s.nz, " zero-bubble": s.zero, fmt.Sprintf(" ulysses%d", s.ulysses): s.ulysses > 1, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
+	for flag, on := range map[string]bool{" NZ": s.nz, " zero-bubble": s.zero, " distributed optimiser": s.dist, " rules": s.rules != nil, fmt.Sprintf(" ulysses%d", s.ulysses): s.ulysses > 1, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
 		if on {
 			name += flag
 		}
@@ -103,6 +106,14 @@ var spreads = []spread{
 	{model: "qwen3", ranks: 4, layout: world.Layout{TP: 2, PP: 2}, sequence: true, micros: 4, zero: true},
 	{model: "qwen3_moe", ranks: 4, layout: world.Layout{PP: 2, EP: 2}, micros: 2, zero: true},
 	{model: "qwen3_5", ranks: 2, layout: world.Layout{PP: 2}, micros: 4, zero: true},
+	{model: "qwen3", ranks: 8, layout: world.Layout{TP: 2, PP: 2}, sequence: true, micros: 2, zero: true, dist: true},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{EP: 2}, micros: 2, dist: true},
+	{model: "qwen3_5", ranks: 4, layout: world.Layout{CP: 2}, dist: true},
+	{model: "qwen3", ranks: 4, layout: world.Layout{PP: 2}, micros: 2, shard: true},
+	{model: "qwen3_next", ranks: 4, layout: world.Layout{PP: 2, EP: 2}, micros: 2, shard: true},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{EP: 2}, shard: true, rules: []parallel.ShardRule{
+		{Module: "self_attn.*", Weight: "weight", Role: parallel.WholeWeight}, {Module: "experts", Weight: "down_proj", Role: parallel.WholeWeight}, {Module: "*norm", Weight: "weight", Role: parallel.WholeWeight},
+	}},
 	{model: "qwen3_next", ranks: 2, shard: true},
 	{model: "qwen3_5", ranks: 4, shard: true},
 	{model: "qwen3_5", ranks: 4, layout: world.Layout{TP: 2}, shard: true},
@@ -341,6 +352,7 @@ func TestParallelCheckpoints(t *testing.T) {
 func trainGolden(ctx context.Context, t *testing.T, run *golden.Training, s spread, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 	par := ranks.Parallel
 	par.Sequence, par.Shard, par.MicroBatches, par.ZeroBubble = s.sequence, s.shard, s.micros, s.zero
+	par.DistributedOptimizer, par.ShardRules = s.dist, s.rules
 	cfg, err := model.ParseConfig(run.Config.Raw)
 	if err != nil {
 		return err

@@ -131,12 +131,13 @@ func (s *step) tie() error {
 	if m.Config.Frozen || w == nil || !w.tied {
 		return nil
 	}
+	grad := m.store.slots()[m.store.slotOf(w)].grad // of shards, only the embedding is in this slot
 	return aclnn.Compose(m.st, func(s *aclnn.Scope) {
-		theirs := s.Like(w.Grad)
+		theirs := s.Like(grad)
 		s.Do(func() error {
-			return m.par.Pipeline.Exchange(m.st, hccl.SendTo(other, w.Grad), hccl.RecvFrom(other, theirs))
+			return m.par.Pipeline.Exchange(m.st, hccl.SendTo(other, grad), hccl.RecvFrom(other, theirs))
 		})
-		aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: w.Grad, Other: theirs, Alpha: aclnn.Float(1)})
+		aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{Self: grad, Other: theirs, Alpha: aclnn.Float(1)})
 	})
 }
 

@@ -17,6 +17,8 @@ type storage interface {
 	close(p *pass, units []int)
 
 	slots() []slot
+	slotOf(w *Parameter) int // of a weight that has its own memory
+	updated() error          // the optimiser has updated the slots
 	// read and write copy this rank's part of a parameter, or of its optimiser state, to and from
 	// the host; of returns the tensor of a slot that contains it. write asks for those elements of
 	// the part that this rank keeps. publish then copies the master weights to those that layers

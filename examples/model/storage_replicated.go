@@ -169,7 +169,9 @@ func (r *replicated) publish(q *Parameter) error {
 	return aclnn.Cast(r.st, aclnn.CastParams{Self: q.Master, Dtype: q.Value.DType(), Out: q.Value})
 }
 
-func (r *replicated) slots() []slot { return r.list }
+func (r *replicated) slots() []slot           { return r.list }
+func (r *replicated) slotOf(w *Parameter) int { return r.slot[w] }
+func (r *replicated) updated() error          { return nil }
 
 func (r *replicated) Close() error {
 	var errs []error

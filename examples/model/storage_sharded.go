@@ -23,10 +23,10 @@ type sharded struct {
 	beside *parallel.ShardStream
 	meter  *meter.Meter
 	nz     nzUse
+	keep   bool // weights stay gathered until the optimiser updates them
 	units  [][]*shards
 	all    []*shards // the slots
 	place  map[*Parameter]shardPlace
-	used   map[parallel.ShardRule]bool // rules that decide for a weight
 }
 
 // shards are weights of a unit that are exchanged over the same ranks: experts differ from other
@@ -48,23 +48,29 @@ type shardPlace struct{ slot, part int }
 var groupedWeights = []parallel.ShardRule{{Module: "mlp.experts", Weight: "*_proj", Role: parallel.GroupedWeight}}
 
 func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, dt aclnn.DType, par *Parallel) (*sharded, error) {
-	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, meter: par.Meter, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}, used: map[parallel.ShardRule]bool{}}
+	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, meter: par.Meter, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}}
 	var err error
 	if s.beside, err = parallel.NewShardStream(st); err != nil {
 		return nil, err
 	}
 	par.exchange = s.beside.Stream()
+	if s.keep = par.DistributedOptimizer; s.keep && s.nz.forward != s.nz.backward {
+		s.nz = nzUse{} // they stay in one format
+	}
+	kinds := []func(w *Parameter) bool{
+		func(w *Parameter) bool { return w.spread.experts },
+		func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 && !w.vector() },
+		func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 && w.vector() },
+		func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && !w.vector() },
+		func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && w.vector() },
+	}
 	for _, u := range ps.units {
 		s.units = append(s.units, nil)
-		for _, kind := range []func(w *Parameter) bool{
-			func(w *Parameter) bool { return w.spread.experts },
-			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 && !w.vector() },
-			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 && w.vector() },
-			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && !w.vector() },
-			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && w.vector() },
-		} {
-			if err := s.group(reg, u, kind, cfg, dt, par); err != nil {
-				return nil, errors.Join(err, s.Close())
+		for _, whole := range []bool{false, true} {
+			for _, kind := range kinds {
+				if err := s.group(reg, u, kind, whole, cfg, dt, par); err != nil {
+					return nil, errors.Join(err, s.Close())
+				}
 			}
 		}
 	}
@@ -73,16 +79,39 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 			q.Var = autograd.NewOpenedParameter(false) // its rows are read as those of the weight that has them
 		}
 	}
-	for _, r := range par.ShardRules {
-		if !s.used[r] {
-			return nil, errors.Join(fmt.Errorf("model: the rule of shards %s/%s decides for no weight of this model", r.Module, r.Weight), s.Close())
-		}
+	if err := s.decisive(cfg, par.ShardRules); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// group makes the shards of some weights of the last unit added.
-func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool, cfg Config, dt aclnn.DType, par *Parallel) error {
+// decisive refuses rules that decide for no weight, in any stage of a pipeline.
+func (s *sharded) decisive(cfg Config, rules []parallel.ShardRule) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	whole, used := &Model{Config: cfg}, map[parallel.ShardRule]bool{}
+	whole.build()
+	config := parallel.ShardConfig{Rules: rules}
+	for _, u := range whole.params.units {
+		for _, w := range u {
+			rule, err := config.Rule(w.Name)
+			if err != nil {
+				return err
+			}
+			used[rule] = true
+		}
+	}
+	for _, r := range rules {
+		if !used[r] {
+			return fmt.Errorf("model: the rule of shards %s/%s decides for no weight of this model", r.Module, r.Weight)
+		}
+	}
+	return nil
+}
+
+// group makes the shards of some weights of the last unit added, of those that stay whole or of the others.
+func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool, whole bool, cfg Config, dt aclnn.DType, par *Parallel) error {
 	g := &shards{grads: aclnn.Scope{Stream: s.st}}
 	config := parallel.ShardConfig{Scale: 1, Align: par.ShardAlign, Rules: par.ShardRules} // the loss is already a mean over all ranks
 	if config.Rules == nil && cfg.GroupedNZ {
@@ -97,7 +126,9 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 		if err != nil {
 			return err
 		}
-		s.used[rule] = true
+		if (rule.Role == parallel.WholeWeight) != whole {
+			continue
+		}
 		if w.transposed = rule.Role == parallel.GroupedWeight; w.transposed && !w.expert {
 			return fmt.Errorf("model: a rule says that grouped products read %v; they read weights of experts only", w)
 		}
@@ -108,7 +139,10 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	if len(list) == 0 {
 		return nil
 	}
-	g.comm, g.copies = par.shards(g.weights[0].spread.experts)
+	if g.comm, g.copies = par.shards(g.weights[0].spread.experts); whole {
+		g.comm, g.copies = nil, par.same(g.weights[0].spread.experts)
+		config.Align = max(config.Align, parallel.ShardAlignment) // layers read views of the weights
+	}
 	var err error
 	if g.Sharded, err = parallel.NewSharded(s.st, reg, g.comm, dt, list, config); err != nil {
 		return err
@@ -142,24 +176,44 @@ func (s *sharded) open(p *pass, units, next []int) {
 	p.do(func() error { return s.beside.Prefetch(list...) })
 }
 
-// of lists the shards of units.
+// of lists the shards of units, with keep those that are not gathered.
 func (s *sharded) of(units []int) (groups []*shards, list []*parallel.Sharded) {
 	for _, u := range units {
 		for _, g := range s.units[u] {
-			groups, list = append(groups, g), append(list, g.Sharded)
+			if !s.keep || g.Weight(0) == nil {
+				groups, list = append(groups, g), append(list, g.Sharded)
+			}
 		}
 	}
 	return groups, list
 }
 
 func (s *sharded) close(p *pass, units []int) {
-	groups, _ := s.of(units)
-	for _, g := range groups {
-		p.Fail(g.Release())
-		for _, w := range g.weights {
-			w.Value = nil
+	if s.keep {
+		return
+	}
+	for _, u := range units {
+		for _, g := range s.units[u] {
+			p.Fail(g.release())
 		}
 	}
+}
+
+// release frees the gathered weights.
+func (g *shards) release() error {
+	for _, w := range g.weights {
+		w.Value = nil
+	}
+	return g.Release()
+}
+
+func (s *sharded) updated() (err error) {
+	if s.keep {
+		for _, g := range s.all {
+			err = errors.Join(err, g.release())
+		}
+	}
+	return err
 }
 
 func (s *sharded) begin(p *pass, u int) {
@@ -209,6 +263,8 @@ func (s *sharded) restart() error {
 	}
 	return errors.Join(errs...)
 }
+
+func (s *sharded) slotOf(w *Parameter) int { return s.place[w].slot }
 
 func (s *sharded) slots() []slot {
 	list := make([]slot, len(s.all))
@@ -276,6 +332,9 @@ func (s *sharded) write(ctx context.Context, q *Parameter, of func(slot int) *ac
 }
 
 func (s *sharded) publish(q *Parameter) (err error) {
+	if err := s.updated(); err != nil {
+		return err
+	}
 	place, from, to := s.find(q)
 	g := s.all[place.slot]
 	if g.slot.copy == nil {

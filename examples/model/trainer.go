@@ -138,7 +138,7 @@ func (t *Trainer) queue(ctx context.Context, b Batch) error {
 	case t.Eager:
 		return t.launch(ctx, b)
 	case t.graph != nil && t.shape == shape:
-		return t.graph.Replay(t.m.st)
+		return errors.Join(t.graph.Replay(t.m.st), t.o.store.updated())
 	}
 	if err := t.launch(ctx, b); err != nil {
 		return err

@@ -107,6 +107,7 @@ func TestGraphTrainsTheSame(t *testing.T) {
 	for name, flags := range map[string][]string{
 		"alone": nil, "bf16": {"-dtype", "bf16"}, "data": {"-ranks", "2"}, "shards": {"-ranks", "2", "-fsdp"},
 		"tensor": {"-ranks", "2", "-tp", "2", "-sp"}, "context": {"-ranks", "2", "-cp", "2"}, "micro-batches": {"-micro", "2"},
+		"distributed optimiser": {"-ranks", "2", "-distributed-optimizer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags = smallFlags(append(flags, "-steps", "6")...)
@@ -143,6 +144,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-pp-schedule", "zero-bubble"}, "-pp-schedule needs -pp"}, {[]string{"-pp", "2", "-pp-schedule", "gpipe"}, "use 1f1b, interleaved or zero-bubble"},
 		{[]string{"-pp", "2", "-pp-chunks", "2"}, "-pp-chunks 2 is for -pp-schedule interleaved"}, {[]string{"-pp", "2", "-pp-schedule", "interleaved"}, "needs -pp-chunks of 2 or more"},
 		{[]string{"-pp", "2", "-micro", "3", "-pp-schedule", "interleaved", "-pp-chunks", "2"}, "so give a multiple"},
+		{[]string{"-fsdp", "-distributed-optimizer"}, "-distributed-optimizer excludes -fsdp"},
 		{[]string{"-tp", "0"}, "-tp is 0; it is a number of ranks"}, {[]string{"-cp", "2", "-ulysses", "-1"}, "-ulysses is -1"}, {[]string{"-model", ".", "-layers", "2"}, "-layers needs the type of a new model"},
 	} {
 		_, err := parseFlags(c.flags, t.Output())
@@ -234,7 +236,7 @@ func TestTrainsExperts(t *testing.T) {
 func TestRanks(t *testing.T) {
 	acltest.Need(t)
 	for _, c := range []struct{ model, ranks string }{
-		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"}, {"qwen3_5_text", "-ranks 2 -cp 2 -ulysses 2"},
+		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -distributed-optimizer"}, {"qwen3_moe", "-ranks 4 -fsdp -shard-rules self_attn.*/weight=whole,mlp.experts/*=whole -ep 2"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"}, {"qwen3_5_text", "-ranks 2 -cp 2 -ulysses 2"},
 		{"qwen3_5_text", "-ranks 2 -tp 2"},
 	} {
 		t.Run(c.model+" "+c.ranks, func(t *testing.T) {

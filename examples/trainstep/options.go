@@ -52,6 +52,7 @@ type options struct {
 	layout          model.Layout
 	pipeline        pipeline
 	sequence, shard bool
+	distributed     bool
 	graph           bool
 	profile         string // folder
 	watching        job.Watching
@@ -204,6 +205,9 @@ func (o *options) check() error {
 	if o.layout.Replicas < 1 || o.layout.Replicas > 1 && !o.shard {
 		return errors.New("-replicas must be positive, and more than 1 needs -fsdp")
 	}
+	if o.distributed && (o.shard || o.lora.on()) {
+		return errors.New("-distributed-optimizer excludes -fsdp, which shards more, and -lora and -adapter, whose moments are small")
+	}
 	if !o.shard && (o.shardAlign != 0 || o.shardRules != nil || o.chip != "") || o.shardAlign < 0 {
 		return errors.New("-shard-align, -shard-rules and -cost need -fsdp, and -shard-align must not be negative")
 	}
@@ -246,8 +250,9 @@ func (o *options) deviceFlags(f *command.Flags) {
 	f.IntVar(&o.micro, "micro", 1, "number of `micro-batches` into which a rank divides its sequences for the pipeline")
 	f.IntVar(&o.layout.EP, "ep", 1, "data-parallel ranks that share the experts (expert parallelism)")
 	f.BoolVar(&o.shard, "fsdp", false, "shard weights, gradients and moments over the data-parallel ranks")
+	f.BoolVar(&o.distributed, "distributed-optimizer", false, "shard moments, fp32 weights, and gradients after the backward pass over the data-parallel ranks; the weights that layers read stay whole")
 	f.Int64Var(&o.shardAlign, "shard-align", 0, "with -fsdp, align each weight's part of a shard to a multiple of so many `elements`; the operator that slices and converts weights is fastest with 512")
-	f.Var(&o.shardRules, "shard-rules", "with -fsdp, the `roles` of weights, as module/weight=role separated by commas. Shards keep a grouped weight of experts in the order in which the products read it, and -gmm-nz gathers it in FRACTAL_NZ. Shards keep a plain weight as hub folders do, and -gmm-nz converts it in each pass. grouped:512 also aligns the parts of the weight (default with -gmm-nz: mlp.experts/*_proj=grouped)")
+	f.Var(&o.shardRules, "shard-rules", "with -fsdp, the `roles` of weights, as module/weight=role separated by commas. Shards keep a grouped weight of experts in the order in which the products read it, and -gmm-nz gathers it in FRACTAL_NZ. Shards keep a plain weight as hub folders do, and -gmm-nz converts it in each pass. A whole weight stays whole on each rank, as those of attention do with self_attn.*/weight=whole. grouped:512 also aligns the parts of the weight (default with -gmm-nz: mlp.experts/*_proj=grouped)")
 	f.IntVar(&o.layout.Replicas, "replicas", 1, "with -fsdp, number of `groups` of ranks that each keep all shards, such as one group for each host")
 }
 

@@ -12,7 +12,7 @@ import (
 type shardRules []parallel.ShardRule
 
 // roles maps the names of roles.
-var roles = map[string]parallel.WeightRole{"plain": parallel.PlainWeight, "grouped": parallel.GroupedWeight}
+var roles = map[string]parallel.WeightRole{"plain": parallel.PlainWeight, "grouped": parallel.GroupedWeight, "whole": parallel.WholeWeight}
 
 // String implements flag.Value.
 func (r *shardRules) String() string {

@@ -61,6 +61,9 @@ func (t *trainer) saveTo(ctx context.Context, to *checkpoint.Saver) error {
 	if t.options.shard {
 		about.Layout += ", sharded"
 	}
+	if t.options.distributed {
+		about.Layout += ", distributed optimizer"
+	}
 	tensors, err := model.Snapshot(ctx, t.optimizer)
 	if err != nil {
 		return err

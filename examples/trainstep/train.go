@@ -59,6 +59,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	par := ranks.Parallel
 	par.Sequence, par.Shard, par.MicroBatches = o.sequence, o.shard, o.micro
 	par.Chunks, par.ZeroBubble = o.pipeline.chunks, o.pipeline.schedule == zeroBubble
+	par.DistributedOptimizer = o.distributed
 	par.ShardAlign, par.ShardRules = o.shardAlign, o.shardRules
 	set, err := o.earlier(ctx, ranks.Group)
 	if err != nil {

@@ -21,6 +21,9 @@ const (
 	// forward pass reads it. It is gathered in FRACTAL_NZ if its dtype has 16 bits and in and out are
 	// multiples of 16, else in ND.
 	GroupedWeight
+	// WholeWeight stays whole on each rank. Such weights are those of a Sharded of their own, without a communicator, and
+	// their gradients are summed over the ranks (ShardGradients.Replicas).
+	WholeWeight
 )
 
 // ShardRule assigns a role to weights by name, never by size. Weight matches the last component of
@@ -128,6 +131,8 @@ func NewShardLayout(ranks int, parameters []ShardedParameter, c ShardConfig) (*S
 		switch {
 		case names[p.Name]:
 			return nil, check.Invalid("two parameters are called %s", p.Name)
+		case rule.Role == WholeWeight && ranks > 1:
+			return nil, check.Invalid("%s stays whole, and its shards would be on %d ranks; give it to a Sharded without a communicator", p.Name, ranks)
 		case rule.Role == GroupedWeight && len(p.Shape) != 3:
 			return nil, check.Invalid("%s has shape %v; a weight of grouped products is [groups, in, out]", p.Name, p.Shape)
 		}

@@ -143,7 +143,7 @@ func (p *Sharded) Load(st *acl.Stream, i int, whole *aclnn.Tensor) error {
 	})
 }
 
-// Gather assembles all parameters, each in the format that its role asks for.
+// Gather assembles all parameters, each in the format that its role asks for. Of one rank, weights in ND are views of the shard.
 func (p *Sharded) Gather(ctx context.Context, st *acl.Stream) error { return p.gather(ctx, st, true) }
 
 // GatherND assembles all parameters in ND, to save them or for a chip without products of
@@ -195,6 +195,11 @@ func (p *Sharded) assemble(ctx context.Context, st *acl.Stream, all *aclnn.Tenso
 // copyOut assembles one parameter from the gathered shards.
 func (p *Sharded) copyOut(ctx context.Context, st *acl.Stream, all *aclnn.Tensor, part *ShardPart, nz bool) error {
 	chunk := part.End - part.Start
+	if p.layout.Ranks == 1 && !(nz && part.NZ(all.DType())) {
+		whole := p.shard.Narrow(0, part.Start, part.Len()).Reshape(part.Shape...)
+		p.whole = append(p.whole, whole)
+		return whole.Err()
+	}
 	memory, err := aclnn.New(st, all.DType(), p.layout.Ranks*chunk)
 	if err != nil {
 		return err

@@ -113,6 +113,16 @@ func (x *ShardStream) drop(t **aclnn.Tensor) error {
 	return err
 }
 
+// exchanged returns the shards that are on several ranks.
+func exchanged(shards []*Sharded) (several []*Sharded) {
+	for _, p := range shards {
+		if p.alone() == nil {
+			several = append(several, p)
+		}
+	}
+	return several
+}
+
 // matrices cuts a flat tensor into the matrices of all shards, [ranks, total] each.
 func matrices(flat *aclnn.Tensor, shards []*Sharded) (all []*aclnn.Tensor) {
 	at := int64(0)
@@ -139,6 +149,7 @@ func (x *ShardStream) Prefetch(shards ...*Sharded) error {
 		return err
 	}
 	x.ahead = nil
+	shards = exchanged(shards)
 	if len(shards) == 0 {
 		return x.drop(&x.gathered)
 	}
@@ -157,13 +168,11 @@ func (x *ShardStream) Prefetch(shards ...*Sharded) error {
 	}
 	x.used = true
 	for i, all := range matrices(x.gathered, shards) {
-		if p := shards[i]; p.alone() == nil {
-			if err := p.comm.AllGather(x.side, p.shard, all); err != nil {
-				return fmt.Errorf("prefetch: %w", err)
-			}
+		if err := shards[i].comm.AllGather(x.side, shards[i].shard, all); err != nil {
+			return fmt.Errorf("prefetch: %w", err)
 		}
 	}
-	x.ahead = slices.Clone(shards)
+	x.ahead = shards
 	return x.full.Record(x.side)
 }
 
@@ -177,22 +186,25 @@ func (x *ShardStream) Gather(ctx context.Context, nz bool, shards ...*Sharded) e
 			return err
 		}
 	}
-	if len(shards) == 0 {
-		return nil
-	}
-	if !slices.Equal(x.ahead, shards) {
-		if err := x.Prefetch(shards...); err != nil {
+	others := exchanged(shards)
+	if len(others) > 0 && !slices.Equal(x.ahead, others) {
+		if err := x.Prefetch(others...); err != nil {
 			return err
 		}
 	}
-	x.ahead = nil
-	err := x.st.Wait(x.full)
-	for i, all := range matrices(x.gathered, shards) {
-		if own := shards[i].alone(); own != nil {
-			all = own
+	var err error
+	var all []*aclnn.Tensor
+	if len(others) > 0 {
+		x.ahead = nil
+		err, all = x.st.Wait(x.full), matrices(x.gathered, others)
+	}
+	for _, p := range shards {
+		from := p.alone()
+		if from == nil {
+			from, all = all[0], all[1:]
 		}
 		if err == nil {
-			err = shards[i].assemble(ctx, x.st, all, nz)
+			err = p.assemble(ctx, x.st, from, nz)
 		}
 	}
 	if err != nil {
