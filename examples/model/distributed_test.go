@@ -106,3 +106,23 @@ func TestDistributedOptimizer(t *testing.T) {
 	_, err = model.NewParallel(nil, nil, cfg, aclnn.BFloat16, model.Parallel{ZeroBubble: true, Shard: true})
 	require.ErrorContains(t, err, "zero-bubble schedule would gather")
 }
+
+// TestOneStreamEach: gradients and shards, which are exchanged beside the kernels, have another communicator than what is exchanged between kernels, also when all
+// ranks share each sequence: HCCL runs a communicator's operators on one stream at a time.
+func TestOneStreamEach(t *testing.T) {
+	for _, layout := range []model.Layout{
+		{Layout: world.Layout{CP: 2}}, {Layout: world.Layout{CP: 2}, Ulysses: 2}, {Layout: world.Layout{CP: 4}, Ulysses: 2},
+		{Layout: world.Layout{TP: 2, CP: 2}}, {Layout: world.Layout{CP: 2, PP: 2}}, {},
+	} {
+		onRanks(t, 4, layout, func(_ context.Context, _ *acl.Stream, _ *ops.Registry, r *model.Ranks) error {
+			for _, beside := range []parallel.Communicator{r.Data, r.Shards, r.ExpertData, r.ExpertShards} {
+				for _, between := range []parallel.PeerCommunicator{r.Tensor, r.Context, r.Heads, r.Experts, r.Pipeline} {
+					if beside != nil && between != nil {
+						assert.NotSame(t, beside, between, "%+v", layout)
+					}
+				}
+			}
+			return nil
+		})
+	}
+}
