@@ -23,8 +23,9 @@ var ErrVariable = errors.New("the variable is the conversation's own; further va
 
 // Template writes conversations for one model. It is safe for concurrent use.
 type Template struct {
-	named  map[string]*jinja.Template // "default", and "tool_use" or others where the model has them
-	tokens jinja.Vars                 // bos_token, eos_token, …
+	named   map[string]*jinja.Template // "default", and "tool_use" or others where the model has them
+	sources map[string]string          // of the same
+	tokens  jinja.Vars                 // bos_token, eos_token, …
 }
 
 // Load reads the template of a hub folder: chat_template.jinja, else the entry "chat_template" of
@@ -60,7 +61,7 @@ func load(folder string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{named: map[string]*jinja.Template{}, tokens: specialTokens(special)}
+	t := &Template{named: map[string]*jinja.Template{}, sources: sources, tokens: specialTokens(special)}
 	maps.Copy(t.tokens, specialTokens(config))
 	for name, source := range sources {
 		if t.named[name], err = jinja.Parse(source); err != nil {
@@ -160,14 +161,22 @@ type Prompt struct {
 	Answers []jinja.Span
 }
 
+// usual is the name of the template for conversations with tools or without.
+func (t *Template) usual(tools bool) string {
+	if _, ok := t.named["tool_use"]; ok && tools {
+		return "tool_use"
+	}
+	return "default"
+}
+
+// Source is the text of the template for conversations with tools or without, empty if the folder has none.
+func (t *Template) Source(tools bool) string { return t.sources[t.usual(tools)] }
+
 // Render writes a conversation.
 func (t *Template) Render(c Conversation) (Prompt, error) {
 	name := c.Template
 	if name == "" {
-		name = "default"
-		if _, ok := t.named["tool_use"]; ok && c.Tools != nil {
-			name = "tool_use"
-		}
+		name = t.usual(c.Tools != nil)
 	}
 	template, ok := t.named[name]
 	if !ok {

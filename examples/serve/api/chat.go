@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/serve/tools"
 )
 
 // chatRequest is the body of /v1/chat/completions.
@@ -18,6 +20,8 @@ type chatRequest struct {
 	LogProbs  bool              `json:"logprobs"`
 	Top       *whole            `json:"top_logprobs"`
 	Tools     []json.RawMessage `json:"tools"`
+	Choice    json.RawMessage   `json:"tool_choice"`
+	Parallel  *bool             `json:"parallel_tool_calls"`
 	Functions []json.RawMessage `json:"functions"`
 	Variables map[string]any    `json:"chat_template_kwargs"`
 }
@@ -38,8 +42,6 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	switch {
-	case len(q.Tools)+len(q.Functions) > 0:
-		return badParameter("tools", "the server does not read the calls of tools out of answers")
 	case q.Top != nil && !q.LogProbs:
 		return badParameter("top_logprobs", "it needs logprobs")
 	case len(q.Messages) == 0:
@@ -58,7 +60,23 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ids, err := s.Language.Chat(chat.Conversation{Messages: messages, AddGenerationPrompt: true, Variables: q.Variables}, s.Engine.MaxLength()-1)
+	calls, err := q.calls(s.Language.Tools())
+	if err != nil {
+		return err
+	}
+	conversation := chat.Conversation{Messages: messages, AddGenerationPrompt: true, Variables: q.Variables}
+	if calls.names != nil {
+		conversation.Tools = q.Tools
+	}
+	if calls.schema != nil {
+		if job.request.Grammar != nil {
+			return badParameter("tool_choice", "a call that must come excludes response_format")
+		}
+		if job.request.Grammar, err = grammarOf(s.vocabulary().Compile(r.Context(), calls.schema)); err != nil {
+			return badParameter("tools", err.Error())
+		}
+	}
+	ids, err := s.Language.Chat(conversation, s.Engine.MaxLength()-1)
 	if errors.Is(err, chat.ErrNoTemplate) {
 		return badParameter("messages", "the model has no chat template; use /v1/completions")
 	}
@@ -73,19 +91,30 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if q.Stream {
 		object = "chat.completion.chunk"
 	}
-	return s.perform(w, r, job, q.Stream, newHead("chatcmpl-", object, q.Model), chatShape{s.Language, q.LogProbs})
+	return s.perform(w, r, job, q.Stream, newHead("chatcmpl-", object, q.Model), newChatShape(s.Language, q.LogProbs, calls, job.n))
 }
 
 // chatShape writes answers of chats.
 type chatShape struct {
 	language      language.Language
 	probabilities bool
+	calls         calls
+	readers       []*tools.Reader // of each choice
+}
+
+func newChatShape(l language.Language, probabilities bool, c calls, n int) chatShape {
+	f := chatShape{language: l, probabilities: probabilities, calls: c}
+	for range n {
+		f.readers = append(f.readers, c.form.Reader(c.names))
+	}
+	return f
 }
 
 // message is an answer of the model, or a part of it.
 type message struct {
-	Role    string `json:"role,omitempty"`
-	Content string `json:"content"`
+	Role    string     `json:"role,omitempty"`
+	Content *string    `json:"content"` // null with calls alone
+	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
 // chatChoice is a choice of /v1/chat/completions; streams have delta in place of message.
@@ -112,19 +141,59 @@ type chatLogProb struct {
 const assistant = "assistant"
 
 func (f chatShape) first(choice int) any {
-	return chatChoice{Index: choice, Delta: &message{Role: assistant}}
+	return chatChoice{Index: choice, Delta: &message{Role: assistant, Content: new("")}}
 }
 
 func (f chatShape) next(p piece) any {
 	if len(p.tokens) > 0 && p.tokens[0].End { // which is not part of an answer
 		return nil
 	}
-	return chatChoice{Index: p.choice, Delta: &message{Content: p.text}, LogProbs: f.logProbs(p.tokens), Reason: reasonOf(p)}
+	before := f.readers[p.choice].Calls()
+	m, reason := f.read(p)
+	if m.Content == nil && m.Calls == nil && reason == nil && !f.probabilities {
+		return nil
+	}
+	for i := range m.Calls {
+		m.Calls[i].Index = new(before + i)
+	}
+	return chatChoice{Index: p.choice, Delta: m, LogProbs: f.logProbs(p.tokens), Reason: reason}
 }
 
 func (f chatShape) whole(choice int, pieces []piece) any {
 	p := joined(pieces)
-	return chatChoice{Index: choice, Message: &message{assistant, p.text}, LogProbs: f.logProbs(p.tokens), Reason: reasonOf(p)}
+	p.choice = choice
+	m, reason := f.read(p)
+	m.Role = assistant
+	if m.Content == nil && m.Calls == nil {
+		m.Content = new("")
+	}
+	return chatChoice{Index: choice, Message: m, LogProbs: f.logProbs(p.tokens), Reason: reason}
+}
+
+// read takes text and calls out of a piece, and says why the choice has ended, or nil.
+func (f chatShape) read(p piece) (*message, *string) {
+	r := f.readers[p.choice]
+	before := r.Calls()
+	text, found := r.Next(p.text)
+	if p.reason != "" {
+		rest, more := r.Flush()
+		text, found = text+rest, append(found, more...)
+	}
+	m := &message{}
+	if text != "" {
+		m.Content = &text
+	}
+	for i, c := range found {
+		if f.calls.single && before+i > 0 {
+			break
+		}
+		m.Calls = append(m.Calls, toolCall{ID: "call_" + rand.Text(), Type: "function", Function: calledFunction{c.Name, string(c.Arguments)}})
+	}
+	reason := reasonOf(p)
+	if p.reason == engine.Stopped && r.Calls() > 0 && f.calls.form != tools.Arguments { // of a tool that is named, the interface says stop
+		reason = new("tool_calls")
+	}
+	return m, reason
 }
 
 func (f chatShape) logProbs(tokens []engine.Token) *chatLogProbs {

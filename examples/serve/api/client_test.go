@@ -266,7 +266,6 @@ func TestErrors(t *testing.T) {
 	}
 	for text, body := range map[string]string{
 		"messages: there are none":   `{"model":"small"}`,
-		"tools: the server":          `{"model":"small","messages":[{"role":"user","content":"a"}],"tools":[{}]}`,
 		"top_logprobs: it needs":     `{"model":"small","messages":[{"role":"user","content":"a"}],"top_logprobs":2}`,
 		"message 0 has no content":   `{"model":"small","messages":[{"role":"user"}]}`,
 		"message 1 has the role":     `{"model":"small","messages":[{"role":"user","content":"a"},{"role":"bot","content":"a"}]}`,

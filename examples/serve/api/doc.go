@@ -5,7 +5,7 @@
 //
 //	GET  /                       a page to chat with the model
 //	POST /v1/completions         text, lists of texts, tokens; n, logprobs, stop, stream, echo (with logprobs also of the prompt), max_tokens 0
-//	POST /v1/chat/completions    messages; n, logprobs, stop, stream, response_format (JSON of a schema)
+//	POST /v1/chat/completions    messages; n, logprobs, stop, stream, response_format (JSON of a schema), tools and tool_choice
 //	POST /v1/embeddings          texts or tokens, as numbers or base64: means of the last states
 //	GET  /v1/models              the model and the adapters (LoRA) that requests can name in its place
 //	POST /v1/load_lora_adapter   {"lora_name":"x"} loads an adapter from Config.Adapters; unload_lora_adapter

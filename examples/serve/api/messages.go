@@ -46,11 +46,48 @@ func plainMessage(text json.RawMessage) (json.RawMessage, error) {
 			m["content"], changed = quoted(whole), true
 		}
 	}
+	if calls := m["tool_calls"]; len(calls) > 0 && string(calls) != "null" {
+		if role != assistant {
+			return nil, fmt.Errorf("has tool_calls and the role %s; an assistant calls tools", role)
+		}
+		whole, err := called(calls)
+		if err != nil {
+			return nil, err
+		}
+		m["tool_calls"], changed = whole, true
+	}
+	if role == "tool" {
+		var id string
+		if json.Unmarshal(m["tool_call_id"], &id) != nil || id == "" {
+			return nil, fmt.Errorf("has no tool_call_id, which says which call it answers")
+		}
+	}
 	if !changed {
 		return text, nil
 	}
 	m["role"] = quoted(known)
 	return json.Marshal(m)
+}
+
+// called reads the calls of tools of a message. Templates get their arguments as objects, not as texts.
+func called(text json.RawMessage) (json.RawMessage, error) {
+	var calls []toolCall
+	if err := json.Unmarshal(text, &calls); err != nil {
+		return nil, fmt.Errorf("has tool_calls that are no list of calls: %v", err)
+	}
+	var all []ordered
+	for i, c := range calls {
+		arguments := strings.TrimSpace(c.Function.Arguments)
+		var object map[string]json.RawMessage
+		switch {
+		case c.Type != "function" || c.Function.Name == "":
+			return nil, fmt.Errorf("has a call %d of type %q and name %q; it must be a function with a name", i, c.Type, c.Function.Name)
+		case json.Unmarshal([]byte(arguments), &object) != nil || object == nil:
+			return nil, fmt.Errorf("has a call %d whose arguments are no JSON object in a text: %q", i, arguments)
+		}
+		all = append(all, ordered{{"id", c.ID}, {"type", c.Type}, {"function", ordered{{"name", c.Function.Name}, {"arguments", json.RawMessage(arguments)}}}})
+	}
+	return json.Marshal(all)
 }
 
 // contentOf reads a text, or a list of parts that are texts.

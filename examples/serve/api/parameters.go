@@ -79,7 +79,7 @@ func (l *oneOrMore[T]) UnmarshalJSON(text []byte) error {
 // harmless are parameters of OpenAI's interface that change no answer of this server.
 var harmless = []string{
 	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prediction",
-	"tool_choice", "parallel_tool_calls", "function_call", // without tools, which are refused
+	"function_call", // without functions, which are refused
 }
 
 // known refuses parameters that a request to has no field for, and that ask for something.

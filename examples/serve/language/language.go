@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/goascend/cann/examples/chat"
+	"github.com/goascend/cann/examples/serve/tools"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/weights"
 )
@@ -17,6 +18,8 @@ type Language interface {
 	// Chat gives the tokens of a conversation, as Encode. The error of a model that knows no conversations matches
 	// chat.ErrNoTemplate.
 	Chat(c chat.Conversation, most int) ([]int32, error)
+	// Tools is how the answers of the model call tools.
+	Tools() tools.Form
 	// Bytes gives what a token stands for, which need not be whole characters.
 	Bytes(id int32) []byte
 	// Stream decodes the tokens of an answer one by one.
@@ -66,6 +69,13 @@ func (h hub) Chat(c chat.Conversation, most int) ([]int32, error) {
 		return nil, err
 	}
 	return h.EncodeAtMost(p.Text, false, most)
+}
+
+func (h hub) Tools() tools.Form {
+	if h.template == nil {
+		return tools.None
+	}
+	return tools.FormOf(h.template.Source(true))
 }
 
 func (h hub) Stream() *tokenizer.Stream { return h.Tokenizer.Stream(true) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/examples/chat"
+	"github.com/goascend/cann/examples/serve/tools"
 	"github.com/goascend/cann/examples/tokenizer"
 )
 
@@ -49,6 +50,8 @@ func (l letters) Chat(c chat.Conversation, most int) ([]int32, error) {
 	return l.Encode(b.String(), most)
 }
 
+func (letters) Tools() tools.Form { return tools.None }
+
 func (letters) Bytes(id int32) []byte { return []byte{byte(id)} }
 
 func (l letters) Stream() *tokenizer.Stream { return tokenizer.NewStream(l.Bytes) }
@@ -71,6 +74,8 @@ func (numbers) Encode(text string, most int) (ids []int32, err error) {
 }
 
 func (numbers) Chat(chat.Conversation, int) ([]int32, error) { return nil, chat.ErrNoTemplate }
+
+func (numbers) Tools() tools.Form { return tools.None }
 
 func (numbers) Bytes(id int32) []byte { return strconv.AppendInt(nil, int64(id), 10) }
 
