@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -39,6 +40,39 @@ type RoPEGradArgs struct {
 	Cos, Sin    *aclnn.Tensor // as given to RoPE
 	DX          *aclnn.Tensor // like DOut; must not be DOut itself
 	DKey        *aclnn.Tensor // like DKeyOut; must not be DKeyOut itself
+}
+
+// RoPEFrequencies returns the angles in radians by which one position turns each pair of rotated features: base to the
+// power −2i/rotated for the i-th of rotated/2 pairs, as RoFormer (arXiv:2104.09864) and Llama have them. rotated is even.
+func RoPEFrequencies(rotated int, base float64) []float32 {
+	turn := make([]float32, rotated/2)
+	for i := range turn {
+		turn[i] = 1 / float32(math.Pow(base, float64(float32(2*i)/float32(rotated))))
+	}
+	return turn
+}
+
+// RoPETables returns the cosines and sines of RoPEArgs for positions 0 to length−1, each [length, R] in row-major order with R twice the
+// number of frequencies. The second half of a row repeats the first, and interleaved rows have each number twice in succession, for
+// RoPEArgs.Interleaved. scale multiplies both, 1 unless the model scales its attention by them (yarn). The angles are products in
+// float32, as PyTorch's models compute them.
+func RoPETables(length int, frequencies []float32, scale float32, interleaved bool) (cos, sin []float32) {
+	half := len(frequencies)
+	cos, sin = make([]float32, 2*length*half), make([]float32, 2*length*half)
+	for position := range length {
+		row := 2 * position * half
+		for i, turn := range frequencies {
+			sine, cosine := math.Sincos(float64(float32(position) * turn))
+			pair := [2]int{row + i, row + i + half}
+			if interleaved {
+				pair = [2]int{row + 2*i, row + 2*i + 1}
+			}
+			for _, at := range pair {
+				cos[at], sin[at] = float32(cosine)*scale, float32(sine)*scale
+			}
+		}
+	}
+	return cos, sin
 }
 
 // rotation is that of one or two tensors by the same angles, or back.

@@ -36,6 +36,7 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz": "%s -steps 1",
 	"go run -tags emu ./examples/trainstep -model qwen3_next":                    "%s -steps 1",
 	"go run -tags emu ./examples/matmul":                                         "[[ $(%s) == '[14 32] [32 77]' ]]",
+	"go run -tags emu ./examples/tensorparallel":                                 "%s | grep -q '^step 5 .* 2 ranks'",
 	"go run -tags emu ./examples/customop":                                       "[[ $(%s) == '[15 20 25] [300 350 400]' ]]",
 	"go run -tags emu ./examples/generate -prompt package -n 300":                "%s -n 3 -train-steps 1",
 	"go run -tags emu ./examples/generate -prompt package -n 300 -graph":         "%s -n 3 -train-steps 1",

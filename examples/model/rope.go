@@ -3,10 +3,10 @@ package model
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
 )
 
 // ropeTable keeps the cosines and sines of the rotary embedding for the longest sequence
@@ -50,27 +50,13 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 	if err := r.close(); err != nil {
 		return err
 	}
-	rotated := c.rotaryDim()
-	half := rotated / 2
-	cos, sin := make([]float32, int(length)*rotated), make([]float32, int(length)*rotated)
-	turn, scale := c.Rope.frequencies(c, regime)
-	for s := range int(length) {
-		for i := range half {
-			sine, cosine := math.Sincos(float64(float32(s) * turn[i])) // a product in float32, like the reference
-			pair := [2]int{s*rotated + i, s*rotated + i + half}
-			if c.family().interleaved {
-				pair = [2]int{s*rotated + 2*i, s*rotated + 2*i + 1}
-			}
-			for _, at := range pair {
-				cos[at], sin[at] = float32(cosine)*scale, float32(sine)*scale
-			}
-		}
-	}
+	frequencies, scale := c.Rope.frequencies(c, regime)
+	cos, sin := ops.RoPETables(int(length), frequencies, scale, c.family().interleaved)
 	for _, table := range []struct {
 		to     **aclnn.Tensor
 		values []float32
 	}{{&r.cos, cos}, {&r.sin, sin}} {
-		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(rotated))
+		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(2*len(frequencies)))
 		if err != nil {
 			return errors.Join(err, r.close())
 		}

@@ -71,47 +71,59 @@ func (p *TensorParallel) ColumnLinear(ctx context.Context, st *acl.Stream, a *op
 	})
 }
 
-// CutColumns stores this rank's rows of a weight that ColumnLinear splits, [out, in] in whole, or of its
-// bias, [out], in part, [out/n, in] or [out/n]. rows are those of the projections that lie in whole one
-// below the other: one number for a plain weight, inner and inner for [gate; up] in front of SwiGLU, the
-// sizes of query, key and value for a weight of all three. A rank gets its block of each of them, in this
-// order, so that its output has the same halves as the whole one. A block of whole itself would give one
-// rank the gate and another the up projection, and nothing would show it; so rows must be given.
-func (p *TensorParallel) CutColumns(st *acl.Stream, whole, part *aclnn.Tensor, rows ...int64) error {
-	if err := given("cut of columns", p, st, p); err != nil {
-		return err
+// CutColumns returns this rank's rows of a weight that ColumnLinear splits, or Embedding or CrossEntropy by the
+// vocabulary, [out, in] in whole, or of a bias, [out]: a tensor of the scope, [out/n, in] or [out/n]. rows are those
+// of the projections that lie in whole one below the other: one number for a plain weight, inner and inner for [gate;
+// up] in front of SwiGLU, the sizes of query, key and value for a weight of all three. A rank gets its block of each
+// of them, in this order, so that its output has the same halves as the whole one. A block of whole itself would give
+// one rank the gate and another the up projection, and nothing would show it; so rows must be given.
+func (p *TensorParallel) CutColumns(s *aclnn.Scope, whole *aclnn.Tensor, rows ...int64) *aclnn.Tensor {
+	return p.cut("cut of columns", s, whole, 0, rows)
+}
+
+// CutRows returns this rank's columns of a weight [out, in] that RowLinear splits: a tensor of the scope, [out, in/n].
+// The bias of RowLinear stays whole.
+func (p *TensorParallel) CutRows(s *aclnn.Scope, whole *aclnn.Tensor) *aclnn.Tensor {
+	return p.cut("cut of rows", s, whole, 1, []int64{whole.Dim(1)})
+}
+
+// cut joins this rank's block of each part of whole along an axis.
+func (p *TensorParallel) cut(name string, s *aclnn.Scope, whole *aclnn.Tensor, axis int, sizes []int64) *aclnn.Tensor {
+	if s == nil || s.Err() != nil {
+		return nil
 	}
-	size, sum := p.Size(), int64(0)
+	if err := given(name, p, s.Stream, p); err != nil {
+		s.Fail(err)
+		return nil
+	}
+	ranks, sum := p.Size(), int64(0)
 	var c check.Args
 	c.Tensor("whole", whole, check.Floats...)
-	if c.OK() && whole.Rank() != 1 && whole.Rank() != 2 {
-		c.Fail("whole is %v; it must be a weight [out, in] or a bias [out]", whole)
+	if c.OK() && whole.Rank() != 2 && (axis == 1 || whole.Rank() != 1) {
+		c.Fail("whole is %v; it must be a weight [out, in], or the bias [out] of a column-parallel layer", whole)
 	}
-	for _, n := range rows {
-		if n < 1 || n%size != 0 {
-			c.Fail("a projection has %d rows; each of %v must be a positive multiple of the %d ranks", n, rows, size)
+	for _, n := range sizes {
+		if n < 1 || n%ranks != 0 {
+			c.Fail("a projection has size %d; each of %v must be a positive multiple of the %d ranks", n, sizes, ranks)
 		}
 		sum += n
 	}
-	if c.OK() {
-		if sum != whole.Dim(0) {
-			c.Fail("the projections have %v rows, %d together, and whole is %v; name the rows of each projection that lies in it", rows, sum, whole)
-		}
-		shape := whole.Shape()
-		shape[0] /= size
-		c.Tensor("part", part, whole.DType())
-		c.Shape("part", part, shape...)
+	if c.OK() && sum != whole.Dim(axis) {
+		c.Fail("the projections have %v rows, %d together, and whole is %v; name the rows of each projection that lies in it", sizes, sum, whole)
 	}
 	if c.Err != nil {
-		return fmt.Errorf("cut of columns: %w", c.Err)
+		s.Fail(fmt.Errorf("%s: %w", name, c.Err))
+		return nil
 	}
-	return aclnn.Compose(st, func(s *aclnn.Scope) {
-		from, to := int64(0), int64(0)
-		for _, n := range rows {
-			s.Copy(part.Narrow(0, to, n/size), whole.Narrow(0, from+p.Rank()*(n/size), n/size))
-			from, to = from+n, to+n/size
-		}
-	})
+	shape := whole.Shape()
+	shape[axis] /= ranks
+	part := s.Tensor(whole.DType(), shape...)
+	from, to := int64(0), int64(0)
+	for _, n := range sizes {
+		s.Copy(part.Narrow(axis, to, n/ranks), whole.Narrow(axis, from+p.Rank()*(n/ranks), n/ranks))
+		from, to = from+n, to+n/ranks
+	}
+	return part
 }
 
 // ColumnLinearGrad computes the gradients of ColumnLinear. DX is summed over the ranks, and with

@@ -105,14 +105,16 @@ func TestTensorParallelStacked(t *testing.T) {
 	x, w1, b1, w2 := randomMatrix(dt, 1, rows, in), randomMatrix(dt, 2, 2*inner, in), randomMatrix(dt, 3, 1, 2*inner), randomMatrix(dt, 4, out, inner)
 	layer := func(r *opstest.Bench, p *parallel.TensorParallel) *aclnn.Tensor {
 		size := p.Size()
-		weight, bias := r.Empty(dt, 2*inner/size, in), r.Empty(dt, 2*inner/size)
-		require.NoError(r.T, p.CutColumns(r.Stream, w1.on(r, dt), weight, inner, inner))
-		require.NoError(r.T, p.CutColumns(r.Stream, r.Floats(dt, b1.values, 2*inner), bias, inner, inner))
+		s := &aclnn.Scope{Stream: r.Stream}
+		defer func() { require.NoError(r.T, s.Close()) }()
+		weight, bias := p.CutColumns(s, w1.on(r, dt), inner, inner), p.CutColumns(s, r.Floats(dt, b1.values, 2*inner), inner, inner)
+		second := p.CutRows(s, w2.on(r, dt))
+		require.NoError(r.T, s.Err())
 		hidden, active, y := r.Empty(dt, rows, 2*inner/size), r.Empty(dt, rows, inner/size), r.Empty(dt, rows, out)
 		ctx := r.T.Context()
 		require.NoError(r.T, p.ColumnLinear(ctx, r.Stream, &ops.LinearArgs{X: x.on(r, dt), Weight: weight, Bias: bias, Out: hidden}))
 		opstest.Run(r, r.SwiGLU(), &ops.SwiGLUArgs{X: hidden, Out: active})
-		require.NoError(r.T, p.RowLinear(ctx, r.Stream, &ops.LinearArgs{X: active, Weight: w2.columnsOf(p.Rank(), size).on(r, dt), Out: y}))
+		require.NoError(r.T, p.RowLinear(ctx, r.Stream, &ops.LinearArgs{X: active, Weight: second, Out: y}))
 		return y
 	}
 	want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
@@ -252,6 +254,9 @@ func TestTensorParallelRefusals(t *testing.T) {
 		p := parallel.NewTensorParallel(r.Registry, r.comm, true)
 		f := func(shape ...int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, shape...) }
 		ids := opstest.Data(r.Bench, aclnn.Int32, []int32{1, 2, 3}, 3)
+		cut := func(make func(s *aclnn.Scope) *aclnn.Tensor) error {
+			return aclnn.Compose(r.Stream, func(s *aclnn.Scope) { assert.Nil(r.T, make(s)) })
+		}
 		for _, c := range []struct {
 			text string
 			err  error
@@ -262,9 +267,11 @@ func TestTensorParallelRefusals(t *testing.T) {
 			{"must be [vocabulary/2, width]", p.EmbeddingGrad(ctx, r.Stream, &ops.EmbeddingGradArgs{DWeight: f(4), IDs: ids, DOut: f(2, 2)})},
 			{"IDs is int32[1,3]ND; it must be [rows]", p.Embedding(ctx, r.Stream, &ops.EmbeddingArgs{Weight: f(4, 2), IDs: ids.Unsqueeze(0), Out: f(2, 2)})},
 			{"a class at least", p.CrossEntropy(ctx, r.Stream, &ops.CrossEntropyArgs{Logits: f(3, 0), Labels: ids, Loss: f(1)})},
-			{"name the rows of each projection", p.CutColumns(r.Stream, f(8, 4), f(4, 4))},
-			{"multiple of the 2 ranks", p.CutColumns(r.Stream, f(8, 4), f(4, 4), 3, 5)},
-			{"part is float32[8,4]ND", p.CutColumns(r.Stream, f(8, 4), f(8, 4), 4, 4)},
+			{"name the rows of each projection", cut(func(s *aclnn.Scope) *aclnn.Tensor { return p.CutColumns(s, f(8, 4)) })},
+			{"multiple of the 2 ranks", cut(func(s *aclnn.Scope) *aclnn.Tensor { return p.CutColumns(s, f(8, 4), 3, 5) })},
+			{"multiple of the 2 ranks", cut(func(s *aclnn.Scope) *aclnn.Tensor { return p.CutRows(s, f(8, 3)) })},
+			{"whole is float32[8]ND", cut(func(s *aclnn.Scope) *aclnn.Tensor { return p.CutRows(s, f(8)) })},
+			{"whole is nil", cut(func(s *aclnn.Scope) *aclnn.Tensor { return p.CutRows(s, nil) })},
 			{"Loss is nil", p.CrossEntropy(ctx, r.Stream, &ops.CrossEntropyArgs{Logits: f(3, 2), Labels: ids})},
 		} {
 			require.ErrorIs(r.T, c.err, ops.ErrInvalid)
