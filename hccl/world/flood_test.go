@@ -166,36 +166,32 @@ func joinAll(t *testing.T, disturb func(address string)) time.Duration {
 	return took
 }
 
-// Strangers, however many and whatever they do, neither delay a job nor enter it. They use the same
-// CPUs, and so may other tests, so one of some rounds has to show it.
+// Strangers, however many and whatever they do, neither delay a job nor enter it. A job that waits for one of them
+// waits until its handshake has taken too long, so a small part of that time bounds the joins; the strangers use the same
+// CPUs, and so do other programs, so a join among them is not as fast as an undisturbed one.
 func TestRendezvousUnderAttack(t *testing.T) {
 	silent, talking, joins := 2000, 500, 5
 	if testing.Short() {
 		silent, talking, joins = 700, 50, 3
 	}
-	for round := range 12 {
-		calm, took := make([]time.Duration, joins), make([]time.Duration, joins)
-		for i := range joins {
-			calm[i] = joinAll(t, func(string) {})
-			leave := func() {}
-			took[i] = joinAll(t, func(address string) {
-				leave = besiege(t, address, silent, talking)
-				for _, outsider := range []Place{{Rank: 1, Size: 4}, {Rank: 1, Size: 99}} {
-					outsider.Address, outsider.Job = address, "training"
-					_, err := Join(within(t, patient), outsider, GroupConfig{})
-					require.ErrorIs(t, err, ErrStranger, "the name of the job is no secret")
-				}
-			})
-			leave()
-		}
-		slices.Sort(calm)
-		slices.Sort(took)
-		t.Logf("round %d: joined in %v undisturbed, in %v among %d silent and %d sending programs", round, calm, took, silent, talking)
-		if took[joins/2] < 2*calm[joins/2] {
-			return
-		}
+	calm, took := make([]time.Duration, joins), make([]time.Duration, joins)
+	for i := range joins {
+		calm[i] = joinAll(t, func(string) {})
+		leave := func() {}
+		took[i] = joinAll(t, func(address string) {
+			leave = besiege(t, address, silent, talking)
+			for _, outsider := range []Place{{Rank: 1, Size: 4}, {Rank: 1, Size: 99}} {
+				outsider.Address, outsider.Job = address, "training"
+				_, err := Join(within(t, patient), outsider, GroupConfig{})
+				require.ErrorIs(t, err, ErrStranger, "the name of the job is no secret")
+			}
+		})
+		leave()
 	}
-	t.Error("strangers delay a job")
+	slices.Sort(calm)
+	slices.Sort(took)
+	t.Logf("joined in %v undisturbed, in %v among %d silent and %d sending programs", calm, took, silent, talking)
+	require.Less(t, took[joins/2], handshake.Limit/4, "strangers delay a job")
 }
 
 // Ranks without a secret use the loopback only, unless Place.Open is set.
