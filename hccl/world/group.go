@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -29,6 +30,7 @@ type Group struct {
 	maxMessage int
 	logger     *slog.Logger
 	secret     []byte
+	simulated  bool // the other ranks do not run
 
 	links []*handshake.Conn // rank 0: by rank, nil at 0; other ranks: one link, to rank 0
 	close sync.Once
@@ -130,6 +132,20 @@ func LocalGroups(ctx context.Context, n int, c GroupConfig, options ...Option) (
 	default:
 		return groups, nil
 	}
+}
+
+// Simulated makes the group of a rank whose peers do not run, for a rehearsal of one rank of a large job: each peer is taken to
+// contribute what this rank does, and Share produces its value here whichever rank the root is. Sub makes such groups too. Only the
+// emulator has communicators without peers, and only while it writes a schedule (CANN_EMU_SCHEDULE). A rank that is not below size
+// gets ErrDisagree.
+func Simulated(rank, size int) (*Group, error) {
+	p := Place{Rank: rank, Size: size}
+	g := newGroup(p, GroupConfig{}, nil)
+	if rank < 0 || rank >= size {
+		return nil, g.failed("simulation", 0, ErrDisagree, nil, fmt.Sprintf("rank %d of %d ranks", rank, size))
+	}
+	g.simulated = true
+	return g, nil
 }
 
 // localLimit is how long the ranks of one process may take to join: they need milliseconds.

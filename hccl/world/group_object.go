@@ -94,7 +94,7 @@ func Share[T any](ctx context.Context, g *Group, root int, produce func() (T, er
 		},
 	}
 	switch {
-	case g.rank != root:
+	case g.rank != root && !g.simulated:
 	case produce == nil:
 		r.err = g.failed(r.label, 0, ErrNil, nil, "the function that produces the value", root)
 	default:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -46,6 +47,12 @@ func (g *Group) run(ctx context.Context, r round) ([]byte, error) {
 	if r.err == nil && len(r.body) > g.maxMessage {
 		r.err = g.failed(r.label, g.calls, ErrMessageSize, nil, fmt.Sprintf("%d bytes, at most %d; raise GroupConfig.MaxMessage or send less", len(r.body), g.maxMessage))
 		r.body = nil
+	}
+	if g.simulated {
+		if e := g.refused(r, nil); e != nil {
+			return nil, e
+		}
+		return r.spread(slices.Repeat([][]byte{r.body}, g.size))(g.rank), nil
 	}
 	if g.rank == 0 {
 		return g.collect(ctx, r)

@@ -33,6 +33,13 @@ func (g *Group) Sub(ctx context.Context, name string, ranks []int) (*Group, erro
 	mine := part{Name: name, Ranks: ranks}
 	var ln net.Listener
 	err := g.checkPart(label, ranks)
+	if err == nil && g.simulated {
+		sub, err := Simulated(self, len(ranks))
+		if err == nil {
+			sub.name = name
+		}
+		return sub, err
+	}
 	if err == nil && self == 0 && len(ranks) > 1 {
 		if ln, err = g.openPart(ctx, label); err == nil {
 			defer ln.Close()

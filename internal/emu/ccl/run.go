@@ -25,6 +25,9 @@ func (c *comm) work(p plan, s *rt.Stream) *work {
 	if c.library.rt.Sanitizes() {
 		w.task.Accesses = p.accesses
 	}
+	if c.library.rt.Schedule != nil {
+		w.task.Planned, w.task.Wait, w.task.Run = w.planned(), nil, w.assume
+	}
 	return w
 }
 

@@ -16,7 +16,7 @@ var (
 // known lists the variables that the emulator reads.
 var known = []string{
 	"CANN_EMU_API", "CANN_EMU_COLD_PREPARE", "CANN_EMU_CONNECT_TIMEOUT", "CANN_EMU_CPU", "CANN_EMU_CUBE", "CANN_EMU_DEVICES", "CANN_EMU_FAULTS", "CANN_EMU_FAULT_SEED",
-	"CANN_EMU_HEALTH", "CANN_EMU_MEMORY", "CANN_EMU_SANITIZE", "CANN_EMU_SOC", "CANN_EMU_THREADS", "CANN_EMU_THREAD_START", "CANN_EMU_TRACE",
+	"CANN_EMU_HEALTH", "CANN_EMU_MEMORY", "CANN_EMU_SANITIZE", "CANN_EMU_SCHEDULE", "CANN_EMU_SOC", "CANN_EMU_THREADS", "CANN_EMU_THREAD_START", "CANN_EMU_TRACE",
 }
 
 // Unknown returns an error that names a variable of an environment (os.Environ) that looks like one of the emulator's

@@ -118,6 +118,9 @@ func (l *Library) execute(t *rt.Thread, x *prepared, workspace, size, stream uin
 	if code != 0 {
 		return uint64(uint32(code))
 	}
+	if l.rt.Schedule != nil {
+		return l.plan(t, s, e, workspace)
+	}
 	for _, p := range e.Call.Stages() {
 		code := uint64(0)
 		if p.Collective != nil {

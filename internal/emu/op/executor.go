@@ -122,15 +122,8 @@ func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error)
 		}
 	}()
 	x := &e.exec
-	if e.Call.workspace > 0 {
-		if x.workspace, err = memory.Resolve(workspace, e.Call.workspace); err != nil {
-			return Fault("%v: workspace: %v", e.Call, err)
-		}
-	}
-	for _, t := range e.Call.tensors {
-		if err := t.bind(memory); err != nil {
-			return Fault("%v: %v: %v", e.Call, t, err)
-		}
+	if err := e.Resolve(memory, workspace); err != nil {
+		return err
 	}
 	for _, t := range e.overlapped {
 		release, err := t.setApart()
@@ -148,6 +141,21 @@ func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error)
 			return f
 		}
 		return Fault("%v: %v", e.Call, err)
+	}
+	return nil
+}
+
+// Resolve finds the memory of the call, which it does not touch.
+func (e *Executor) Resolve(memory Memory, workspace uint64) (err error) {
+	if e.Call.workspace > 0 {
+		if e.exec.workspace, err = memory.Resolve(workspace, e.Call.workspace); err != nil {
+			return Fault("%v: workspace: %v", e.Call, err)
+		}
+	}
+	for _, t := range e.Call.tensors {
+		if err := t.bind(memory); err != nil {
+			return Fault("%v: %v: %v", e.Call, t, err)
+		}
 	}
 	return nil
 }

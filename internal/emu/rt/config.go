@@ -25,11 +25,12 @@ type Config struct {
 	PlainCube  bool   // float32 products stay float32, whatever cubeMathType says
 	HealthFile string // with the faults of devices, see Health
 	Trace      string // file for the trace, "" for no trace; %p is replaced by the process id
+	Schedule   string // file for the schedule, "" for none: then nothing is computed
 }
 
 // ConfigFromEnv reads CANN_EMU_API, CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G),
-// CANN_EMU_SOC, CANN_EMU_CUBE, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE, CANN_EMU_HEALTH and
-// CANN_EMU_TRACE. The default is 8 devices of an Ascend910B1, each with the memory of the chip but
+// CANN_EMU_SOC, CANN_EMU_CUBE, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE, CANN_EMU_HEALTH,
+// CANN_EMU_TRACE and CANN_EMU_SCHEDULE. The default is 8 devices of an Ascend910B1, each with the memory of the chip but
 // not more than this machine has, rounded down to whole huge pages.
 func ConfigFromEnv() (Config, error) {
 	c := Config{Devices: 8, SoC: "Ascend910B1", API: knob.Get("CANN_EMU_API")}
@@ -77,8 +78,11 @@ func ConfigFromEnv() (Config, error) {
 		return c, err
 	}
 	c.Faults, err = ParseFaults(knob.Get("CANN_EMU_FAULTS"), seed)
-	c.Trace, c.HealthFile = knob.Get("CANN_EMU_TRACE"), knob.Get("CANN_EMU_HEALTH")
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	c.Trace, c.HealthFile, c.Schedule = knob.Get("CANN_EMU_TRACE"), knob.Get("CANN_EMU_HEALTH"), knob.Get("CANN_EMU_SCHEDULE")
+	return c, c.unscheduled()
 }
 
 // parseSize reads a number of bytes with an optional binary suffix.

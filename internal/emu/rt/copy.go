@@ -115,7 +115,7 @@ func (r *Runtime) bytes(m *Memory, addr, n uint64, p place) ([]byte, error) {
 	return bytes(host, int64(n)), nil
 }
 
-// run performs the copy as seen from the device whose memory is m.
+// run performs the copy as seen from the device whose memory is m; a large one only finds its memory while a schedule is written.
 func (x *transfer) run(r *Runtime, m *Memory) error {
 	dst, err := r.bytes(m, x.dst, extent(x.dstPitch, x.width, x.height), x.dstPlace)
 	if err != nil {
@@ -124,6 +124,9 @@ func (x *transfer) run(r *Runtime, m *Memory) error {
 	src, err := r.bytes(m, x.src, extent(x.srcPitch, x.width, x.height), x.srcPlace)
 	if err != nil {
 		return fmt.Errorf("%s: src: %w", x.function, err)
+	}
+	if r.Schedule != nil && !r.Schedule.Small(x.width*x.height) {
+		return nil
 	}
 	for row := range x.height {
 		copy(dst[row*x.dstPitch:][:x.width], src[row*x.srcPitch:][:x.width])
@@ -242,6 +245,12 @@ func (r *Runtime) later(t *Thread, x *transfer, stream Handle) Code {
 		if f := s.Synchronize(Wait{}); f != nil {
 			return f.Report(t)
 		}
+		if r.Schedule != nil {
+			p := x.planned()
+			p.Device, p.Stream = s.Device(), s.id
+			r.Schedule.Add(*p)
+			r.Schedule.waited(s)
+		}
 		if err := x.run(r, s.Memory()); err != nil {
 			return t.Fail(ParamInvalid, "EE1003: %v", err)
 		}
@@ -249,7 +258,7 @@ func (r *Runtime) later(t *Thread, x *transfer, stream Handle) Code {
 	}
 	m := s.Memory()
 	copied := *x
-	return r.Submit(t, s, Task{Name: x.function, Repeatable: true, Accesses: copied.accesses, Run: func() error { return copied.run(r, m) }})
+	return r.Submit(t, s, Task{Name: x.function, Repeatable: true, Accesses: copied.accesses, Planned: copied.planned(), Run: func() error { return copied.run(r, m) }})
 }
 
 // Largest width in bytes and height in rows of an asynchronous 2-D copy.
@@ -301,6 +310,9 @@ func (f filling) run(r *Runtime, m *Memory) error {
 	b, err := r.bytes(m, f.addr, f.n, f.place)
 	if err != nil {
 		return fmt.Errorf("aclrtMemset: %w", err)
+	}
+	if r.Schedule != nil && !r.Schedule.Small(f.n) {
+		return nil
 	}
 	if f.value == 0 {
 		clear(b)
@@ -364,5 +376,5 @@ func (r *Runtime) aclrtMemsetAsync(t *Thread, devPtr uintptr, maxCount uint64, v
 		return code
 	}
 	m := stream.Memory()
-	return r.Submit(t, stream, Task{Name: "aclrtMemsetAsync", Repeatable: true, Accesses: f.accesses, Run: func() error { return f.run(r, m) }})
+	return r.Submit(t, stream, Task{Name: "aclrtMemsetAsync", Repeatable: true, Accesses: f.accesses, Planned: &Planned{Copy: "aclrtMemsetAsync", To: placeNames[f.place], Bytes: f.n}, Run: func() error { return f.run(r, m) }})
 }

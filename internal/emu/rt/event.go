@@ -48,9 +48,10 @@ func (e *Event) set(rec *record) {
 
 // record is one recording of an event; done is closed when the stream has passed it.
 type record struct {
-	done  chan struct{}
-	at    time.Time
-	order sanitize.Order
+	done   chan struct{}
+	at     time.Time
+	order  sanitize.Order
+	number uint64 // in the schedule
 }
 
 func (r *Runtime) makeEvent(t *Thread, event Out[Handle], e *Event) Code {
@@ -144,14 +145,14 @@ func (r *Runtime) aclrtRecordEvent(t *Thread, event *Event, stream *Stream) Code
 	if s.Build.Load() != nil {
 		return r.Submit(t, s, e.repeatedRecord())
 	}
-	rec := &record{done: make(chan struct{})}
+	rec := &record{done: make(chan struct{}), number: r.Schedule.event()}
 	if e.flags&eventExternal != 0 {
 		rec.order.Also = &e.order
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	code := r.Submit(t, s, Task{
-		Name: "aclrtRecordEvent", Releases: &rec.order,
+		Name: "aclrtRecordEvent", Releases: &rec.order, Planned: &Planned{Record: rec.number},
 		Run:  func() error { rec.at = time.Now(); return nil },
 		Drop: func() { rec.at = time.Now() },
 		Then: func() { close(rec.done) },
@@ -253,7 +254,7 @@ func (r *Runtime) streamWait(t *Thread, s *Stream, e *Event, limit time.Duration
 		e.waited--
 		e.mu.Unlock()
 	}
-	code := r.Submit(t, s, Task{Name: "aclrtStreamWaitEvent", Acquires: &rec.order, Drop: passed, Wait: func(cancel <-chan struct{}) error {
+	code := r.Submit(t, s, Task{Name: "aclrtStreamWaitEvent", Acquires: &rec.order, Planned: &Planned{Wait: rec.number}, Drop: passed, Wait: func(cancel <-chan struct{}) error {
 		defer passed()
 		return rec.waitFor(cancel, limit)
 	}})

@@ -165,6 +165,7 @@ func (r *Runtime) AtFinalize(end func()) { r.ends = append(r.ends, end) }
 // release resets every device, so that a process can initialise again from a clean state.
 func (r *Runtime) release() {
 	r.Trace.Flush()
+	r.Schedule.flush()
 	r.virtual.close()
 	r.managed.close()
 	for _, end := range r.ends {

@@ -1,6 +1,7 @@
 package rt
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,8 @@ import (
 // Runtime is the state of one emulated process: everything that CANN keeps behind its C functions.
 type Runtime struct {
 	Handles  Handles
-	Trace    *Trace // nil when calls are not traced
+	Trace    *Trace    // nil when calls are not traced
+	Schedule *Schedule // nil when work is done in earnest
 	Captures Captures
 
 	config Config
@@ -50,7 +52,7 @@ func New() *Runtime {
 	if err == nil {
 		r.Trace, err = OpenTrace(c.Trace)
 	}
-	r.err = err
+	r.err = cmp.Or(err, r.err)
 	return r
 }
 
@@ -65,6 +67,7 @@ func (r *Runtime) Refuse(err error) {
 // reserved on first use.
 func NewMachine(c Config) *Runtime {
 	r := &Runtime{config: c, faults: c.Faults, start: time.Now()}
+	r.Schedule, r.err = openSchedule(c.Schedule)
 	r.socName = sync.OnceValue(func() uint64 { return NewCString(c.SoC) })
 	for i := range c.Devices {
 		r.devices = append(r.devices, &Device{id: i, physical: i, rt: r, peers: make(map[int]bool)})

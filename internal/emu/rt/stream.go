@@ -191,6 +191,7 @@ func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	if b := s.Build.Load(); b != nil {
 		return b.Take(t, s, task)
 	}
+	r.Schedule.submitted(s, &task)
 	if r.sanitizer != nil {
 		step := task.step()
 		task.after, task.ended = r.sanitizer.Now(), r.sanitizer.Queued(s.id, &step)
@@ -375,6 +376,9 @@ func (s *Stream) Synchronize(w Wait) *Fault {
 	if s.flags&(flagPersistent|flagCPUSchedule|flagDeviceOnly) != 0 {
 		return nil
 	}
+	if f := s.ctx.device.rt.Schedule.waited(s); f != nil {
+		return f
+	}
 	z := s.ctx.device.rt.sanitizer
 	s.mu.Lock()
 	if s.completed < s.submitted {
@@ -423,6 +427,9 @@ func (s *Stream) idle() (bool, *Fault) {
 	defer s.mu.Unlock()
 	if s.completed < s.submitted {
 		return false, nil
+	}
+	if f := s.ctx.device.rt.Schedule.waited(s); f != nil {
+		return true, f
 	}
 	z := s.ctx.device.rt.sanitizer
 	z.Returned(z.Reached(&s.actor))

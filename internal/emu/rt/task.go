@@ -16,7 +16,8 @@ type Task struct {
 	Wait func(cancel <-chan struct{}) error
 	Drop func()
 
-	Notes map[string]any // what the trace shows about the task
+	Notes   map[string]any // what the trace shows about the task
+	Planned *Planned       // what the schedule has about it; its name if nil
 
 	// Then is called in the moment in which the stream counts the task as done, or drops it, so that
 	// both are seen together. It must not block.

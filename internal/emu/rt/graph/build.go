@@ -62,6 +62,9 @@ type target struct {
 }
 
 func (r *Runtime) aclmdlRIBuildBegin(t *rt.Thread, modelRI rt.Out[rt.Handle], flag uint32) rt.Code {
+	if code := r.Schedule.Refuse(t, "aclmdlRIBuildBegin"); code != 0 {
+		return code
+	}
 	if flag != 0 {
 		return t.Fail(rt.ParamInvalid, "EE1003: aclmdlRIBuildBegin: flag is %d; only 0 is supported", flag)
 	}

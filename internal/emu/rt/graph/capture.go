@@ -75,6 +75,9 @@ func (r *Runtime) aclmdlRICaptureBegin(t *rt.Thread, stream *capturable, mode in
 
 // startCapture begins a capture on a stream, into graph g or, if g is nil, into a new graph.
 func (r *Runtime) startCapture(t *rt.Thread, function string, s *rt.Stream, mode int32, g *Graph) rt.Code {
+	if code := r.Schedule.Refuse(t, function); code != 0 {
+		return code
+	}
 	if mode < rt.CaptureGlobal || mode > rt.CaptureRelaxed {
 		return t.Fail(rt.ParamInvalid, "EE1003: %s: mode %d is unknown", function, mode)
 	}

@@ -47,17 +47,17 @@ func (r *Runtime) message(t *rt.Thread, function string, domain *markDomain, tex
 	return *text
 }
 
-// onTrace queues a task that puts the name on the stream's row of the trace.
-func (r *Runtime) onTrace(t *rt.Thread, name string, stream rt.Handle) {
-	if s, ok := rt.Lookup[*rt.Stream](&r.Handles, stream); ok && r.Trace != nil {
-		r.Submit(t, s, rt.Task{Name: name, Repeatable: true})
+// onTrace queues a task that puts the name on the stream's row of the trace, or of the schedule.
+func (r *Runtime) onTrace(t *rt.Thread, name string, planned rt.Planned, stream rt.Handle) {
+	if s, ok := rt.Lookup[*rt.Stream](&r.Handles, stream); ok && (r.Trace != nil || r.Schedule != nil) {
+		r.Submit(t, s, rt.Task{Name: name, Repeatable: true, Planned: &planned})
 	}
 }
 
 func (r *Runtime) mark(t *rt.Thread, function string, domain *markDomain, text *string, stream rt.Handle) {
 	if message := r.message(t, function, domain, text, stream); message != "" {
 		r.Trace.Host(message, time.Now(), 0)
-		r.onTrace(t, message, stream)
+		r.onTrace(t, message, rt.Planned{Task: message}, stream)
 	}
 }
 
@@ -67,7 +67,7 @@ func (r *Runtime) startRange(t *rt.Thread, function string, domain *markDomain, 
 	if message == "" {
 		return 0
 	}
-	r.onTrace(t, "begin "+message, stream)
+	r.onTrace(t, "begin "+message, rt.Planned{Begin: message}, stream)
 	m := &r.marks
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (r *Runtime) endRange(t *rt.Thread, function string, domain rt.Handle, id u
 		return
 	}
 	r.Trace.Host(x.message, x.begin, 0)
-	r.onTrace(t, "end "+x.message, x.stream)
+	r.onTrace(t, "end "+x.message, rt.Planned{End: x.message}, x.stream)
 }
 
 func (r *Runtime) mstxMarkA(t *rt.Thread, message *string, stream rt.Handle) {
