@@ -51,6 +51,16 @@ func (a *Allocator) ResetPeaks() {
 	}
 }
 
+// TakePeak returns the largest InUse since the last TakePeak, or since the device was opened: what a phase of a program needs that
+// begins and ends with a call. Stats are not changed, and ResetPeaks has no part in it. One part of a program at a time may measure
+// phases of a device.
+func (a *Allocator) TakePeak() int {
+	if !a.made() {
+		return 0
+	}
+	return int(a.x.scope.chip.pool.TakePeak())
+}
+
 // made reports whether the allocator is that of a context of this package.
 func (a *Allocator) made() bool { return a != nil && a.x != nil && a.x.scope != nil }
 

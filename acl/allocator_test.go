@@ -102,6 +102,8 @@ func TestEmptyCacheWaitsNoLongerThanAsked(t *testing.T) {
 	assert.NotZero(t, dev.Allocator().Stats().PeakReserved)
 	dev.Allocator().ResetPeaks()
 	assert.Zero(t, dev.Allocator().Stats().PeakReserved)
+	assert.NotZero(t, dev.Allocator().TakePeak())
+	assert.Zero(t, dev.Allocator().TakePeak(), "nothing is in use")
 }
 
 // TestOutOfMemory: the cache is given back before the device is said to be full, and the

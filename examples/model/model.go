@@ -40,6 +40,7 @@ type Model struct {
 	// offload is that of memory, or nil.
 	offload *autograd.Offload
 	copied  int64 // bytes, by copies of weights
+	peaks   Peaks
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
 	multi   *multiAdapter // adapters of UseEach instead, or nil

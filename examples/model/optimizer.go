@@ -82,6 +82,7 @@ func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 	if o.m.dt == aclnn.Float16 {
 		return o.stepScaled(ctx)
 	}
+	defer o.m.measure(&o.m.peaks.Step)()
 	s := &aclnn.Scope{Stream: o.m.st}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	norms := o.queue(ctx, s, nil)

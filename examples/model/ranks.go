@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/meter"
@@ -25,6 +26,7 @@ type Ranks struct {
 	replicas         int
 	dense, experts   *world.Members[*hccl.Comm]
 	beside           *world.Members[*hccl.Comm] // of the exchanges beside the kernels, if the ranks are those of exchanges between kernels
+	places           map[string][]int
 }
 
 // Layout describes how a model is distributed over ranks. Experts are divided over whole ranks: ExpertTP is not used.
@@ -50,7 +52,7 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) 
 	if err != nil {
 		return nil, err
 	}
-	r := &Ranks{Group: all, mesh: dense.String(), expertMesh: experts.String(), replicas: replicas}
+	r := &Ranks{Group: all, mesh: dense.String(), expertMesh: experts.String(), replicas: replicas, places: map[string][]int{}}
 	for _, mesh := range []**world.Mesh{&dense, &experts} {
 		if *mesh, err = divided(*mesh, all.Size(), "dp", "dp", "replica", replicas); err != nil {
 			return nil, err
@@ -79,21 +81,25 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) 
 	for _, c := range []struct {
 		to      *parallel.Communicator
 		members *world.Members[*hccl.Comm]
+		mesh    *world.Mesh
 		axes    []string
 	}{
-		{&r.World, r.dense, []string{"tp", "ulysses", "cp", "dp", "replica", "pp"}},
-		{&r.Tensor, r.dense, []string{"tp"}},
-		{&r.Context, r.dense, []string{"cp"}},
-		{&r.Heads, r.dense, []string{"ulysses"}},
-		{&r.Data, r.beside, []string{"dp", "ulysses", "cp", "replica"}},
-		{&r.Shards, r.beside, []string{"dp", "ulysses", "cp"}},
-		{&r.Replicas, r.dense, []string{"replica"}},
-		{&r.Experts, r.experts, []string{"ep"}},
-		{&r.ExpertData, r.experts, []string{"dp", "replica"}},
-		{&r.ExpertShards, r.experts, []string{"dp"}},
-		{&r.ExpertReplicas, r.experts, []string{"replica"}},
+		{&r.World, r.dense, dense, []string{"tp", "ulysses", "cp", "dp", "replica", "pp"}},
+		{&r.Tensor, r.dense, dense, []string{"tp"}},
+		{&r.Context, r.dense, dense, []string{"cp"}},
+		{&r.Heads, r.dense, dense, []string{"ulysses"}},
+		{&r.Data, r.beside, dense, []string{"dp", "ulysses", "cp", "replica"}},
+		{&r.Shards, r.beside, dense, []string{"dp", "ulysses", "cp"}},
+		{&r.Replicas, r.dense, dense, []string{"replica"}},
+		{&r.Experts, r.experts, experts, []string{"ep"}},
+		{&r.ExpertData, r.experts, experts, []string{"dp", "replica"}},
+		{&r.ExpertShards, r.experts, experts, []string{"dp"}},
+		{&r.ExpertReplicas, r.experts, experts, []string{"replica"}},
 	} {
 		comm, err := c.members.Of(ctx, c.axes...)
+		if err == nil {
+			err = r.placed(comm, c.mesh, c.axes...)
+		}
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
@@ -102,6 +108,9 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) 
 		}
 	}
 	stages, err := r.dense.Of(ctx, "pp")
+	if err == nil {
+		err = r.placed(stages, dense, "pp")
+	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -117,6 +126,21 @@ func (r *Ranks) shareSequences(mesh *world.Mesh) bool {
 	sequence, missing := mesh.Size("ulysses", "cp")
 	return err == nil && missing == nil && data == 1 && sequence > 1
 }
+
+// placed notes the ranks of a communicator.
+func (r *Ranks) placed(c *hccl.Comm, mesh *world.Mesh, axes ...string) error {
+	if c == nil {
+		return nil
+	}
+	name, err := c.Name()
+	if err == nil {
+		r.places[name], err = mesh.Ranks(axes...)
+	}
+	return err
+}
+
+// Places returns the ranks of each communicator, by its name (HcclGetCommName).
+func (r *Ranks) Places() map[string][]int { return maps.Clone(r.places) }
 
 // Measure lets a meter take the times of the collectives of models that are made from now on.
 func (r *Ranks) Measure(m *meter.Meter) {

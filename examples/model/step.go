@@ -113,6 +113,7 @@ func (s *step) run(ctx context.Context) error {
 	if err := m.pipe.Run(ctx, m.st, m.dt, []int64{rows, int64(m.Config.HiddenSize)}, stages...); err != nil {
 		return errors.Join(err, m.trained().restart())
 	}
+	defer m.measure(&m.peaks.Exchange)()
 	if err := m.trained().finish(s.pass); err != nil {
 		return err
 	}
@@ -179,6 +180,7 @@ type stage struct {
 // Forward computes the layers on a micro-batch, and the loss in the last stage.
 func (s stage) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn.Tensor) error {
 	m := s.m
+	defer m.measure(&m.peaks.Forward)()
 	u := &micro{pass: m.pass(ctx, autograd.Options{Accumulate: at > 0 || m.multi != nil, DeferWeights: m.par.ZeroBubble, Offload: m.offload})}
 	s.live[microChunk{at, s.chunk}] = u
 	p := u.pass
@@ -289,6 +291,7 @@ func (u *micro) parts() []*autograd.Var {
 // Backward adds the gradients of a micro-batch to those of the weights, or with ZeroBubble leaves those of linear layers to BackwardWeights. In the last micro-batch
 // their exchange overlaps with the computation of the remaining ones.
 func (s stage) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *aclnn.Tensor) error {
+	defer s.m.measure(&s.m.peaks.Backward)()
 	u := s.live[microChunk{at, s.chunk}]
 	p := u.pass
 	p.backward = true
@@ -309,6 +312,7 @@ func (s stage) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *acl
 
 // BackwardWeights computes what Backward has left.
 func (s stage) BackwardWeights(_ context.Context, _ *acl.Stream, at int) error {
+	defer s.m.measure(&s.m.peaks.Backward)()
 	if u := s.live[microChunk{at, s.chunk}]; len(u.gradient) > 0 {
 		u.pass.Fail(u.pass.BackwardWeights())
 	}

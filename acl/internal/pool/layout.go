@@ -71,3 +71,12 @@ func (b *Block) info() BlockInfo {
 	}
 	return i
 }
+
+// TakePeak returns the largest Stats.InUse since the last call, or since the pool was made. It does not change Stats.
+func (p *Pool) TakePeak() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	peak := p.taken
+	p.taken = p.stats.InUse
+	return peak
+}

@@ -101,6 +101,7 @@ type Pool struct {
 	streams map[Stream]*lists
 	pending []pending
 	stats   Stats
+	taken   uint64 // see TakePeak
 
 	settling int       // number of waits that have blocks set aside
 	back     sync.Cond // one of them has put its blocks back
@@ -204,6 +205,7 @@ func (p *Pool) give(b *Block, owner *lists, size, requested uint64) {
 	p.stats.Allocated += requested
 	p.stats.InUse += b.size
 	p.stats.PeakInUse = max(p.stats.PeakInUse, p.stats.InUse)
+	p.taken = max(p.taken, p.stats.InUse)
 }
 
 // extend gets a segment from the source, if need be after giving back what is cached.

@@ -242,6 +242,27 @@ func TestTrimKeepsWhatIsInUse(t *testing.T) {
 	assert.Zero(t, p.Stats().PeakReserved)
 }
 
+// TestTakePeak: each phase has a peak of its own, which begins with what is in use.
+func TestTakePeak(t *testing.T) {
+	_, p, s, _ := setUp(t, 1<<40)
+	kept := malloc(t, p, s, 1<<20)
+	alone := p.Stats().InUse
+	first := malloc(t, p, s, 8<<20)
+	both := p.Stats().InUse
+	require.NoError(t, p.Free(first, nil))
+	assert.Equal(t, both, p.TakePeak())
+	assert.Equal(t, alone, p.TakePeak(), "nothing happened since")
+	second := malloc(t, p, s, 4<<20)
+	both = p.Stats().InUse
+	require.NoError(t, p.Free(second, nil))
+	p.ResetPeaks()
+	assert.Equal(t, alone, p.Stats().PeakInUse)
+	assert.Equal(t, both, p.TakePeak(), "ResetPeaks has no part in it")
+	require.NoError(t, p.Free(kept, nil))
+	assert.Equal(t, alone, p.TakePeak())
+	assert.Zero(t, p.TakePeak())
+}
+
 // TestClass: a block of a class above that of a size is large enough for it, and a class
 // holds sizes that differ by at most an eighth.
 func TestClass(t *testing.T) {
