@@ -21,7 +21,7 @@ import (
 )
 
 // ownFlags may differ between ranks: they concern one process, or are read on rank 0 only.
-var ownFlags = strings.Fields("device ranks flight profile v log metrics tensorboard tokenize compare cost pp-draw")
+var ownFlags = strings.Fields("device ranks flight profile v log metrics tensorboard tokenize compare simulate world plan search simulate-trace pp-draw")
 
 // pathFlags may differ too, as hosts have their files in different places: what is there is compared.
 var pathFlags = strings.Fields("data eval model adapter")

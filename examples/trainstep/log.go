@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/goascend/cann/examples/cost"
 	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/model"
+	"github.com/goascend/cann/examples/simulate"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -29,10 +29,15 @@ type entry struct {
 	Seconds         float64   `json:"seconds"`
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	PerDevice       float64   `json:"tokens_per_second_per_device"`
-	MFU             float64   `json:"mfu,omitempty"`       // of bfloat16 on chips with a known peak
-	MemoryPeak      int       `json:"memory_peak"`         // of rank 0's device, bytes
-	BadLines        int       `json:"bad_lines,omitempty"` // of samples so far
-	Epoch           int       `json:"epoch,omitempty"`     // of samples
+	MFU             float64   `json:"mfu,omitempty"` // of bfloat16 on chips with a known peak
+	MemoryPeak      int       `json:"memory_peak"`   // of rank 0's device, bytes, since it was opened
+	// Memory has the peaks of the step on rank 0's device by phase, and what is held between steps, in bytes.
+	Memory struct {
+		model.Held
+		model.Peaks
+	} `json:"memory"`
+	BadLines int `json:"bad_lines,omitempty"` // of samples so far
+	Epoch    int `json:"epoch,omitempty"`     // of samples
 	// What the seconds were spent on, on each rank; not with -graph.
 	Ranks []meter.Times `json:"ranks,omitempty"`
 }
@@ -61,8 +66,9 @@ func (t *trainer) measure(ctx context.Context, loss, norm float64) (entry, error
 	}
 	e.TokensPerSecond = float64(e.Tokens) / e.Seconds
 	e.PerDevice = e.TokensPerSecond / float64(t.ranks.Group.Size())
-	if chip, err := cost.ChipOf(t.soc); err == nil && t.options.dtype == "bf16" {
-		e.MFU = flops(t.model.Config) * e.PerDevice / chip.Peak
+	e.Memory.Held, e.Memory.Peaks = t.optimizer.Held(), t.model.Peaks()
+	if chip, err := simulate.ChipOf(t.soc); err == nil && t.options.dtype == "bf16" {
+		e.MFU = t.operations / (e.Seconds * float64(t.ranks.Group.Size()) * chip.Cube["bf16"])
 	}
 	if t.data != nil {
 		e.BadLines, e.Epoch = t.data.Report().Bad, t.data.Position().Epoch
@@ -110,18 +116,4 @@ func (l *log) Close() error {
 		return nil
 	}
 	return l.file.Close()
-}
-
-// flops estimates the operations for a token: six for each weight that multiplies it, of which an adapter's
-// frozen base spares two.
-func flops(c model.Config) float64 {
-	n := c.Parameters()
-	if !c.TieWordEmbeddings {
-		n -= c.VocabSize * c.HiddenSize // a row of it is looked up
-	}
-	n -= c.IdleParameters()
-	if c.Frozen {
-		return 4 * float64(n)
-	}
-	return 6 * float64(n)
 }

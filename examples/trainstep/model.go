@@ -56,6 +56,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 		return nil, errors.Join(err, m.Close())
 	}
 	switch {
+	case o.simulation.on(): // computes nothing
 	case load:
 		err = m.Load(ctx, o.model)
 	case set == nil:

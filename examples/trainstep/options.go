@@ -29,7 +29,7 @@ type options struct {
 	groupedNZ                        bool
 	shardRules                       shardRules
 	shardAlign                       int64
-	chip                             string // of -cost
+	simulation                       simulation
 	headDim, intermediate            int
 	lr, warmup                       float64
 	lora                             loraOptions
@@ -121,7 +121,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.verbose, "v", false, "print which kernel each operator gets, and why it does not get the others, once for each choice")
 	compare := f.String("compare", "", "train nothing: draw the losses of this `log` and of a second one, named after it, as SVG on standard output; for two folders of -save, print how far their weights are apart")
 	f.BoolVar(&o.detect, "detect-anomaly", false, "stop at the first layer or gradient with NaN or infinite numbers, and name it; this waits for the device after each layer")
-	f.StringVar(&o.chip, "cost", "", "train nothing: estimate on paper how long a step of this run takes with -fsdp on devices of this `chip`, such as Ascend910B2 or Ascend910_93; measured numbers may follow its name, as in Ascend910B2,peak=354e12,efficiency=0.4,memory=1.2e12,link=196e9")
+	o.simulation.flags(f)
 	f.Group("Profiles")
 	f.StringVar(&o.profile, "profile", "", "let CANN's profiler record the steps into this `folder` for msprof, with the names of steps and layers")
 	f.Group("Faults")
@@ -159,6 +159,9 @@ func (o *options) checkIdle(f *command.Flags) (err error) {
 		{o.layout.TP > 1, "-tp", "sp"},
 		{o.layout.CP > 1, "-cp", "ulysses"},
 		{o.layout.PP > 1, "-pp", "pp-schedule pp-chunks pp-draw"},
+		{o.simulation.on(), "-simulate or -plan", "world"},
+		{o.simulation.chip != "", "-simulate", "search simulate-trace"},
+		{!o.simulation.on(), "a training that is run, without -simulate and -plan", notSimulated},
 		{!o.folder(), "the type of a new model in place of the folder in -model", "layers hidden intermediate heads kv-heads head-dim experts experts-per-token expert-size full-interval"},
 	} {
 		if !c.on {
@@ -170,6 +173,9 @@ func (o *options) checkIdle(f *command.Flags) (err error) {
 
 // check refuses values of flags that make no sense, alone or beside others.
 func (o *options) check() error {
+	if o.simulation.chip != "" && o.simulation.plan != "" {
+		return errors.New("-simulate and -plan exclude each other: -simulate prints the memory too")
+	}
 	if o.detect && o.graph {
 		return errors.New("-detect-anomaly checks each layer, and -graph replays all layers at once; leave one of the flags out")
 	}
@@ -208,8 +214,8 @@ func (o *options) check() error {
 	if o.distributed && (o.shard || o.lora.on()) {
 		return errors.New("-distributed-optimizer excludes -fsdp, which shards more, and -lora and -adapter, whose moments are small")
 	}
-	if !o.shard && (o.shardAlign != 0 || o.shardRules != nil || o.chip != "") || o.shardAlign < 0 {
-		return errors.New("-shard-align, -shard-rules and -cost need -fsdp, and -shard-align must not be negative")
+	if !o.shard && (o.shardAlign != 0 || o.shardRules != nil) || o.shardAlign < 0 {
+		return errors.New("-shard-align and -shard-rules need -fsdp, and -shard-align must not be negative")
 	}
 	if o.autoResume && (o.save == "" || o.resume != "") {
 		return errors.New("-auto-resume needs -save, and excludes -resume")

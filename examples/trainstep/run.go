@@ -27,8 +27,8 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	if o.pipeline.drawing != "" {
 		return o.pipeline.draw(o.layout.PP, o.micro, out)
 	}
-	if o.chip != "" {
-		return o.estimate(out)
+	if o.simulation.on() {
+		return o.simulate(stop, out)
 	}
 	text, err := o.loadText()
 	if err != nil {

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/goascend/cann/examples/model"
 )
 
 func TestSchedules(t *testing.T) {
@@ -114,11 +112,4 @@ func TestDecisions(t *testing.T) {
 	}
 	out, _ = trained(t, smallFlags("-steps", "1")...)
 	require.NotContains(t, out, "attention: ")
-}
-
-func TestFlops(t *testing.T) {
-	c := model.Config{ModelType: "qwen3_moe", VocabSize: 10, HiddenSize: 4, Layers: 1, Heads: 1, KVHeads: 1, HeadDim: 2, Experts: 8, ExpertsPerToken: 2, MoEIntermediate: 3}
-	require.Equal(t, float64(6*(c.Parameters()-40-6*3*3*4)), flops(c))
-	c.Frozen = true
-	require.Equal(t, float64(4*(c.Parameters()-40-6*3*3*4)), flops(c))
 }

@@ -50,6 +50,8 @@ type trainer struct {
 	board     meter.Board // of rank 0
 	began     time.Time   // the step
 	tokens    int         // of the step, on all ranks
+	// operations are those of the step on all ranks: model.Config.Operations.
+	operations float64
 }
 
 func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks, text *corpus) (t *trainer, err error) {
@@ -81,7 +83,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	case !model.ReadsTransposedNZ():
 		t.note += "this CANN is not known to read FRACTAL_NZ weights transposed: the gradients of experts read theirs in ND\n"
 	}
-	if o.folder() {
+	if o.folder() && !o.simulation.on() {
 		if o.tokenizerFolder() == "" && (text.samples || text.vocab == 256 && text.file == nil) {
 			t.note += fmt.Sprintf("%s has no tokenizer.json: tokens are the bytes of the text\n", o.model)
 		}
@@ -195,6 +197,7 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	}
 	t.losses = append(t.losses, loss)
 	t.tokens = len(own.Inputs) * t.ranks.Parts
+	t.operations = t.model.Config.Operations(own.Sequences()...) * float64(t.ranks.Parts)
 	t.seen += t.tokens
 	return loss, norm, nil
 }
@@ -332,3 +335,6 @@ func (t *trainer) recentLoss() float64 {
 	}
 	return sum / float64(len(last))
 }
+
+// mebibytes formats a number of bytes.
+func mebibytes(n float64) string { return fmt.Sprintf("%.1f MiB", n/(1<<20)) }

@@ -15,6 +15,7 @@ import (
 	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/quantization"
+	"github.com/goascend/cann/examples/simulate"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/verdict"
 	"github.com/goascend/cann/examples/weights"
@@ -68,7 +69,7 @@ this document is printed: ` + "`go test ./examples/weights -run TestDocument -up
 	}
 	b.WriteString(quantization.Group.Markdown() + "\n## Other files\n\n")
 	for _, t := range []verdict.Table{
-		hub.GenerationConfig, hub.TokenizerConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table,
+		hub.GenerationConfig, hub.TokenizerConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table, simulate.ChipTable,
 	} {
 		b.WriteString(t.Markdown() + "\n")
 	}
