@@ -91,24 +91,27 @@ func (a AcceptedCall) text() []byte {
 	return text
 }
 
-// write adds the recorded calls to a file. It keeps the calls that bring combinations of types
-// which earlier calls do not have, and drops a call that is refused when it is repeated without its
-// data. It reports the operators without any call, with the reason.
+// write adds the recorded calls to a file. It keeps the calls of the file, because their variations may show types that
+// a shorter new call does not show, and adds new calls that bring combinations of types which those do not have. It
+// drops a call that is refused when it is repeated without its data. It reports the operators without any call, with
+// the reason.
 func (r *recorder) write(file string, report io.Writer) error {
 	before, err := ReadCalls(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, of := range before {
-		for _, a := range of {
-			r.add(a, string(a.text()))
-		}
+	names := make(map[string]bool)
+	for name := range before {
+		names[name] = true
+	}
+	for name := range r.shortest {
+		names[name] = true
 	}
 	var kept []AcceptedCall
 	written := make(map[string]bool)
-	for _, name := range slices.Sorted(maps.Keys(r.shortest)) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		s := NewSurvey(op.Find(name))
-		for _, a := range slices.SortedFunc(maps.Values(r.shortest[name]), AcceptedCall.compare) {
+		for _, a := range slices.Concat(before[name], slices.SortedFunc(maps.Values(r.shortest[name]), AcceptedCall.compare)) {
 			if s.knows(a) {
 				continue
 			}

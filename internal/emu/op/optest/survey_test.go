@@ -2,6 +2,8 @@ package optest
 
 import (
 	"encoding/json"
+	"io"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -92,4 +94,40 @@ func TestCodes(t *testing.T) {
 	}
 	assert.Equal(t, 1.0, rounded(dtype.Uint1, 3))
 	assert.Equal(t, 7.0, rounded(dtype.Int4, 100))
+}
+
+// A shorter call that shows fewer types does not displace a recorded one: here copies of rows take float16, and copies of
+// single elements float32 alone.
+func TestRecorderKeepsWhatShowedMore(t *testing.T) {
+	before := Tested
+	t.Cleanup(func() { Tested = before })
+	Tested = op.Table{"Abs": func(c *op.Call) (op.Run, error) {
+		types := []dtype.Type{dtype.Float32, dtype.Float16}
+		if c.Tensor("self").Len() < 3 {
+			types = types[:1]
+		}
+		c.DType(c.Tensor("self"), types...)
+		c.DType(c.Tensor("out"), types...)
+		return copying(c, func(self, out *op.Tensor) error { return nil })
+	}}
+	call := func(sizes, values string) AcceptedCall {
+		return AcceptedCall{Operator: "Abs", Args: recordedArgs{
+			"self": json.RawMessage(`{"DType":0,"Shape":[` + sizes + `],"Format":2,"Values":[` + values + `]}`),
+			"out":  json.RawMessage(`{"DType":0,"Shape":[` + sizes + `],"Format":2}`),
+		}}
+	}
+	file := filepath.Join(t.TempDir(), "testdata", "calls.jsonl")
+	for _, a := range []AcceptedCall{call("2,3", "-1.5,0.25,2"), call("2", "-1.5,2")} {
+		var r recorder
+		r.add(a, "float32")
+		require.NoError(t, r.write(file, io.Discard))
+	}
+	kept, err := ReadCalls(file)
+	require.NoError(t, err)
+	s := NewSurvey(op.Find("Abs"))
+	for _, a := range kept["Abs"] {
+		_, err := s.Add(a)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, "self,out float32 float16", s.String())
 }
