@@ -97,12 +97,12 @@ func TestConstants(t *testing.T) {
 		x, src := onDevice(t, st, []float32{10, 4}, 2), onDevice(t, st, []float32{3, 5}, 2)
 		index := made(t)(aclnn.FromSlice(t.Context(), st, aclnn.Int64, []int{0, 0}, 2))
 		for reduce, want := range map[aclnn.ScatterReduction]float32{
-			aclnn.ScatterReplace: 5, aclnn.ScatterSum: 18, aclnn.ScatterMultiply: 150, aclnn.ScatterMax: 10, aclnn.ScatterMin: 3, aclnn.ScatterMean: 6,
+			aclnn.ScatterReductionReplace: 5, aclnn.ScatterReductionSum: 18, aclnn.ScatterReductionMultiply: 150, aclnn.ScatterReductionMax: 10, aclnn.ScatterReductionMin: 3, aclnn.ScatterReductionMean: 6,
 		} {
 			same(t, []float32{want, 4}, computed(t, st, func(out *aclnn.Tensor) error {
 				return aclnn.ScatterReduce(st, aclnn.ScatterReduceParams{Self: x, Index: index, Src: src, Reduce: reduce, IncludeSelf: true, Out: out})
 			}, 2))
-			if reduce <= aclnn.ScatterMultiply {
+			if reduce <= aclnn.ScatterReductionMultiply {
 				same(t, []float32{want, 4}, computed(t, st, func(out *aclnn.Tensor) error {
 					return aclnn.Scatter(st, aclnn.ScatterParams{Self: x, Index: index, Src: src, Reduce: reduce, Out: out})
 				}, 2))

@@ -66,25 +66,25 @@
 // Each family is a file, zz_family.go. The list with families, documents and element types of all operators is
 // testdata/zz_operators.md.
 //
-//	elementwise    191  Add, Mul, Div, Exp, Clamp, Sqrt: arithmetic on each element
-//	comparison      43  EqTensor, GtScalar, LogicalAnd, IsInf
+//	elementwise    192  Add, Mul, Div, Exp, Clamp, Sqrt: arithmetic on each element
+//	comparison      44  EqTensor, GtScalar, LogicalAnd, IsInf
 //	activation      96  Relu, GeluV2, Silu, SwiGlu, Softmax and their gradients
 //	reduction       50  ReduceSum, Mean, Amax, ArgMax, Topk, Sort, Cumsum
-//	matmul          74  Matmul, BatchMatMul, Addmm, GroupedMatmulV4, QuantMatmulV4
-//	attention       54  FlashAttentionScore, FusedInferAttentionScoreV3, RotaryPositionEmbedding
-//	moe             39  MoeInitRoutingV2, MoeGatingTopKSoftmax, MoeDistributeDispatch
-//	normalization   52  RmsNorm, LayerNorm, AddRmsNorm, BatchNorm, GroupNorm
-//	loss            30  CrossEntropyLoss, MseLoss, NLLLoss, KlDiv
+//	matmul          79  Matmul, BatchMatMul, Addmm, GroupedMatmulV4, QuantMatmulV4
+//	attention      129  FlashAttentionScore, FusedInferAttentionScoreV3, RotaryPositionEmbedding
+//	moe             52  MoeInitRoutingV2, MoeGatingTopKSoftmax, MoeDistributeDispatch
+//	normalization   61  RmsNorm, LayerNorm, AddRmsNorm, BatchNorm, GroupNorm
+//	loss            31  CrossEntropyLoss, MseLoss, NLLLoss, KlDiv
 //	optimizer       16  ApplyAdamWV2, FusedAdamw, FusedSgd
-//	index           54  Embedding, Gather, Scatter, IndexSelect, InplaceMaskedFillScalar
+//	index           58  Embedding, Gather, Scatter, IndexSelect, InplaceMaskedFillScalar
 //	layout          62  Cast, Cat, Permute, InplaceCopy, InplaceFillScalar, InplaceZero
-//	foreach         69  ForeachAddList, ForeachMulScalar: one operator on a list of tensors
-//	quantization    35  AscendQuant, DynamicQuant, AscendAntiQuant
-//	communication   19  MatmulAllReduce, AllGatherMatmul: products fused with collectives
-//	recurrent       25  LSTM, GRU, RecurrentGatedDeltaRule
-//	convolution     14  Convolution, ConvolutionBackward, CausalConv1d
-//	pooling         27  MaxPool, AvgPool2d, AdaptiveAvgPool2d
-//	resampling      40  UpsampleBilinear2d, GridSampler2D, Resize, RoiAlign
+//	foreach         77  ForeachAddList, ForeachMulScalar: one operator on a list of tensors
+//	quantization    51  AscendQuant, DynamicQuant, AscendAntiQuant
+//	communication   48  MatmulAllReduce, AllGatherMatmul: products fused with collectives
+//	recurrent       26  LSTM, GRU, RecurrentGatedDeltaRule
+//	convolution     20  Convolution, ConvolutionBackward, CausalConv1d
+//	pooling         29  MaxPool, AvgPool2d, AdaptiveAvgPool2d
+//	resampling      44  UpsampleBilinear2d, GridSampler2D, Resize, RoiAlign
 //	random          31  InplaceNormal, InplaceUniform, DropoutGenMask, Multinomial
 //	linalg          17  Inverse, Svd, LinalgQr, TriangularSolve
 //

@@ -163,11 +163,11 @@ func (p *ApplyRotaryPosEmbV2Params) Encode(c *Call) {
 
 // AttentionUpdateParams are the arguments, in C order.
 type AttentionUpdateParams struct {
-	Lse        []*Tensor // 1 dimension
-	LocalOut   []*Tensor // output, 2 dimensions
+	Lse        []*Tensor // (batch*seqLen*headNum)
+	LocalOut   []*Tensor // output, (batch*seqLen*headNum,headDim)
 	UpdateType int64
-	Out        *Tensor // output, 2 dimensions
-	LseOut     *Tensor // output, 1 dimension
+	Out        *Tensor // output, (batch*seqLen*headNum,headDim)
+	LseOut     *Tensor // output, (batch*seqLen*headNum)
 }
 
 var opAttentionUpdate = Operator{
@@ -176,8 +176,8 @@ var opAttentionUpdate = Operator{
 }
 
 // AttentionUpdate merges attention outputs over several parts of the keys by the logarithms of
-// their sums. C: aclnnAttentionUpdate, CANN since 8.5.0. The emulator computes: Lse, LseOut
-// float32.
+// their sums. C: aclnnAttentionUpdate, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: Lse, LseOut float32.
 func AttentionUpdate(st *acl.Stream, p AttentionUpdateParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -192,6 +192,799 @@ func (p *AttentionUpdateParams) Encode(c *Call) {
 	c.Int64(p.UpdateType)
 	c.Tensor(p.Out)
 	c.Tensor(p.LseOut)
+}
+
+// BSASelectBlockMaskParams are the arguments, in C order.
+type BSASelectBlockMaskParams struct {
+	Query               *Tensor // 3 to 4 dimensions
+	Key                 *Tensor // 3 to 4 dimensions
+	BlockShape          []int64
+	PostBlockShape      []int64
+	ActualSeqLengths    []int64
+	ActualSeqLengthsKV  []int64
+	ActualBlockLenQuery []int64
+	ActualBlockLenKey   []int64
+	QInputLayout        string
+	KvInputLayout       string
+	NumKeyValueHeads    int64
+	ScaleValue          float64
+	Sparsity            float64
+	BlockSparseMaskOut  *Tensor // output, 4 dimensions
+}
+
+var opBSASelectBlockMask = Operator{
+	Symbol: "aclnnBSASelectBlockMask", Library: "libopapi", Since: "unreleased",
+	Slots: "iihhhhhh-----o",
+}
+
+// BSASelectBlockMask chooses for each block of queries the blocks of keys with the largest scores,
+// as a mask for BlockSparseAttention. C: aclnnBSASelectBlockMask, CANN after 9.2.0-beta.1. Not on
+// Ascend910, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
+// yet.
+func BSASelectBlockMask(st *acl.Stream, p BSASelectBlockMaskParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *BSASelectBlockMaskParams) Operator() *Operator { return &opBSASelectBlockMask }
+
+func (p *BSASelectBlockMaskParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Ints(p.BlockShape)
+	c.Ints(p.PostBlockShape)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKV)
+	c.Ints(p.ActualBlockLenQuery)
+	c.Ints(p.ActualBlockLenKey)
+	c.Str(p.QInputLayout)
+	c.Str(p.KvInputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.Sparsity)
+	c.Tensor(p.BlockSparseMaskOut)
+}
+
+// BlockSparseAttentionParams are the arguments, in C order.
+type BlockSparseAttentionParams struct {
+	Query              *Tensor // 3 or 4 dimensions
+	Key                *Tensor // 3 or 4 dimensions
+	Value              *Tensor // 3 or 4 dimensions
+	BlockSparseMask    *Tensor // optional, 4 dimensions
+	AttenMask          *Tensor // optional, 2 dimensions
+	BlockShape         []int64 // optional
+	ActualSeqLengths   []int64 // optional
+	ActualSeqLengthsKv []int64 // optional
+	BlockTable         *Tensor // optional, 2 dimensions
+	QInputLayout       string
+	KvInputLayout      string
+	NumKeyValueHeads   int64
+	MaskType           int64
+	ScaleValue         float64
+	InnerPrecise       InnerPrecise
+	BlockSize          int64
+	PreTokens          int64 // how far a query sees back
+	NextTokens         int64 // how far a query sees ahead
+	SoftmaxLseFlag     int64
+	AttentionOut       *Tensor // output, 3 or 4 dimensions
+	SoftmaxLse         *Tensor // optional output, 3 or 4 dimensions
+}
+
+var opBlockSparseAttention = Operator{
+	Symbol: "aclnnBlockSparseAttention", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiihhhi----------oo",
+}
+
+// BlockSparseAttention computes attention in which each block of queries sees the blocks of keys
+// that BlockSparseMaskOptional names. C: aclnnBlockSparseAttention, CANN since 9.0.0. Not on
+// Ascend910, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
+// yet.
+func BlockSparseAttention(st *acl.Stream, p BlockSparseAttentionParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *BlockSparseAttentionParams) Operator() *Operator { return &opBlockSparseAttention }
+
+func (p *BlockSparseAttentionParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.BlockSparseMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.BlockShape)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.BlockTable)
+	c.Str(p.QInputLayout)
+	c.Str(p.KvInputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.MaskType)
+	c.Float64(p.ScaleValue)
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(p.BlockSize)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.SoftmaxLseFlag)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
+}
+
+// BlockSparseAttentionGradParams are the arguments, in C order.
+type BlockSparseAttentionGradParams struct {
+	Dout               *Tensor // 3 to 4 dimensions
+	Query              *Tensor // 3 to 4 dimensions
+	Key                *Tensor // 3 to 4 dimensions
+	Value              *Tensor // 3 to 4 dimensions
+	AttentionOut       *Tensor // 3 to 4 dimensions
+	SoftmaxLse         *Tensor // 3 to 4 dimensions
+	BlockSparseMask    *Tensor // optional, 4 dimensions
+	AttenMask          *Tensor // optional, 2 dimensions
+	BlockShape         []int64 // optional
+	ActualSeqLengths   []int64 // optional
+	ActualSeqLengthsKv []int64 // optional
+	QInputLayout       string
+	KvInputLayout      string
+	NumKeyValueHeads   int64
+	MaskType           int64
+	ScaleValue         float64
+	PreTokens          int64   // how far a query sees back
+	NextTokens         int64   // how far a query sees ahead
+	Dq                 *Tensor // output, 3 to 4 dimensions
+	Dk                 *Tensor // output, 3 to 4 dimensions
+	Dv                 *Tensor // output, 3 to 4 dimensions
+}
+
+var opBlockSparseAttentionGrad = Operator{
+	Symbol: "aclnnBlockSparseAttentionGrad", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiiihhh-------ooo",
+}
+
+// BlockSparseAttentionGrad computes the gradients of BlockSparseAttention. C:
+// aclnnBlockSparseAttentionGrad, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func BlockSparseAttentionGrad(st *acl.Stream, p BlockSparseAttentionGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *BlockSparseAttentionGradParams) Operator() *Operator { return &opBlockSparseAttentionGrad }
+
+func (p *BlockSparseAttentionGradParams) Encode(c *Call) {
+	c.Tensor(p.Dout)
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
+	c.Tensor(p.BlockSparseMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.BlockShape)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Str(p.QInputLayout)
+	c.Str(p.KvInputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.MaskType)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Tensor(p.Dq)
+	c.Tensor(p.Dk)
+	c.Tensor(p.Dv)
+}
+
+// BlockSparseAttentionV2Params are the arguments, in C order.
+type BlockSparseAttentionV2Params struct {
+	Query              *Tensor // 3 or 4 dimensions
+	Key                *Tensor // 3 or 4 dimensions
+	Value              *Tensor // 3 or 4 dimensions
+	BlockSparseMask    *Tensor // optional, 4 dimensions
+	AttenMask          *Tensor // optional, 2 dimensions
+	BlockShape         []int64 // optional
+	ActualSeqLengths   []int64 // optional
+	ActualSeqLengthsKv []int64 // optional
+	BlockTable         *Tensor // optional, 2 dimensions
+	QDequantScale      *Tensor // optional, 4 dimensions
+	KDequantScale      *Tensor // optional, 4 dimensions
+	VDequantScale      *Tensor // optional, 4 dimensions
+	QInputLayout       string
+	KvInputLayout      string
+	NumKeyValueHeads   int64
+	MaskType           int64
+	ScaleValue         float64
+	InnerPrecise       InnerPrecise
+	BlockSize          int64
+	PreTokens          int64 // how far a query sees back
+	NextTokens         int64 // how far a query sees ahead
+	SoftmaxLseFlag     int64
+	AttentionOut       *Tensor // output, 3 or 4 dimensions
+	SoftmaxLse         *Tensor // optional output, 3 or 4 dimensions
+}
+
+var opBlockSparseAttentionV2 = Operator{
+	Symbol: "aclnnBlockSparseAttentionV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiihhhiiii----------oo",
+}
+
+// BlockSparseAttentionV2 is BlockSparseAttention that also takes quantised queries, keys and
+// values. C: aclnnBlockSparseAttentionV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func BlockSparseAttentionV2(st *acl.Stream, p BlockSparseAttentionV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *BlockSparseAttentionV2Params) Operator() *Operator { return &opBlockSparseAttentionV2 }
+
+func (p *BlockSparseAttentionV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.BlockSparseMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.BlockShape)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.QDequantScale)
+	c.Tensor(p.KDequantScale)
+	c.Tensor(p.VDequantScale)
+	c.Str(p.QInputLayout)
+	c.Str(p.KvInputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.MaskType)
+	c.Float64(p.ScaleValue)
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(p.BlockSize)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.SoftmaxLseFlag)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
+}
+
+// BlockSparseAttentionV3Params are the arguments, in C order.
+type BlockSparseAttentionV3Params struct {
+	Query              *Tensor // 3 or 4 dimensions
+	Key                *Tensor // 3 or 4 dimensions
+	Value              *Tensor // 3 or 4 dimensions
+	BlockSparseMask    *Tensor // optional, 4 dimensions
+	AttenMask          *Tensor // optional, 2 dimensions
+	BlockShape         []int64 // optional
+	ActualSeqLengths   []int64 // optional
+	ActualSeqLengthsKv []int64 // optional
+	BlockTable         *Tensor // optional, 2 dimensions
+	QDequantScale      *Tensor // optional, 4 or 5 dimensions
+	KDequantScale      *Tensor // optional, 4 or 5 dimensions
+	VDequantScale      *Tensor // optional, 4 or 5 dimensions
+	PQuantScale        *Tensor // optional
+	QInputLayout       string
+	KvInputLayout      string
+	NumKeyValueHeads   int64
+	MaskType           int64
+	ScaleValue         float64
+	InnerPrecise       InnerPrecise
+	BlockSize          int64
+	PreTokens          int64 // how far a query sees back
+	NextTokens         int64 // how far a query sees ahead
+	SoftmaxLseFlag     int64
+	QuantMode          int64
+	DstTypeMax         float64
+	AttentionOut       *Tensor // output, 3 or 4 dimensions
+	SoftmaxLse         *Tensor // optional output, 3 or 4 dimensions
+}
+
+var opBlockSparseAttentionV3 = Operator{
+	Symbol: "aclnnBlockSparseAttentionV3", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiihhhiiiii------------oo",
+}
+
+// BlockSparseAttentionV3 is BlockSparseAttentionV2 with a scale for the probabilities. C:
+// aclnnBlockSparseAttentionV3, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func BlockSparseAttentionV3(st *acl.Stream, p BlockSparseAttentionV3Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *BlockSparseAttentionV3Params) Operator() *Operator { return &opBlockSparseAttentionV3 }
+
+func (p *BlockSparseAttentionV3Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.BlockSparseMask)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.BlockShape)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.QDequantScale)
+	c.Tensor(p.KDequantScale)
+	c.Tensor(p.VDequantScale)
+	c.Tensor(p.PQuantScale)
+	c.Str(p.QInputLayout)
+	c.Str(p.KvInputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.MaskType)
+	c.Float64(p.ScaleValue)
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(p.BlockSize)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.SoftmaxLseFlag)
+	c.Int64(p.QuantMode)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
+}
+
+// CompressorParams are the arguments, in C order.
+type CompressorParams struct {
+	X                    *Tensor
+	Wkv                  *Tensor
+	Wgate                *Tensor
+	StateCache           *Tensor // read and written
+	Ape                  *Tensor
+	StateBlockTable      *Tensor // optional
+	CuSeqlens            *Tensor // optional
+	Seqused              *Tensor // optional
+	StartPos             *Tensor // optional
+	CmpRatio             int64
+	Coff                 int64
+	CacheMode            int64
+	StateCacheStrideDim0 int64
+	GradEnabled          bool
+	CmpKvOut             *Tensor // output
+	SoftmaxScoreOut      *Tensor // output
+	KvOut                *Tensor // output
+}
+
+var opCompressor = Operator{
+	Symbol: "aclnnCompressor", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiii-----ooo",
+}
+
+// Compressor compresses every CmpRatio tokens of keys and values into one, weighted by a softmax
+// over gates. C: aclnnCompressor, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func Compressor(st *acl.Stream, p CompressorParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *CompressorParams) Operator() *Operator { return &opCompressor }
+
+func (p *CompressorParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Wkv)
+	c.Tensor(p.Wgate)
+	c.Tensor(p.StateCache)
+	c.Tensor(p.Ape)
+	c.Tensor(p.StateBlockTable)
+	c.Tensor(p.CuSeqlens)
+	c.Tensor(p.Seqused)
+	c.Tensor(p.StartPos)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.Coff)
+	c.Int64(p.CacheMode)
+	c.Int64(p.StateCacheStrideDim0)
+	c.Bool(p.GradEnabled)
+	c.Tensor(p.CmpKvOut)
+	c.Tensor(p.SoftmaxScoreOut)
+	c.Tensor(p.KvOut)
+}
+
+// CompressorGradParams are the arguments, in C order.
+type CompressorGradParams struct {
+	X            *Tensor
+	Wkv          *Tensor
+	Wgate        *Tensor
+	DCmpKv       *Tensor
+	SoftmaxScore *Tensor
+	Kv           *Tensor
+	CuSeqlens    *Tensor // optional
+	Seqused      *Tensor // optional
+	StartPos     *Tensor // optional
+	CmpRatio     int64
+	Coff         int64
+	DXOut        *Tensor // output
+	DWkvOut      *Tensor // output
+	DWgateOut    *Tensor // output
+	DApeOut      *Tensor // output
+}
+
+var opCompressorGrad = Operator{
+	Symbol: "aclnnCompressorGrad", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiii--oooo",
+}
+
+// CompressorGrad computes the gradients of Compressor. C: aclnnCompressorGrad, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func CompressorGrad(st *acl.Stream, p CompressorGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *CompressorGradParams) Operator() *Operator { return &opCompressorGrad }
+
+func (p *CompressorGradParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Wkv)
+	c.Tensor(p.Wgate)
+	c.Tensor(p.DCmpKv)
+	c.Tensor(p.SoftmaxScore)
+	c.Tensor(p.Kv)
+	c.Tensor(p.CuSeqlens)
+	c.Tensor(p.Seqused)
+	c.Tensor(p.StartPos)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.Coff)
+	c.Tensor(p.DXOut)
+	c.Tensor(p.DWkvOut)
+	c.Tensor(p.DWgateOut)
+	c.Tensor(p.DApeOut)
+}
+
+// DenseLightningIndexerGradKLLossParams are the arguments, in C order.
+type DenseLightningIndexerGradKLLossParams struct {
+	Query                 *Tensor
+	Key                   *Tensor
+	QueryIndex            *Tensor
+	KeyIndex              *Tensor
+	Weights               *Tensor
+	SoftmaxMax            *Tensor
+	SoftmaxSum            *Tensor
+	SoftmaxMaxIndex       *Tensor
+	SoftmaxSumIndex       *Tensor
+	QueryRope             *Tensor
+	KeyRope               *Tensor
+	ActualSeqLengthsQuery []int64
+	ActualSeqLengthsKey   []int64
+	ScaleValue            float64
+	Layout                Layout
+	SparseMode            SparseMode
+	PreTokens             int64   // how far a query sees back
+	NextTokens            int64   // how far a query sees ahead
+	DQueryIndex           *Tensor // output
+	DKeyIndex             *Tensor // output
+	DWeights              *Tensor // output
+	Loss                  *Tensor // output, (1)
+}
+
+var opDenseLightningIndexerGradKLLoss = Operator{
+	Symbol: "aclnnDenseLightningIndexerGradKLLoss", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiiiiiihh-----oooo",
+}
+
+// DenseLightningIndexerGradKLLoss computes the Kullback-Leibler divergence of the scores of
+// LightningIndexer from those of attention over all keys, and its gradients. C:
+// aclnnDenseLightningIndexerGradKLLoss, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950.
+// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func DenseLightningIndexerGradKLLoss(st *acl.Stream, p DenseLightningIndexerGradKLLossParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DenseLightningIndexerGradKLLossParams) Operator() *Operator {
+	return &opDenseLightningIndexerGradKLLoss
+}
+
+func (p *DenseLightningIndexerGradKLLossParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.QueryIndex)
+	c.Tensor(p.KeyIndex)
+	c.Tensor(p.Weights)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxMaxIndex)
+	c.Tensor(p.SoftmaxSumIndex)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Ints(p.ActualSeqLengthsQuery)
+	c.Ints(p.ActualSeqLengthsKey)
+	c.Float64(p.ScaleValue)
+	c.Str(string(p.Layout))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Tensor(p.DQueryIndex)
+	c.Tensor(p.DKeyIndex)
+	c.Tensor(p.DWeights)
+	c.Tensor(p.Loss)
+}
+
+// DenseLightningIndexerKLLossGradParams are the arguments, in C order.
+type DenseLightningIndexerKLLossGradParams struct {
+	Q                 *Tensor // (B,S1,N1,D) or (T1,N1,D)
+	K                 *Tensor // (B,S2,N2,D) or (T2,N2,D)
+	W                 *Tensor // (B,S1,N1) or (T1,N1)
+	AttnSoftmaxL1Norm *Tensor // (B,S1,N2,S2) or (T1,N2,maxSeqLenK)
+	SoftmaxLse        *Tensor // (B,N2,S1) or (N2,T1)
+	CuSeqLensQ        *Tensor // optional, (B+1)
+	CuSeqLensK        *Tensor // optional, (B+1)
+	SeqUsedQ          *Tensor // optional, (B)
+	SeqUsedK          *Tensor // optional, (B)
+	CmpResidualK      *Tensor // optional, (B)
+	Metadata          *Tensor // optional, (x)
+	LayoutQ           string
+	LayoutK           string
+	MaskMode          int64
+	CmpRatio          int64
+	Dq                *Tensor // output, (B,S1,N1,D) or (T1,N1,D)
+	Dk                *Tensor // output, (B,S2,N2,D) or (T2,N2,D)
+	Dw                *Tensor // output, (B,S1,N1) or (T1,N1)
+	SoftmaxOut        *Tensor // output, (B,S1,N2,S2) or (T1,N2,S2)
+}
+
+var opDenseLightningIndexerKLLossGrad = Operator{
+	Symbol: "aclnnDenseLightningIndexerKLLossGrad", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiii----oooo",
+}
+
+// DenseLightningIndexerKLLossGrad computes the gradients of the Kullback-Leibler divergence of the
+// scores of LightningIndexer from those of attention over all keys. C:
+// aclnnDenseLightningIndexerKLLossGrad, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func DenseLightningIndexerKLLossGrad(st *acl.Stream, p DenseLightningIndexerKLLossGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DenseLightningIndexerKLLossGradParams) Operator() *Operator {
+	return &opDenseLightningIndexerKLLossGrad
+}
+
+func (p *DenseLightningIndexerKLLossGradParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.W)
+	c.Tensor(p.AttnSoftmaxL1Norm)
+	c.Tensor(p.SoftmaxLse)
+	c.Tensor(p.CuSeqLensQ)
+	c.Tensor(p.CuSeqLensK)
+	c.Tensor(p.SeqUsedQ)
+	c.Tensor(p.SeqUsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Tensor(p.Metadata)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Tensor(p.Dq)
+	c.Tensor(p.Dk)
+	c.Tensor(p.Dw)
+	c.Tensor(p.SoftmaxOut)
+}
+
+// DenseLightningIndexerKLLossGradMetadataParams are the arguments, in C order.
+type DenseLightningIndexerKLLossGradMetadataParams struct {
+	CuSeqlensQ   *Tensor // optional
+	CuSeqlensK   *Tensor // optional
+	SequsedQ     *Tensor // optional
+	SequsedK     *Tensor // optional
+	CmpResidualK *Tensor // optional
+	BatchSize    int64
+	MaxSeqlenQ   int64
+	MaxSeqlenK   int64
+	NumHeadsQ    int64
+	NumHeadsK    int64
+	HeadDim      int64
+	LayoutQ      string // optional
+	LayoutK      string // optional
+	MaskMode     int64
+	CmpRatio     int64
+	Metadata     *Tensor // output
+}
+
+var opDenseLightningIndexerKLLossGradMetadata = Operator{
+	Symbol: "aclnnDenseLightningIndexerKLLossGradMetadata", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiii----------o",
+}
+
+// DenseLightningIndexerKLLossGradMetadata divides the work of DenseLightningIndexerKLLossGrad among
+// cores. C: aclnnDenseLightningIndexerKLLossGradMetadata, CANN after 9.2.0-beta.1. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func DenseLightningIndexerKLLossGradMetadata(st *acl.Stream, p DenseLightningIndexerKLLossGradMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DenseLightningIndexerKLLossGradMetadataParams) Operator() *Operator {
+	return &opDenseLightningIndexerKLLossGradMetadata
+}
+
+func (p *DenseLightningIndexerKLLossGradMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensK)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenK)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsK)
+	c.Int64(p.HeadDim)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Tensor(p.Metadata)
+}
+
+// DenseLightningIndexerSoftmaxLseParams are the arguments, in C order.
+type DenseLightningIndexerSoftmaxLseParams struct {
+	QueryIndex            *Tensor
+	KeyIndex              *Tensor
+	Weight                *Tensor
+	ActualSeqLengthsQuery []int64 // optional
+	ActualSeqLengthsKey   []int64 // optional
+	Layout                Layout  // optional
+	SparseMode            SparseMode
+	PreTokens             int64   // how far a query sees back
+	NextTokens            int64   // how far a query sees ahead
+	SoftmaxMaxOut         *Tensor // output
+	SoftmaxSumOut         *Tensor // output
+}
+
+var opDenseLightningIndexerSoftmaxLse = Operator{
+	Symbol: "aclnnDenseLightningIndexerSoftmaxLse", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiihh----oo",
+}
+
+// DenseLightningIndexerSoftmaxLse computes the maxima and sums of the softmax over the scores of
+// LightningIndexer. C: aclnnDenseLightningIndexerSoftmaxLse, CANN since 9.0.0. Not on Ascend910,
+// Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func DenseLightningIndexerSoftmaxLse(st *acl.Stream, p DenseLightningIndexerSoftmaxLseParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DenseLightningIndexerSoftmaxLseParams) Operator() *Operator {
+	return &opDenseLightningIndexerSoftmaxLse
+}
+
+func (p *DenseLightningIndexerSoftmaxLseParams) Encode(c *Call) {
+	c.Tensor(p.QueryIndex)
+	c.Tensor(p.KeyIndex)
+	c.Tensor(p.Weight)
+	c.Ints(p.ActualSeqLengthsQuery)
+	c.Ints(p.ActualSeqLengthsKey)
+	c.OptStr(string(p.Layout))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+}
+
+// DenseLightningIndexerSoftmaxLseV2Params are the arguments, in C order.
+type DenseLightningIndexerSoftmaxLseV2Params struct {
+	QueryIndex    *Tensor
+	KeyIndex      *Tensor
+	Weight        *Tensor
+	CuSeqLensQ    *Tensor // optional
+	CuSeqLensK    *Tensor // optional
+	SeqUsedQ      *Tensor // optional
+	SeqUsedK      *Tensor // optional
+	CmpResidualK  *Tensor // optional
+	Metadata      *Tensor // optional
+	LayoutQ       string
+	LayoutK       string
+	MaskMode      int64
+	CmpRatio      int64
+	SoftmaxLseOut *Tensor // output
+}
+
+var opDenseLightningIndexerSoftmaxLseV2 = Operator{
+	Symbol: "aclnnDenseLightningIndexerSoftmaxLseV2", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiii----o",
+}
+
+// DenseLightningIndexerSoftmaxLseV2 computes the logarithms of the sums of exponentials of the
+// scores of LightningIndexer. C: aclnnDenseLightningIndexerSoftmaxLseV2, CANN after 9.2.0-beta.1.
+// Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only
+// the Ascend950 has it, and not written yet.
+func DenseLightningIndexerSoftmaxLseV2(st *acl.Stream, p DenseLightningIndexerSoftmaxLseV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DenseLightningIndexerSoftmaxLseV2Params) Operator() *Operator {
+	return &opDenseLightningIndexerSoftmaxLseV2
+}
+
+func (p *DenseLightningIndexerSoftmaxLseV2Params) Encode(c *Call) {
+	c.Tensor(p.QueryIndex)
+	c.Tensor(p.KeyIndex)
+	c.Tensor(p.Weight)
+	c.Tensor(p.CuSeqLensQ)
+	c.Tensor(p.CuSeqLensK)
+	c.Tensor(p.SeqUsedQ)
+	c.Tensor(p.SeqUsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Tensor(p.Metadata)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Tensor(p.SoftmaxLseOut)
+}
+
+// DenseLightningIndexerSoftmaxLseV2MetadataParams are the arguments, in C order.
+type DenseLightningIndexerSoftmaxLseV2MetadataParams struct {
+	CuSeqLensQ   *Tensor // optional
+	CuSeqLensK   *Tensor // optional
+	SeqUsedQ     *Tensor // optional
+	SeqUsedK     *Tensor // optional
+	CmpResidualK *Tensor // optional
+	BatchSize    int64
+	MaxSeqLenQ   int64
+	MaxSeqLenK   int64
+	NumHeadsQ    int64
+	NumHeadsK    int64
+	HeadDim      int64
+	LayoutQ      string
+	LayoutK      string
+	MaskMode     int64
+	CmpRatio     int64
+	Metadata     *Tensor // output
+}
+
+var opDenseLightningIndexerSoftmaxLseV2Metadata = Operator{
+	Symbol: "aclnnDenseLightningIndexerSoftmaxLseV2Metadata", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiii----------o",
+}
+
+// DenseLightningIndexerSoftmaxLseV2Metadata divides the work of DenseLightningIndexerSoftmaxLseV2
+// among cores. C: aclnnDenseLightningIndexerSoftmaxLseV2Metadata, CANN after 9.2.0-beta.1. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func DenseLightningIndexerSoftmaxLseV2Metadata(st *acl.Stream, p DenseLightningIndexerSoftmaxLseV2MetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DenseLightningIndexerSoftmaxLseV2MetadataParams) Operator() *Operator {
+	return &opDenseLightningIndexerSoftmaxLseV2Metadata
+}
+
+func (p *DenseLightningIndexerSoftmaxLseV2MetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqLensQ)
+	c.Tensor(p.CuSeqLensK)
+	c.Tensor(p.SeqUsedQ)
+	c.Tensor(p.SeqUsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqLenQ)
+	c.Int64(p.MaxSeqLenK)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsK)
+	c.Int64(p.HeadDim)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Tensor(p.Metadata)
 }
 
 // DequantRopeQuantKvcacheParams are the arguments, in C order.
@@ -480,6 +1273,202 @@ func (p *FlashAttentionScoreGradV2Params) Encode(c *Call) {
 	c.Tensor(p.DpseOut)
 }
 
+// FlashAttentionScoreGradV3Params are the arguments, in C order.
+type FlashAttentionScoreGradV3Params struct {
+	Query        *Tensor // BNSD or BSND or BSH or SBH
+	KeyIn        *Tensor // BNSD or BSND or BSH or SBH
+	Value        *Tensor // BNSD or BSND or BSH or SBH
+	Dy           *Tensor // BNSD or BSND or BSH or SBH
+	PseShift     *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMask     *Tensor // optional, 1 dimension
+	PaddingMask  *Tensor // optional
+	AttenMask    *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax   *Tensor // optional, (B,N,Sq,8)
+	SoftmaxSum   *Tensor // optional, (B,N,Sq,8)
+	SoftmaxIn    *Tensor // optional
+	AttentionIn  *Tensor // optional, BNSD or BSND or BSH or SBH
+	SinkIn       *Tensor // optional, (headNum)
+	Prefix       []int64 // optional
+	QStartIdx    []int64 // optional
+	KvStartIdx   []int64 // optional
+	ScaleValue   float64
+	KeepProb     float64
+	PreTokens    int64 // how far a query sees back
+	NextTokens   int64 // how far a query sees ahead
+	HeadNum      int64
+	InputLayout  Layout
+	InnerPrecise InnerPrecise
+	SparseMode   SparseMode
+	PseType      PseType
+	DqOut        *Tensor // output, BNSD or BSND or BSH or SBH
+	DkOut        *Tensor // output, BNSD or BSND or BSH or SBH
+	DvOut        *Tensor // output, BNSD or BSND or BSH or SBH
+	DpseOut      *Tensor // output
+	DsinkOut     *Tensor // output, (headNum)
+}
+
+var opFlashAttentionScoreGradV3 = Operator{
+	Symbol: "aclnnFlashAttentionScoreGradV3", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiiiiihhh---------ooooo",
+}
+
+// FlashAttentionScoreGradV3 is FlashAttentionScoreGradV2 with a gradient for the sinks. C:
+// aclnnFlashAttentionScoreGradV3, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func FlashAttentionScoreGradV3(st *acl.Stream, p FlashAttentionScoreGradV3Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FlashAttentionScoreGradV3Params) Operator() *Operator { return &opFlashAttentionScoreGradV3 }
+
+func (p *FlashAttentionScoreGradV3Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Tensor(p.SinkIn)
+	c.Ints(p.Prefix)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DpseOut)
+	c.Tensor(p.DsinkOut)
+}
+
+// FlashAttentionScoreGradV4Params are the arguments, in C order.
+type FlashAttentionScoreGradV4Params struct {
+	Query           *Tensor // BNSD or BSND or BSH or SBH or TND
+	KeyIn           *Tensor // BNSD or BSND or BSH or SBH or TND
+	Value           *Tensor // BNSD or BSND or BSH or SBH or TND
+	Dy              *Tensor // BNSD or BSND or BSH or SBH or TND
+	PseShift        *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv)
+	DropMask        *Tensor // optional, 1 dimension
+	PaddingMask     *Tensor // optional
+	AttenMask       *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax      *Tensor // optional, (B,N,Sq,8) or (N,T,8) or (T,N,8)
+	SoftmaxSum      *Tensor // optional, (B,N,Sq,8) or (N,T,8) or (T,N,8)
+	SoftmaxIn       *Tensor // optional, (B,N,Sq,8)
+	AttentionIn     *Tensor // optional, BNSD or BSND or BSH or SBH or TND
+	SinkIn          *Tensor // optional, (headNum)
+	QueryRope       *Tensor // optional, BNSD or BSND or BSH or SBH or TND
+	KeyRope         *Tensor // optional, BNSD or BSND or BSH or SBH or TND
+	DScaleQ         *Tensor // optional, 1 dimension
+	DScaleK         *Tensor // optional, 1 dimension
+	DScaleV         *Tensor // optional, 1 dimension
+	DScaleDy        *Tensor // optional, 1 dimension
+	DScaleO         *Tensor // optional, 1 dimension
+	Prefix          []int64 // optional
+	ActualSeqQLen   []int64 // optional
+	ActualSeqKvLen  []int64 // optional
+	QStartIdx       []int64 // optional
+	KvStartIdx      []int64 // optional
+	ScaleValue      float64
+	KeepProb        float64
+	PreTokens       int64 // how far a query sees back
+	NextTokens      int64 // how far a query sees ahead
+	HeadNum         int64
+	InputLayout     Layout
+	SoftmaxInLayout SoftmaxLayout
+	InnerPrecise    InnerPrecise
+	SparseMode      SparseMode
+	PseType         PseType
+	Seed            int64 // seed of the random numbers
+	Offset          int64
+	OutDtype        int64
+	DqOut           *Tensor // output, BNSD or BSND or BSH or SBH or TND
+	DkOut           *Tensor // output, BNSD or BSND or BSH or SBH or TND
+	DvOut           *Tensor // output, BNSD or BSND or BSH or SBH or TND
+	DqRopeOut       *Tensor // output, BNSD or BSND or BSH or SBH or TND
+	DkRopeOut       *Tensor // output, BNSD or BSND or BSH or SBH or TND
+	DpseOut         *Tensor // output, 0 or 4 dimensions
+	DsinkOut        *Tensor // output, 1 dimension
+}
+
+var opFlashAttentionScoreGradV4 = Operator{
+	Symbol: "aclnnFlashAttentionScoreGradV4", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiiiiiiiiiiiiiiihhhhh-------------ooooooo",
+}
+
+// FlashAttentionScoreGradV4 computes the gradients of FlashAttentionScoreV4. C:
+// aclnnFlashAttentionScoreGradV4, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func FlashAttentionScoreGradV4(st *acl.Stream, p FlashAttentionScoreGradV4Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FlashAttentionScoreGradV4Params) Operator() *Operator { return &opFlashAttentionScoreGradV4 }
+
+func (p *FlashAttentionScoreGradV4Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Tensor(p.SinkIn)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.DScaleQ)
+	c.Tensor(p.DScaleK)
+	c.Tensor(p.DScaleV)
+	c.Tensor(p.DScaleDy)
+	c.Tensor(p.DScaleO)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(string(p.InputLayout))
+	c.Str(string(p.SoftmaxInLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Int64(p.OutDtype)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DqRopeOut)
+	c.Tensor(p.DkRopeOut)
+	c.Tensor(p.DpseOut)
+	c.Tensor(p.DsinkOut)
+}
+
 // FlashAttentionScoreV2Params are the arguments, in C order.
 type FlashAttentionScoreV2Params struct {
 	Query         *Tensor // BNSD or BSND or BSH or SBH
@@ -544,6 +1533,170 @@ func (p *FlashAttentionScoreV2Params) Encode(c *Call) {
 	c.Int64(int64(p.InnerPrecise))
 	c.Int64(int64(p.SparseMode))
 	c.Int64(int64(p.PseType))
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
+}
+
+// FlashAttentionScoreV3Params are the arguments, in C order.
+type FlashAttentionScoreV3Params struct {
+	Query         *Tensor // BNSD or BSND or BSH or SBH
+	Key           *Tensor // BNSD or BSND or BSH or SBH
+	Value         *Tensor // BNSD or BSND or BSH or SBH
+	RealShift     *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMask      *Tensor // optional, 1 dimension
+	PaddingMask   *Tensor // optional
+	AttenMask     *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	Sink          *Tensor // optional, (headNum)
+	Prefix        []int64 // optional
+	QStartIdx     []int64 // optional
+	KvStartIdx    []int64 // optional
+	ScaleValue    float64
+	KeepProb      float64
+	PreTokens     int64 // how far a query sees back
+	NextTokens    int64 // how far a query sees ahead
+	HeadNum       int64
+	InputLayout   Layout
+	InnerPrecise  InnerPrecise
+	SparseMode    SparseMode
+	PseType       PseType
+	SoftmaxMaxOut *Tensor // output, (B,N,Sq,8)
+	SoftmaxSumOut *Tensor // output, (B,N,Sq,8)
+	SoftmaxOut    *Tensor // output
+	AttentionOut  *Tensor // output, BNSD or BSND or BSH or SBH
+}
+
+var opFlashAttentionScoreV3 = Operator{
+	Symbol: "aclnnFlashAttentionScoreV3", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiihhh---------oooo",
+}
+
+// FlashAttentionScoreV3 is FlashAttentionScoreV2 with a sink for each head: a logit without a value
+// in every softmax. C: aclnnFlashAttentionScoreV3, CANN since 8.5.0. Not on Ascend910, Ascend310P.
+// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func FlashAttentionScoreV3(st *acl.Stream, p FlashAttentionScoreV3Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FlashAttentionScoreV3Params) Operator() *Operator { return &opFlashAttentionScoreV3 }
+
+func (p *FlashAttentionScoreV3Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.Sink)
+	c.Ints(p.Prefix)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
+}
+
+// FlashAttentionScoreV4Params are the arguments, in C order.
+type FlashAttentionScoreV4Params struct {
+	Query            *Tensor // 0 or 3 or 4 dimensions
+	Key              *Tensor // 0 or 3 or 4 dimensions
+	Value            *Tensor // 0 or 3 or 4 dimensions
+	RealShift        *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMask         *Tensor // optional, 1 dimension
+	PaddingMask      *Tensor // optional
+	AttenMask        *Tensor // optional, (B,N,S,S) or (B,1,S,S) or (1,1,S,S) or (S,S)
+	QueryRope        *Tensor // optional, 3 or 4 dimensions
+	KeyRope          *Tensor // optional, 3 or 4 dimensions
+	DScaleQ          *Tensor // optional, 3 or 4 dimensions
+	DScaleK          *Tensor // optional, 3 or 4 dimensions
+	DScaleV          *Tensor // optional, 3 or 4 dimensions
+	Sink             *Tensor // optional, (N1)
+	Prefix           []int64 // optional
+	ActualSeqQLen    []int64 // optional
+	ActualSeqKvLen   []int64 // optional
+	QStartIdx        []int64 // optional
+	KvStartIdx       []int64 // optional
+	ScaleValue       float64
+	KeepProb         float64
+	PreTokens        int64 // how far a query sees back
+	NextTokens       int64 // how far a query sees ahead
+	HeadNum          int64
+	InputLayout      Layout
+	InnerPrecise     InnerPrecise
+	SparseMode       SparseMode
+	OutDtype         int64
+	PseType          PseType
+	SoftmaxOutLayout SoftmaxLayout
+	Seed             int64 // seed of the random numbers
+	Offset           int64
+	SoftmaxMaxOut    *Tensor // output, 0 or 3 or 4 dimensions
+	SoftmaxSumOut    *Tensor // output, 0 or 3 or 4 dimensions
+	SoftmaxOut       *Tensor // output
+	AttentionOut     *Tensor // output, 0 or 3 or 4 dimensions
+}
+
+var opFlashAttentionScoreV4 = Operator{
+	Symbol: "aclnnFlashAttentionScoreV4", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiiiiiiiihhhhh-------------oooo",
+}
+
+// FlashAttentionScoreV4 is FlashAttentionScoreV3 for padded and packed sequences, with rotary
+// columns and 8-bit floats. C: aclnnFlashAttentionScoreV4, CANN since 9.0.0. Not on Ascend910,
+// Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func FlashAttentionScoreV4(st *acl.Stream, p FlashAttentionScoreV4Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FlashAttentionScoreV4Params) Operator() *Operator { return &opFlashAttentionScoreV4 }
+
+func (p *FlashAttentionScoreV4Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.DScaleQ)
+	c.Tensor(p.DScaleK)
+	c.Tensor(p.DScaleV)
+	c.Tensor(p.Sink)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.OutDtype)
+	c.Int64(int64(p.PseType))
+	c.Str(string(p.SoftmaxOutLayout))
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
 	c.Tensor(p.SoftmaxMaxOut)
 	c.Tensor(p.SoftmaxSumOut)
 	c.Tensor(p.SoftmaxOut)
@@ -892,6 +2045,105 @@ func (p *FlashAttentionUnpaddingScoreGradV4Params) Encode(c *Call) {
 	c.Str(string(p.SoftmaxInLayout))
 }
 
+// FlashAttentionUnpaddingScoreGradV5Params are the arguments, in C order.
+type FlashAttentionUnpaddingScoreGradV5Params struct {
+	Query           *Tensor // TND
+	QueryRope       *Tensor // TND
+	KeyIn           *Tensor // TND
+	KeyInRope       *Tensor // TND
+	Value           *Tensor // TND
+	Dy              *Tensor // TND
+	PseShift        *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMask        *Tensor // optional, 1 dimension
+	PaddingMask     *Tensor // optional
+	AttenMask       *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMax      *Tensor // optional, (TN8) or (NT8)
+	SoftmaxSum      *Tensor // optional, (TN8) or (NT8)
+	SoftmaxIn       *Tensor // optional
+	AttentionIn     *Tensor // optional, TND
+	SinkIn          *Tensor // optional, (headNum)
+	Prefix          []int64 // optional
+	ActualSeqQLen   []int64 // optional
+	ActualSeqKvLen  []int64 // optional
+	QStartIdx       []int64 // optional
+	KvStartIdx      []int64 // optional
+	ScaleValue      float64
+	KeepProb        float64
+	PreTokens       int64 // how far a query sees back
+	NextTokens      int64 // how far a query sees ahead
+	HeadNum         int64
+	InputLayout     Layout
+	InnerPrecise    InnerPrecise
+	SparseMode      SparseMode
+	PseType         PseType
+	SoftmaxInLayout SoftmaxLayout
+	DqOut           *Tensor // output, TND
+	DqRopeOut       *Tensor // output
+	DkOut           *Tensor // output, TND
+	DkRopeOut       *Tensor // output
+	DvOut           *Tensor // output, TND
+	DpseOut         *Tensor // output
+	DsinkOut        *Tensor // output, (headNum)
+}
+
+var opFlashAttentionUnpaddingScoreGradV5 = Operator{
+	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV5", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiiiiiiihhhhh----------ooooooo",
+}
+
+// FlashAttentionUnpaddingScoreGradV5 is FlashAttentionUnpaddingScoreGradV4 with a gradient for the
+// sinks. C: aclnnFlashAttentionUnpaddingScoreGradV5, CANN since 8.5.0. Not on Ascend910,
+// Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func FlashAttentionUnpaddingScoreGradV5(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV5Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FlashAttentionUnpaddingScoreGradV5Params) Operator() *Operator {
+	return &opFlashAttentionUnpaddingScoreGradV5
+}
+
+func (p *FlashAttentionUnpaddingScoreGradV5Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.KeyInRope)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.SoftmaxIn)
+	c.Tensor(p.AttentionIn)
+	c.Tensor(p.SinkIn)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
+	c.Str(string(p.SoftmaxInLayout))
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DqRopeOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DkRopeOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DpseOut)
+	c.Tensor(p.DsinkOut)
+}
+
 // FlashAttentionVarLenScoreParams are the arguments, in C order.
 type FlashAttentionVarLenScoreParams struct {
 	Query          *Tensor // TND
@@ -1185,6 +2437,313 @@ func (p *FlashAttentionVarLenScoreV4Params) Encode(c *Call) {
 	c.Tensor(p.SoftmaxSumOut)
 	c.Tensor(p.SoftmaxOut)
 	c.Tensor(p.AttentionOut)
+}
+
+// FlashAttentionVarLenScoreV5Params are the arguments, in C order.
+type FlashAttentionVarLenScoreV5Params struct {
+	Query            *Tensor // TND
+	QueryRope        *Tensor // TND
+	Key              *Tensor // TND
+	KeyRope          *Tensor // TND
+	Value            *Tensor // TND
+	RealShift        *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen) or (B,N) or (N)
+	DropMask         *Tensor // optional, 1 dimension
+	PaddingMask      *Tensor // optional
+	AttenMask        *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	Sink             *Tensor // optional, (headNum)
+	Prefix           []int64 // optional
+	ActualSeqQLen    []int64 // optional
+	ActualSeqKvLen   []int64 // optional
+	QStartIdx        []int64 // optional
+	KvStartIdx       []int64 // optional
+	ScaleValue       float64
+	KeepProb         float64
+	PreTokens        int64 // how far a query sees back
+	NextTokens       int64 // how far a query sees ahead
+	HeadNum          int64
+	InputLayout      Layout
+	InnerPrecise     InnerPrecise
+	SparseMode       SparseMode
+	PseType          PseType
+	SoftmaxOutLayout SoftmaxLayout
+	SoftmaxMaxOut    *Tensor // output, (T,N,8)
+	SoftmaxSumOut    *Tensor // output, (T,N,8)
+	SoftmaxOut       *Tensor // output
+	AttentionOut     *Tensor // output, (T,N,D)
+}
+
+var opFlashAttentionVarLenScoreV5 = Operator{
+	Symbol: "aclnnFlashAttentionVarLenScoreV5", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiihhhhh----------oooo",
+}
+
+// FlashAttentionVarLenScoreV5 is FlashAttentionVarLenScoreV4 with a sink for each head. C:
+// aclnnFlashAttentionVarLenScoreV5, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func FlashAttentionVarLenScoreV5(st *acl.Stream, p FlashAttentionVarLenScoreV5Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FlashAttentionVarLenScoreV5Params) Operator() *Operator {
+	return &opFlashAttentionVarLenScoreV5
+}
+
+func (p *FlashAttentionVarLenScoreV5Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.Key)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShift)
+	c.Tensor(p.DropMask)
+	c.Tensor(p.PaddingMask)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.Sink)
+	c.Ints(p.Prefix)
+	c.Ints(p.ActualSeqQLen)
+	c.Ints(p.ActualSeqKvLen)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.PseType))
+	c.Str(string(p.SoftmaxOutLayout))
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOut)
+	c.Tensor(p.AttentionOut)
+}
+
+// FlashAttnParams are the arguments, in C order.
+type FlashAttnParams struct {
+	Q                *Tensor
+	K                *Tensor
+	V                *Tensor
+	BlockTable       *Tensor // optional
+	CuSeqlensQ       *Tensor // optional
+	CuSeqlensKv      *Tensor // optional
+	SequsedQ         *Tensor // optional
+	SequsedKv        *Tensor // optional
+	Sinks            *Tensor // optional
+	AttnMask         *Tensor // optional
+	Metadata         *Tensor // optional
+	SoftmaxScale     float64
+	MaskMode         int64
+	WinLeft          int64
+	WinRight         int64
+	MaxSeqlenQ       int64
+	MaxSeqlenKV      int64
+	LayoutQ          string
+	LayoutKv         string
+	LayoutOut        string
+	ReturnSoftmaxLse int64
+	AttnOut          *Tensor // output
+	SoftmaxLse       *Tensor // optional output
+}
+
+var opFlashAttn = Operator{
+	Symbol: "aclnnFlashAttn", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiii----------oo",
+}
+
+// FlashAttn computes attention with or without a paged cache, for training and inference. C:
+// aclnnFlashAttn, CANN since 9.1.0. The emulator does not implement it: newer than CANN 8.1, and
+// not written yet.
+func FlashAttn(st *acl.Stream, p FlashAttnParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FlashAttnParams) Operator() *Operator { return &opFlashAttn }
+
+func (p *FlashAttnParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedKv)
+	c.Tensor(p.Sinks)
+	c.Tensor(p.AttnMask)
+	c.Tensor(p.Metadata)
+	c.Float64(p.SoftmaxScale)
+	c.Int64(p.MaskMode)
+	c.Int64(p.WinLeft)
+	c.Int64(p.WinRight)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenKV)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutKv)
+	c.Str(p.LayoutOut)
+	c.Int64(p.ReturnSoftmaxLse)
+	c.Tensor(p.AttnOut)
+	c.Tensor(p.SoftmaxLse)
+}
+
+// FlashAttnMetadataParams are the arguments, in C order.
+type FlashAttnMetadataParams struct {
+	CuSeqlensQ  *Tensor // optional
+	CuSeqlensKv *Tensor // optional
+	SequsedQ    *Tensor // optional
+	SequsedKv   *Tensor // optional
+	BatchSize   int64
+	MaxSeqlenQ  int64
+	MaxSeqlenKv int64
+	NumHeadsQ   int64
+	NumHeadsKv  int64
+	HeadDim     int64
+	MaskMode    int64
+	WinLeft     int64
+	WinRight    int64
+	LayoutQ     string
+	LayoutKv    string
+	LayoutOut   string
+	MetaData    *Tensor // output
+}
+
+var opFlashAttnMetadata = Operator{
+	Symbol: "aclnnFlashAttnMetadata", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiii------------o",
+}
+
+// FlashAttnMetadata divides the work of FlashAttn among cores. C: aclnnFlashAttnMetadata, CANN
+// since 9.1.0. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func FlashAttnMetadata(st *acl.Stream, p FlashAttnMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FlashAttnMetadataParams) Operator() *Operator { return &opFlashAttnMetadata }
+
+func (p *FlashAttnMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedKv)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenKv)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsKv)
+	c.Int64(p.HeadDim)
+	c.Int64(p.MaskMode)
+	c.Int64(p.WinLeft)
+	c.Int64(p.WinRight)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutKv)
+	c.Str(p.LayoutOut)
+	c.Tensor(p.MetaData)
+}
+
+// FusedFloydAttentionParams are the arguments, in C order.
+type FusedFloydAttentionParams struct {
+	Query         *Tensor // (B,H,N,M,D)
+	Key1          *Tensor // (B,H,N,K,D)
+	Value1        *Tensor // (B,H,N,K,D)
+	Key2          *Tensor // (B,H,K,M,D)
+	Value2        *Tensor // (B,H,K,M,D)
+	AttenMask     *Tensor // optional, (B,1,N,1,K)
+	ScaleValue    float64 // optional
+	SoftmaxMaxOut *Tensor // output, (B,H,N,M,8)
+	SoftmaxSumOut *Tensor // output, (B,H,N,M,8)
+	AttentionOut  *Tensor // output, (B,H,N,M,D)
+}
+
+var opFusedFloydAttention = Operator{
+	Symbol: "aclnnFusedFloydAttention", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiii-ooo",
+}
+
+// FusedFloydAttention computes attention over two sets of keys and values with one softmax, for
+// three-dimensional positions. C: aclnnFusedFloydAttention, CANN since 9.0.0. Not on Ascend910,
+// Ascend310P, Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written
+// yet.
+func FusedFloydAttention(st *acl.Stream, p FusedFloydAttentionParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FusedFloydAttentionParams) Operator() *Operator { return &opFusedFloydAttention }
+
+func (p *FusedFloydAttentionParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key1)
+	c.Tensor(p.Value1)
+	c.Tensor(p.Key2)
+	c.Tensor(p.Value2)
+	c.Tensor(p.AttenMask)
+	c.Float64(p.ScaleValue)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.AttentionOut)
+}
+
+// FusedFloydAttentionGradParams are the arguments, in C order.
+type FusedFloydAttentionGradParams struct {
+	Query       *Tensor // (B,H,N,M,D)
+	Key1        *Tensor // (B,H,N,K,D)
+	Value1      *Tensor // (B,H,N,K,D)
+	Key2        *Tensor // (B,H,K,M,D)
+	Value2      *Tensor // (B,H,K,M,D)
+	Dy          *Tensor // (B,H,N,M,D)
+	AttenMask   *Tensor // optional, (B,1,N,1,K)
+	SoftmaxMax  *Tensor // (B,H,N,M,8)
+	SoftmaxSum  *Tensor // (B,H,N,M,8)
+	AttentionIn *Tensor // (B,H,N,M,D)
+	ScaleValue  float64
+	DqOut       *Tensor // output, (B,H,N,M,D)
+	Dk1Out      *Tensor // output, (B,H,N,K,D)
+	Dv1Out      *Tensor // output, (B,H,N,K,D)
+	Dk2Out      *Tensor // output, (B,H,K,M,D)
+	Dv2Out      *Tensor // output, (B,H,K,M,D)
+}
+
+var opFusedFloydAttentionGrad = Operator{
+	Symbol: "aclnnFusedFloydAttentionGrad", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiiiii-ooooo",
+}
+
+// FusedFloydAttentionGrad computes the gradients of FusedFloydAttention. C:
+// aclnnFusedFloydAttentionGrad, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func FusedFloydAttentionGrad(st *acl.Stream, p FusedFloydAttentionGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FusedFloydAttentionGradParams) Operator() *Operator { return &opFusedFloydAttentionGrad }
+
+func (p *FusedFloydAttentionGradParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key1)
+	c.Tensor(p.Value1)
+	c.Tensor(p.Key2)
+	c.Tensor(p.Value2)
+	c.Tensor(p.Dy)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.AttentionIn)
+	c.Float64(p.ScaleValue)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.Dk1Out)
+	c.Tensor(p.Dv1Out)
+	c.Tensor(p.Dk2Out)
+	c.Tensor(p.Dv2Out)
 }
 
 // FusedInferAttentionScoreParams are the arguments, in C order.
@@ -1608,6 +3167,166 @@ func (p *FusedInferAttentionScoreV4Params) Encode(c *Call) {
 	c.Tensor(p.SoftmaxLse)
 }
 
+// FusedInferAttentionScoreV5Params are the arguments, in C order.
+type FusedInferAttentionScoreV5Params struct {
+	Query                 *Tensor
+	Key                   []*Tensor
+	Value                 []*Tensor
+	PseShift              *Tensor // optional
+	AttenMask             *Tensor // optional
+	ActualSeqLengths      []int64 // optional
+	ActualSeqLengthsKv    []int64 // optional
+	DeqScale1             *Tensor // optional
+	QuantScale1           *Tensor // optional
+	DeqScale2             *Tensor // optional
+	QuantScale2           *Tensor // optional
+	QuantOffset2          *Tensor // optional, dimensions as QuantScale2
+	AntiquantScale        *Tensor // optional
+	AntiquantOffset       *Tensor // optional
+	BlockTable            *Tensor // optional
+	QueryPaddingSize      *Tensor // optional, (1)
+	KvPaddingSize         *Tensor // optional, (1)
+	KeyAntiquantScale     *Tensor // optional
+	KeyAntiquantOffset    *Tensor // optional
+	ValueAntiquantScale   *Tensor // optional
+	ValueAntiquantOffset  *Tensor // optional
+	KeySharedPrefix       *Tensor // optional
+	ValueSharedPrefix     *Tensor // optional
+	ActualSharedPrefixLen []int64 // optional
+	QueryRope             *Tensor // optional
+	KeyRope               *Tensor // optional
+	KeyRopeAntiquantScale *Tensor // optional
+	DequantScaleQuery     *Tensor // optional
+	LearnableSink         *Tensor // optional, (Q_N)
+	QStartIdx             []int64 // optional
+	KvStartIdx            []int64 // optional
+	NumHeads              int64   // heads of the query
+	ScaleValue            float64
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
+	InputLayout           Layout
+	NumKeyValueHeads      int64
+	SparseMode            SparseMode
+	InnerPrecise          InnerPrecise
+	BlockSize             int64
+	AntiquantMode         AntiquantMode
+	SoftmaxLseFlag        bool
+	KeyAntiquantMode      int64
+	ValueAntiquantMode    int64
+	QueryQuantMode        int64
+	PseType               PseType
+	AttentionOut          *Tensor // output
+	SoftmaxLse            *Tensor // output
+}
+
+var opFusedInferAttentionScoreV5 = Operator{
+	Symbol: "aclnnFusedInferAttentionScoreV5", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiihhiiiiiiiiiiiiiiiihiiiiihh---------------oo",
+}
+
+// FusedInferAttentionScoreV5 is FusedInferAttentionScoreV4 with positions for the bias. C:
+// aclnnFusedInferAttentionScoreV5, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func FusedInferAttentionScoreV5(st *acl.Stream, p FusedInferAttentionScoreV5Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FusedInferAttentionScoreV5Params) Operator() *Operator { return &opFusedInferAttentionScoreV5 }
+
+func (p *FusedInferAttentionScoreV5Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.QueryPaddingSize)
+	c.Tensor(p.KvPaddingSize)
+	c.Tensor(p.KeyAntiquantScale)
+	c.Tensor(p.KeyAntiquantOffset)
+	c.Tensor(p.ValueAntiquantScale)
+	c.Tensor(p.ValueAntiquantOffset)
+	c.Tensor(p.KeySharedPrefix)
+	c.Tensor(p.ValueSharedPrefix)
+	c.Ints(p.ActualSharedPrefixLen)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.KeyRopeAntiquantScale)
+	c.Tensor(p.DequantScaleQuery)
+	c.Tensor(p.LearnableSink)
+	c.Ints(p.QStartIdx)
+	c.Ints(p.KvStartIdx)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(string(p.InputLayout))
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(p.BlockSize)
+	c.Int64(int64(p.AntiquantMode))
+	c.Bool(p.SoftmaxLseFlag)
+	c.Int64(p.KeyAntiquantMode)
+	c.Int64(p.ValueAntiquantMode)
+	c.Int64(p.QueryQuantMode)
+	c.Int64(int64(p.PseType))
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
+}
+
+// GatherPaKvCacheParams are the arguments, in C order.
+type GatherPaKvCacheParams struct {
+	KeyCache        *Tensor // 4 dimensions
+	ValueCache      *Tensor // 4 dimensions
+	BlockTables     *Tensor // 2 dimensions
+	SeqLens         *Tensor // 1 dimension
+	Key             *Tensor // read and written, 2 to 3 dimensions
+	Value           *Tensor // read and written, 2 to 3 dimensions
+	SeqOffset       *Tensor // optional, 1 dimension
+	CacheMode       string
+	IsSeqLensCumsum bool
+}
+
+var opGatherPaKvCache = Operator{
+	Symbol: "aclnnGatherPaKvCache", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiii--",
+}
+
+// GatherPaKvCache copies keys and values from a paged cache into packed sequences. C:
+// aclnnGatherPaKvCache, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func GatherPaKvCache(st *acl.Stream, p GatherPaKvCacheParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *GatherPaKvCacheParams) Operator() *Operator { return &opGatherPaKvCache }
+
+func (p *GatherPaKvCacheParams) Encode(c *Call) {
+	c.Tensor(p.KeyCache)
+	c.Tensor(p.ValueCache)
+	c.Tensor(p.BlockTables)
+	c.Tensor(p.SeqLens)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.SeqOffset)
+	c.Str(p.CacheMode)
+	c.Bool(p.IsSeqLensCumsum)
+}
+
 // IncreFlashAttentionParams are the arguments, in C order.
 type IncreFlashAttentionParams struct {
 	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
@@ -1845,6 +3564,44 @@ func (p *IncreFlashAttentionV4Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
+// IndexerQuantCacheParams are the arguments, in C order.
+type IndexerQuantCacheParams struct {
+	Cache       *Tensor // read and written
+	CacheScale  *Tensor // read and written
+	X           *Tensor // (bs,d)
+	SlotMapping *Tensor // (bs)
+	QuantMode   int64
+	RoundScale  bool
+	XScale      float32
+}
+
+var opIndexerQuantCache = Operator{
+	Symbol: "aclnnIndexerQuantCache", Library: "libopapi", Since: "unreleased",
+	Slots: "iiii---",
+}
+
+// IndexerQuantCache quantises keys of LightningIndexer and writes them with their scales into a
+// cache. C: aclnnIndexerQuantCache, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func IndexerQuantCache(st *acl.Stream, p IndexerQuantCacheParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *IndexerQuantCacheParams) Operator() *Operator { return &opIndexerQuantCache }
+
+func (p *IndexerQuantCacheParams) Encode(c *Call) {
+	c.Tensor(p.Cache)
+	c.Tensor(p.CacheScale)
+	c.Tensor(p.X)
+	c.Tensor(p.SlotMapping)
+	c.Int64(p.QuantMode)
+	c.Bool(p.RoundScale)
+	c.Float32(p.XScale)
+}
+
 // InnerFusedInferAttentionScoreParams are the arguments, in C order.
 type InnerFusedInferAttentionScoreParams struct {
 	Query                 *Tensor
@@ -1969,6 +3726,75 @@ func (p *InnerFusedInferAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.SoftmaxLse)
 }
 
+// InplacePartialRotaryMulParams are the arguments, in C order.
+type InplacePartialRotaryMulParams struct {
+	X            *Tensor // read and written, 4 dimensions
+	Cos          *Tensor // 4 dimensions
+	Sin          *Tensor // 4 dimensions
+	RotaryMode   int64
+	PartialSlice []int64
+}
+
+var opInplacePartialRotaryMul = Operator{
+	Symbol: "aclnnInplacePartialRotaryMul", Library: "libopapi", Since: "unreleased",
+	Slots: "iii-h",
+}
+
+// InplacePartialRotaryMul rotates a range of columns of XRef in place, by Cos and Sin. C:
+// aclnnInplacePartialRotaryMul, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func InplacePartialRotaryMul(st *acl.Stream, p InplacePartialRotaryMulParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *InplacePartialRotaryMulParams) Operator() *Operator { return &opInplacePartialRotaryMul }
+
+func (p *InplacePartialRotaryMulParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Int64(p.RotaryMode)
+	c.Ints(p.PartialSlice)
+}
+
+// InplacePartialRotaryMulGradParams are the arguments, in C order.
+type InplacePartialRotaryMulGradParams struct {
+	Dy           *Tensor // read and written, 4 dimensions
+	Cos          *Tensor // 4 dimensions
+	Sin          *Tensor // 4 dimensions
+	RotaryMode   int64
+	PartialSlice []int64
+}
+
+var opInplacePartialRotaryMulGrad = Operator{
+	Symbol: "aclnnInplacePartialRotaryMulGrad", Library: "libopapi", Since: "unreleased",
+	Slots: "iii-h",
+}
+
+// InplacePartialRotaryMulGrad computes the gradient of InplacePartialRotaryMul in place. C:
+// aclnnInplacePartialRotaryMulGrad, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func InplacePartialRotaryMulGrad(st *acl.Stream, p InplacePartialRotaryMulGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *InplacePartialRotaryMulGradParams) Operator() *Operator {
+	return &opInplacePartialRotaryMulGrad
+}
+
+func (p *InplacePartialRotaryMulGradParams) Encode(c *Call) {
+	c.Tensor(p.Dy)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Int64(p.RotaryMode)
+	c.Ints(p.PartialSlice)
+}
+
 // InterleaveRopeParams are the arguments, in C order.
 type InterleaveRopeParams struct {
 	X   *Tensor // 4 dimensions
@@ -1998,6 +3824,804 @@ func (p *InterleaveRopeParams) Encode(c *Call) {
 	c.Tensor(p.Cos)
 	c.Tensor(p.Sin)
 	c.Tensor(p.Out)
+}
+
+// KvCompressEpilogParams are the arguments, in C order.
+type KvCompressEpilogParams struct {
+	Cache          *Tensor // read and written, (blockNum,blockSize,1,headDim)
+	X              *Tensor // (bs,d)
+	SlotMapping    *Tensor // (bs)
+	QuantGroupSize int64
+	QuantMode      int64
+	RoundScale     bool
+	XScale         float32
+}
+
+var opKvCompressEpilog = Operator{
+	Symbol: "aclnnKvCompressEpilog", Library: "libopapi", Since: "unreleased",
+	Slots: "iii----",
+}
+
+// KvCompressEpilog quantises compressed keys and values and writes them into a cache. C:
+// aclnnKvCompressEpilog, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func KvCompressEpilog(st *acl.Stream, p KvCompressEpilogParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *KvCompressEpilogParams) Operator() *Operator { return &opKvCompressEpilog }
+
+func (p *KvCompressEpilogParams) Encode(c *Call) {
+	c.Tensor(p.Cache)
+	c.Tensor(p.X)
+	c.Tensor(p.SlotMapping)
+	c.Int64(p.QuantGroupSize)
+	c.Int64(p.QuantMode)
+	c.Bool(p.RoundScale)
+	c.Float32(p.XScale)
+}
+
+// KvRmsNormRopeCacheParams are the arguments, in C order.
+type KvRmsNormRopeCacheParams struct {
+	Kv          *Tensor // 4 dimensions
+	Gamma       *Tensor // 1 dimension
+	Cos         *Tensor // 4 dimensions
+	Sin         *Tensor // 4 dimensions
+	Index       *Tensor // 1 to 2 dimensions
+	KCache      *Tensor // read and written, 4 dimensions
+	CkvCache    *Tensor // read and written, 4 dimensions
+	KRopeScale  *Tensor // optional, 1 to 2 dimensions
+	CKvScale    *Tensor // optional
+	KRopeOffset *Tensor // optional, 1 to 2 dimensions
+	CKvOffset   *Tensor // optional, 1 to 2 dimensions
+	Epsilon     float64
+	CacheMode   CacheMode // optional
+	IsOutputKv  bool
+	KRopeOut    *Tensor // output, 4 dimensions
+	CKvOut      *Tensor // output, 4 dimensions
+}
+
+var opKvRmsNormRopeCache = Operator{
+	Symbol: "aclnnKvRmsNormRopeCache", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiii---oo",
+}
+
+// KvRmsNormRopeCache normalises the latent part of Kv, rotates the rotary part, and writes both
+// into caches. C: aclnnKvRmsNormRopeCache, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func KvRmsNormRopeCache(st *acl.Stream, p KvRmsNormRopeCacheParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *KvRmsNormRopeCacheParams) Operator() *Operator { return &opKvRmsNormRopeCache }
+
+func (p *KvRmsNormRopeCacheParams) Encode(c *Call) {
+	c.Tensor(p.Kv)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Tensor(p.Index)
+	c.Tensor(p.KCache)
+	c.Tensor(p.CkvCache)
+	c.Tensor(p.KRopeScale)
+	c.Tensor(p.CKvScale)
+	c.Tensor(p.KRopeOffset)
+	c.Tensor(p.CKvOffset)
+	c.Float64(p.Epsilon)
+	c.OptStr(string(p.CacheMode))
+	c.Bool(p.IsOutputKv)
+	c.Tensor(p.KRopeOut)
+	c.Tensor(p.CKvOut)
+}
+
+// KvRmsNormRopeCacheV2Params are the arguments, in C order.
+type KvRmsNormRopeCacheV2Params struct {
+	Kv          *Tensor // 4 dimensions
+	Gamma       *Tensor // 1 dimension
+	Cos         *Tensor // 4 dimensions
+	Sin         *Tensor // 4 dimensions
+	Index       *Tensor // 1 to 2 dimensions
+	KCache      *Tensor // read and written, 4 dimensions
+	CkvCache    *Tensor // read and written, 4 dimensions
+	KRopeScale  *Tensor // optional, 1 to 2 dimensions
+	CKvScale    *Tensor // optional
+	KRopeOffset *Tensor // optional, 1 to 2 dimensions
+	CKvOffset   *Tensor // optional, 1 to 2 dimensions
+	V           *Tensor // optional, 4 dimensions
+	Epsilon     float64
+	CacheMode   CacheMode // optional
+	IsOutputKv  bool
+	KRopeOut    *Tensor // output, 4 dimensions
+	CKvOut      *Tensor // output, 4 dimensions
+}
+
+var opKvRmsNormRopeCacheV2 = Operator{
+	Symbol: "aclnnKvRmsNormRopeCacheV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiiii---oo",
+}
+
+// KvRmsNormRopeCacheV2 is KvRmsNormRopeCache with values of their own. C:
+// aclnnKvRmsNormRopeCacheV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func KvRmsNormRopeCacheV2(st *acl.Stream, p KvRmsNormRopeCacheV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *KvRmsNormRopeCacheV2Params) Operator() *Operator { return &opKvRmsNormRopeCacheV2 }
+
+func (p *KvRmsNormRopeCacheV2Params) Encode(c *Call) {
+	c.Tensor(p.Kv)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Tensor(p.Index)
+	c.Tensor(p.KCache)
+	c.Tensor(p.CkvCache)
+	c.Tensor(p.KRopeScale)
+	c.Tensor(p.CKvScale)
+	c.Tensor(p.KRopeOffset)
+	c.Tensor(p.CKvOffset)
+	c.Tensor(p.V)
+	c.Float64(p.Epsilon)
+	c.OptStr(string(p.CacheMode))
+	c.Bool(p.IsOutputKv)
+	c.Tensor(p.KRopeOut)
+	c.Tensor(p.CKvOut)
+}
+
+// LightningIndexerParams are the arguments, in C order.
+type LightningIndexerParams struct {
+	Query                 *Tensor
+	Key                   *Tensor
+	Weights               *Tensor
+	ActualSeqLengthsQuery *Tensor // optional, (B)
+	ActualSeqLengthsKey   *Tensor // optional, (B)
+	BlockTable            *Tensor // optional
+	LayoutQuery           string  // optional
+	LayoutKey             string  // optional
+	SparseCount           int64
+	SparseMode            SparseMode
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
+	ReturnValues          bool
+	SparseIndicesOut      *Tensor // output
+	SparseValuesOut       *Tensor // output, dimensions as SparseIndicesOut
+}
+
+var opLightningIndexer = Operator{
+	Symbol: "aclnnLightningIndexer", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiii-------oo",
+}
+
+// LightningIndexer chooses for each query the keys with the largest sums of weighted, rectified
+// products. C: aclnnLightningIndexer, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func LightningIndexer(st *acl.Stream, p LightningIndexerParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *LightningIndexerParams) Operator() *Operator { return &opLightningIndexer }
+
+func (p *LightningIndexerParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Weights)
+	c.Tensor(p.ActualSeqLengthsQuery)
+	c.Tensor(p.ActualSeqLengthsKey)
+	c.Tensor(p.BlockTable)
+	c.OptStr(p.LayoutQuery)
+	c.OptStr(p.LayoutKey)
+	c.Int64(p.SparseCount)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Bool(p.ReturnValues)
+	c.Tensor(p.SparseIndicesOut)
+	c.Tensor(p.SparseValuesOut)
+}
+
+// LightningIndexerGradParams are the arguments, in C order.
+type LightningIndexerGradParams struct {
+	Query          *Tensor // 3 to 4 dimensions
+	Key            *Tensor // 3 to 4 dimensions
+	Dy             *Tensor // 3 to 4 dimensions
+	SparseIndices  *Tensor // 2 to 3 dimensions
+	Weights        *Tensor // 2 to 3 dimensions
+	ActualSeqQLen  *Tensor // optional
+	ActualSeqKvLen *Tensor // optional
+	HeadNum        int64
+	InputLayout    Layout
+	SparseMode     SparseMode
+	PreTokens      int64 // how far a query sees back
+	NextTokens     int64 // how far a query sees ahead
+	Deterministic  bool
+	DqOut          *Tensor // output
+	DkOut          *Tensor // output
+	DweightsOut    *Tensor // output
+}
+
+var opLightningIndexerGrad = Operator{
+	Symbol: "aclnnLightningIndexerGrad", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiii------ooo",
+}
+
+// LightningIndexerGrad computes the gradients of the scores of LightningIndexer at the chosen keys.
+// C: aclnnLightningIndexerGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func LightningIndexerGrad(st *acl.Stream, p LightningIndexerGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *LightningIndexerGradParams) Operator() *Operator { return &opLightningIndexerGrad }
+
+func (p *LightningIndexerGradParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Dy)
+	c.Tensor(p.SparseIndices)
+	c.Tensor(p.Weights)
+	c.Tensor(p.ActualSeqQLen)
+	c.Tensor(p.ActualSeqKvLen)
+	c.Int64(p.HeadNum)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Bool(p.Deterministic)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DweightsOut)
+}
+
+// LightningIndexerKLLossParams are the arguments, in C order.
+type LightningIndexerKLLossParams struct {
+	TargetScore *Tensor // 2 to 3 dimensions
+	IndexProbs  *Tensor // 2 to 3 dimensions
+	Eps         float64
+	WeightType  string
+	Loss        *Tensor // output, 1 dimension
+}
+
+var opLightningIndexerKLLoss = Operator{
+	Symbol: "aclnnLightningIndexerKLLoss", Library: "libopapi", Since: "unreleased",
+	Slots: "ii--o",
+}
+
+// LightningIndexerKLLoss computes the Kullback-Leibler divergence of IndexProbs from TargetScore.
+// C: aclnnLightningIndexerKLLoss, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950.
+// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func LightningIndexerKLLoss(st *acl.Stream, p LightningIndexerKLLossParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *LightningIndexerKLLossParams) Operator() *Operator { return &opLightningIndexerKLLoss }
+
+func (p *LightningIndexerKLLossParams) Encode(c *Call) {
+	c.Tensor(p.TargetScore)
+	c.Tensor(p.IndexProbs)
+	c.Float64(p.Eps)
+	c.Str(p.WeightType)
+	c.Tensor(p.Loss)
+}
+
+// LightningIndexerV2Params are the arguments, in C order.
+type LightningIndexerV2Params struct {
+	Q               *Tensor
+	K               *Tensor
+	W               *Tensor
+	CuSeqlensQ      *Tensor // optional, (B+1)
+	CuSeqlensK      *Tensor // optional, (B+1)
+	SequsedQ        *Tensor // optional, (B)
+	SequsedK        *Tensor // optional, (B)
+	CmpResidualK    *Tensor // optional, (B)
+	BlockTable      *Tensor // optional
+	OutputIdxOffset *Tensor // optional, (B)
+	Metadata        *Tensor // optional
+	Topk            int64
+	MaxSeqlenQ      int64
+	LayoutQ         string
+	LayoutK         string
+	MaskMode        int64
+	CmpRatio        int64
+	ReturnValue     int64
+	SparseIndices   *Tensor // output
+	SparseValues    *Tensor // output
+}
+
+var opLightningIndexerV2 = Operator{
+	Symbol: "aclnnLightningIndexerV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiii-------oo",
+}
+
+// LightningIndexerV2 is LightningIndexer with a divided plan of its work, and compressed keys. C:
+// aclnnLightningIndexerV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func LightningIndexerV2(st *acl.Stream, p LightningIndexerV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *LightningIndexerV2Params) Operator() *Operator { return &opLightningIndexerV2 }
+
+func (p *LightningIndexerV2Params) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.W)
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensK)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.OutputIdxOffset)
+	c.Tensor(p.Metadata)
+	c.Int64(p.Topk)
+	c.Int64(p.MaxSeqlenQ)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.ReturnValue)
+	c.Tensor(p.SparseIndices)
+	c.Tensor(p.SparseValues)
+}
+
+// LightningIndexerV2MetadataParams are the arguments, in C order.
+type LightningIndexerV2MetadataParams struct {
+	CuSeqlensQ   *Tensor // optional, 1 dimension
+	CuSeqlensK   *Tensor // optional, 1 dimension
+	SequsedQ     *Tensor // optional, 1 dimension
+	SequsedK     *Tensor // optional, 1 dimension
+	CmpResidualK *Tensor // optional, 1 dimension
+	NumHeadsQ    int64
+	NumHeadsK    int64
+	HeadDim      int64
+	Topk         int64
+	BatchSize    int64
+	MaxSeqlenQ   int64
+	MaxSeqlenK   int64
+	LayoutQ      string // optional
+	LayoutK      string // optional
+	MaskMode     int64
+	CmpRatio     int64
+	Metadata     *Tensor // output
+}
+
+var opLightningIndexerV2Metadata = Operator{
+	Symbol: "aclnnLightningIndexerV2Metadata", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiii-----------o",
+}
+
+// LightningIndexerV2Metadata divides the work of LightningIndexerV2 among cores. C:
+// aclnnLightningIndexerV2Metadata, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func LightningIndexerV2Metadata(st *acl.Stream, p LightningIndexerV2MetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *LightningIndexerV2MetadataParams) Operator() *Operator { return &opLightningIndexerV2Metadata }
+
+func (p *LightningIndexerV2MetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensK)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsK)
+	c.Int64(p.HeadDim)
+	c.Int64(p.Topk)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenK)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Tensor(p.Metadata)
+}
+
+// MixedQuantSparseFlashMlaParams are the arguments, in C order.
+type MixedQuantSparseFlashMlaParams struct {
+	Q                *Tensor
+	OriKv            *Tensor // optional
+	CmpKv            *Tensor // optional
+	OriSparseIndices *Tensor // optional
+	CmpSparseIndices *Tensor // optional
+	OriBlockTable    *Tensor // optional, (B,ori_max_block_num_per_batch)
+	CmpBlockTable    *Tensor // optional, (B,cmp_max_block_num_per_batch)
+	CuSeqlensQ       *Tensor // optional, (B+1)
+	CuSeqlensOriKv   *Tensor // optional, (B+1)
+	CuSeqlensCmpKv   *Tensor // optional, (B+1)
+	SequsedQ         *Tensor // optional, (B)
+	SequsedOriKv     *Tensor // optional, (B)
+	SequsedCmpKv     *Tensor // optional, (B)
+	CmpResidualKv    *Tensor // optional, (B)
+	OriTopkLength    *Tensor // optional
+	CmpTopkLength    *Tensor // optional
+	Sinks            *Tensor // optional, (N1)
+	Metadata         *Tensor // optional, (1024)
+	QuantMode        int64
+	RopeHeadDim      int64
+	SoftmaxScale     float64
+	CmpRatio         int64
+	OriMaskMode      int64
+	CmpMaskMode      int64
+	OriWinLeft       int64
+	OriWinRight      int64
+	LayoutQ          string // optional
+	LayoutKv         string // optional
+	TopkValueMode    int64
+	ReturnSoftmaxLse bool
+	AttnOut          *Tensor // output, dimensions as Q
+	SoftmaxLseOut    *Tensor // optional output
+}
+
+var opMixedQuantSparseFlashMla = Operator{
+	Symbol: "aclnnMixedQuantSparseFlashMla", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiiiiiiiiii------------oo",
+}
+
+// MixedQuantSparseFlashMla is SparseFlashMla over quantised keys with rotary columns that are not.
+// C: aclnnMixedQuantSparseFlashMla, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func MixedQuantSparseFlashMla(st *acl.Stream, p MixedQuantSparseFlashMlaParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MixedQuantSparseFlashMlaParams) Operator() *Operator { return &opMixedQuantSparseFlashMla }
+
+func (p *MixedQuantSparseFlashMlaParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.OriKv)
+	c.Tensor(p.CmpKv)
+	c.Tensor(p.OriSparseIndices)
+	c.Tensor(p.CmpSparseIndices)
+	c.Tensor(p.OriBlockTable)
+	c.Tensor(p.CmpBlockTable)
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensOriKv)
+	c.Tensor(p.CuSeqlensCmpKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedOriKv)
+	c.Tensor(p.SequsedCmpKv)
+	c.Tensor(p.CmpResidualKv)
+	c.Tensor(p.OriTopkLength)
+	c.Tensor(p.CmpTopkLength)
+	c.Tensor(p.Sinks)
+	c.Tensor(p.Metadata)
+	c.Int64(p.QuantMode)
+	c.Int64(p.RopeHeadDim)
+	c.Float64(p.SoftmaxScale)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.OriMaskMode)
+	c.Int64(p.CmpMaskMode)
+	c.Int64(p.OriWinLeft)
+	c.Int64(p.OriWinRight)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutKv)
+	c.Int64(p.TopkValueMode)
+	c.Bool(p.ReturnSoftmaxLse)
+	c.Tensor(p.AttnOut)
+	c.Tensor(p.SoftmaxLseOut)
+}
+
+// MixedQuantSparseFlashMlaMetadataParams are the arguments, in C order.
+type MixedQuantSparseFlashMlaMetadataParams struct {
+	CuSeqlensQ     *Tensor // optional, 1 dimension
+	CuSeqlensOriKv *Tensor // optional, 1 dimension
+	CuSeqlensCmpKv *Tensor // optional, 1 dimension
+	SequsedQ       *Tensor // optional, 1 dimension
+	SequsedOriKv   *Tensor // optional, 1 dimension
+	SequsedCmpKv   *Tensor // optional, 1 dimension
+	CmpResidualKv  *Tensor // optional, 1 dimension
+	OriTopkLength  *Tensor // optional, 2 or 3 dimensions
+	CmpTopkLength  *Tensor // optional, 2 or 3 dimensions
+	NumHeadsQ      int64
+	NumHeadsKv     int64
+	HeadDim        int64
+	QuantMode      int64
+	BatchSize      int64
+	MaxSeqlenQ     int64
+	MaxSeqlenOriKv int64
+	MaxSeqlenCmpKv int64
+	OriTopk        int64
+	CmpTopk        int64
+	RopeHeadDim    int64
+	CmpRatio       int64
+	OriMaskMode    int64
+	CmpMaskMode    int64
+	OriWinLeft     int64
+	OriWinRight    int64
+	LayoutQ        string // optional
+	LayoutKv       string // optional
+	HasOriKv       bool
+	HasCmpKv       bool
+	MetaData       *Tensor // output
+}
+
+var opMixedQuantSparseFlashMlaMetadata = Operator{
+	Symbol: "aclnnMixedQuantSparseFlashMlaMetadata", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiii--------------------o",
+}
+
+// MixedQuantSparseFlashMlaMetadata divides the work of MixedQuantSparseFlashMla among cores. C:
+// aclnnMixedQuantSparseFlashMlaMetadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func MixedQuantSparseFlashMlaMetadata(st *acl.Stream, p MixedQuantSparseFlashMlaMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MixedQuantSparseFlashMlaMetadataParams) Operator() *Operator {
+	return &opMixedQuantSparseFlashMlaMetadata
+}
+
+func (p *MixedQuantSparseFlashMlaMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensOriKv)
+	c.Tensor(p.CuSeqlensCmpKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedOriKv)
+	c.Tensor(p.SequsedCmpKv)
+	c.Tensor(p.CmpResidualKv)
+	c.Tensor(p.OriTopkLength)
+	c.Tensor(p.CmpTopkLength)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsKv)
+	c.Int64(p.HeadDim)
+	c.Int64(p.QuantMode)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenOriKv)
+	c.Int64(p.MaxSeqlenCmpKv)
+	c.Int64(p.OriTopk)
+	c.Int64(p.CmpTopk)
+	c.Int64(p.RopeHeadDim)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.OriMaskMode)
+	c.Int64(p.CmpMaskMode)
+	c.Int64(p.OriWinLeft)
+	c.Int64(p.OriWinRight)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutKv)
+	c.Bool(p.HasOriKv)
+	c.Bool(p.HasCmpKv)
+	c.Tensor(p.MetaData)
+}
+
+// MlaPreprocessParams are the arguments, in C order.
+type MlaPreprocessParams struct {
+	Input          *Tensor // (tokenNum,hiddenSize)
+	Gamma0         *Tensor // (hiddenSize)
+	Beta0          *Tensor // (hiddenSize)
+	QuantScale0    *Tensor // (1)
+	QuantOffset0   *Tensor // (1)
+	Wdqkv          *Tensor // (qLoraDim+keyTotalDim,hiddenSize)
+	Descale0       *Tensor
+	Bias0          *Tensor // (qLoraDim+keyTotalDim)
+	Gamma1         *Tensor // (qLoraDim)
+	Beta1          *Tensor // (qLoraDim)
+	QuantScale1    *Tensor // (1)
+	QuantOffset1   *Tensor // (1)
+	Wuq            *Tensor
+	Descale1       *Tensor
+	Bias1          *Tensor
+	Gamma2         *Tensor // (512)
+	Cos            *Tensor // (tokenNum,64)
+	Sin            *Tensor // (tokenNum,64)
+	Wuk            *Tensor // (headNum,qNoRopeDim,512)
+	KvCache        *Tensor
+	KvCacheRope    *Tensor
+	SlotMapping    *Tensor // (tokenNum)
+	CtkvScale      *Tensor // (1)
+	QNopeScale     *Tensor // (1)
+	WdqDim         int64
+	QRopeDim       int64
+	KRopeDim       int64
+	Epsilon        float64
+	QRotaryCoeff   int64
+	KRotaryCoeff   int64
+	TranseposeWdq  bool
+	TranseposeWuq  bool
+	TranseposeWuk  bool
+	CacheMode      int64
+	QuantMode      int64
+	DoRmsNorm      bool
+	WdkvSplitCount int64
+	QOut           *Tensor // output
+	KvCacheOut     *Tensor // output
+	QRopeOut       *Tensor // output
+	KrCacheOut     *Tensor // output
+}
+
+var opMlaPreprocess = Operator{
+	Symbol: "aclnnMlaPreprocess", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiiiiiiiiiiiiiiii-------------oooo",
+}
+
+// MlaPreprocess computes the queries and writes the cache of latent attention, from hidden states.
+// C: aclnnMlaPreprocess, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func MlaPreprocess(st *acl.Stream, p MlaPreprocessParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MlaPreprocessParams) Operator() *Operator { return &opMlaPreprocess }
+
+func (p *MlaPreprocessParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Gamma0)
+	c.Tensor(p.Beta0)
+	c.Tensor(p.QuantScale0)
+	c.Tensor(p.QuantOffset0)
+	c.Tensor(p.Wdqkv)
+	c.Tensor(p.Descale0)
+	c.Tensor(p.Bias0)
+	c.Tensor(p.Gamma1)
+	c.Tensor(p.Beta1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.QuantOffset1)
+	c.Tensor(p.Wuq)
+	c.Tensor(p.Descale1)
+	c.Tensor(p.Bias1)
+	c.Tensor(p.Gamma2)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Tensor(p.Wuk)
+	c.Tensor(p.KvCache)
+	c.Tensor(p.KvCacheRope)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.CtkvScale)
+	c.Tensor(p.QNopeScale)
+	c.Int64(p.WdqDim)
+	c.Int64(p.QRopeDim)
+	c.Int64(p.KRopeDim)
+	c.Float64(p.Epsilon)
+	c.Int64(p.QRotaryCoeff)
+	c.Int64(p.KRotaryCoeff)
+	c.Bool(p.TranseposeWdq)
+	c.Bool(p.TranseposeWuq)
+	c.Bool(p.TranseposeWuk)
+	c.Int64(p.CacheMode)
+	c.Int64(p.QuantMode)
+	c.Bool(p.DoRmsNorm)
+	c.Int64(p.WdkvSplitCount)
+	c.Tensor(p.QOut)
+	c.Tensor(p.KvCacheOut)
+	c.Tensor(p.QRopeOut)
+	c.Tensor(p.KrCacheOut)
+}
+
+// MlaPreprocessV2Params are the arguments, in C order.
+type MlaPreprocessV2Params struct {
+	Input          *Tensor // (tokenNum,hiddenSize)
+	Gamma0         *Tensor // (hiddenSize)
+	Beta0          *Tensor // (hiddenSize)
+	QuantScale0    *Tensor // (1)
+	QuantOffset0   *Tensor // (1)
+	Wdqkv          *Tensor // (qLoraDim+keyTotalDim,hiddenSize)
+	Descale0       *Tensor
+	Bias0          *Tensor // (qLoraDim+keyTotalDim)
+	Gamma1         *Tensor // (qLoraDim)
+	Beta1          *Tensor // (qLoraDim)
+	QuantScale1    *Tensor // (1)
+	QuantOffset1   *Tensor // (1)
+	Wuq            *Tensor
+	Descale1       *Tensor
+	Bias1          *Tensor
+	Gamma2         *Tensor // (512)
+	Cos            *Tensor // (tokenNum,64)
+	Sin            *Tensor // (tokenNum,64)
+	Wuk            *Tensor // (headNum,qNoRopeDim,512)
+	KvCache        *Tensor
+	KvCacheRope    *Tensor
+	SlotMapping    *Tensor // (tokenNum)
+	CtkvScale      *Tensor // (1)
+	QNopeScale     *Tensor // (1)
+	WdqDim         int64
+	QRopeDim       int64
+	KRopeDim       int64
+	Epsilon        float64
+	QRotaryCoeff   int64
+	KRotaryCoeff   int64
+	TranseposeWdq  bool
+	TranseposeWuq  bool
+	TranseposeWuk  bool
+	CacheMode      int64
+	QuantMode      int64
+	DoRmsNorm      bool
+	WdkvSplitCount int64
+	QDownOutFlag   bool
+	QOut           *Tensor // output
+	KvCacheOut     *Tensor // output
+	QRopeOut       *Tensor // output
+	KrCacheOut     *Tensor // output
+	QDownOut       *Tensor // output
+}
+
+var opMlaPreprocessV2 = Operator{
+	Symbol: "aclnnMlaPreprocessV2", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiiiiiiiiiiiiiiii--------------ooooo",
+}
+
+// MlaPreprocessV2 is MlaPreprocess that also gives the queries before their second product. C:
+// aclnnMlaPreprocessV2, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func MlaPreprocessV2(st *acl.Stream, p MlaPreprocessV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MlaPreprocessV2Params) Operator() *Operator { return &opMlaPreprocessV2 }
+
+func (p *MlaPreprocessV2Params) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Gamma0)
+	c.Tensor(p.Beta0)
+	c.Tensor(p.QuantScale0)
+	c.Tensor(p.QuantOffset0)
+	c.Tensor(p.Wdqkv)
+	c.Tensor(p.Descale0)
+	c.Tensor(p.Bias0)
+	c.Tensor(p.Gamma1)
+	c.Tensor(p.Beta1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.QuantOffset1)
+	c.Tensor(p.Wuq)
+	c.Tensor(p.Descale1)
+	c.Tensor(p.Bias1)
+	c.Tensor(p.Gamma2)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Tensor(p.Wuk)
+	c.Tensor(p.KvCache)
+	c.Tensor(p.KvCacheRope)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.CtkvScale)
+	c.Tensor(p.QNopeScale)
+	c.Int64(p.WdqDim)
+	c.Int64(p.QRopeDim)
+	c.Int64(p.KRopeDim)
+	c.Float64(p.Epsilon)
+	c.Int64(p.QRotaryCoeff)
+	c.Int64(p.KRotaryCoeff)
+	c.Bool(p.TranseposeWdq)
+	c.Bool(p.TranseposeWuq)
+	c.Bool(p.TranseposeWuk)
+	c.Int64(p.CacheMode)
+	c.Int64(p.QuantMode)
+	c.Bool(p.DoRmsNorm)
+	c.Int64(p.WdkvSplitCount)
+	c.Bool(p.QDownOutFlag)
+	c.Tensor(p.QOut)
+	c.Tensor(p.KvCacheOut)
+	c.Tensor(p.QRopeOut)
+	c.Tensor(p.KrCacheOut)
+	c.Tensor(p.QDownOut)
 }
 
 // MlaPrologParams are the arguments, in C order.
@@ -2346,7 +4970,7 @@ type MlaPrologV3WeightNzParams struct {
 	QuantScaleCkr        *Tensor // optional, (1,Dr)
 	SmoothScalesCq       *Tensor // optional, (1,Hcq)
 	ActualSeqLen         *Tensor // optional, (B)
-	KNopeClipAlpha       *Tensor // optional
+	KNopeClipAlpha       *Tensor // optional, (1)
 	RmsnormEpsilonCq     float64
 	RmsnormEpsilonCkv    float64
 	CacheMode            CacheMode // optional, CachePagedBSND to CacheTND
@@ -2447,7 +5071,7 @@ type MlaPrologV4WeightNzParams struct {
 	QuantScaleCkr        *Tensor // optional, (1,Dr)
 	SmoothScalesCq       *Tensor // optional, (1,Hcq)
 	ActualSeqLen         *Tensor // optional, (B)
-	KNopeClipAlpha       *Tensor // optional
+	KNopeClipAlpha       *Tensor // optional, (1)
 	RmsnormEpsilonCq     float64
 	RmsnormEpsilonCkv    float64
 	CacheMode            CacheMode // optional, CachePagedBSND to CacheTND
@@ -2473,11 +5097,11 @@ var opMlaPrologV4WeightNz = Operator{
 }
 
 // MlaPrologV4WeightNz is MlaPrologV3WeightNz, and can leave out the rotation. C:
-// aclnnMlaPrologV4WeightNz, CANN after 9.2.0-beta.1. The emulator computes: TokenX, WeightDq,
-// WeightUqQr, WeightDkvKr, KvCache, KrCache bfloat16 int8; WeightUk, RmsnormGammaCq,
-// RmsnormGammaCkv, RopeSin, RopeCos, QueryOut, QueryRopeOut, QueryNormOut bfloat16; CacheIndex
-// int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkv,
-// QuantScaleCkr, KNopeClipAlpha float32.
+// aclnnMlaPrologV4WeightNz, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// computes: TokenX, WeightDq, WeightUqQr, WeightDkvKr, KvCache, KrCache bfloat16 int8; WeightUk,
+// RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryOut, QueryRopeOut, QueryNormOut bfloat16;
+// CacheIndex int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr,
+// QuantScaleCkv, QuantScaleCkr, KNopeClipAlpha float32.
 func MlaPrologV4WeightNz(st *acl.Stream, p MlaPrologV4WeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2525,6 +5149,55 @@ func (p *MlaPrologV4WeightNzParams) Encode(c *Call) {
 	c.Tensor(p.DequantScaleQNopeOut)
 	c.Tensor(p.QueryNormOut)
 	c.Tensor(p.DequantScaleQNormOut)
+}
+
+// MsaIndexScoreParams are the arguments, in C order.
+type MsaIndexScoreParams struct {
+	Query         *Tensor
+	Key           *Tensor
+	BlockTable    *Tensor // optional
+	Scale         *Tensor // optional
+	AttenMask     *Tensor // optional
+	ActualSeqQlen *Tensor // optional
+	ActualSeqKlen *Tensor // optional
+	StartLoc      *Tensor
+	LayoutKey     string // optional
+	SparseMode    SparseMode
+	InitBlocks    int64
+	LocalBlocks   int64
+	Score         *Tensor // output
+}
+
+var opMsaIndexScore = Operator{
+	Symbol: "aclnnMsaIndexScore", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiii----o",
+}
+
+// MsaIndexScore computes for each query and each block of keys the largest product, over all heads'
+// keys that it sees. C: aclnnMsaIndexScore, CANN after 9.2.0-beta.1. Not on Ascend950. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func MsaIndexScore(st *acl.Stream, p MsaIndexScoreParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MsaIndexScoreParams) Operator() *Operator { return &opMsaIndexScore }
+
+func (p *MsaIndexScoreParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.Scale)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.ActualSeqQlen)
+	c.Tensor(p.ActualSeqKlen)
+	c.Tensor(p.StartLoc)
+	c.OptStr(p.LayoutKey)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.InitBlocks)
+	c.Int64(p.LocalBlocks)
+	c.Tensor(p.Score)
 }
 
 // MultiScaleDeformableAttentionGradParams are the arguments, in C order.
@@ -2607,6 +5280,196 @@ func (p *MultiScaleDeformableAttnFunctionParams) Encode(c *Call) {
 	c.Tensor(p.Location)
 	c.Tensor(p.AttnWeight)
 	c.Tensor(p.Output)
+}
+
+// NormRopeConcatParams are the arguments, in C order.
+type NormRopeConcatParams struct {
+	Query                *Tensor // BSND
+	Key                  *Tensor // BSND
+	Value                *Tensor // BSND
+	EncoderQuery         *Tensor // BSND
+	EncoderKey           *Tensor // BSND
+	EncoderValue         *Tensor // BSND
+	NormQueryWeight      *Tensor // (D)
+	NormQueryBias        *Tensor // (D)
+	NormKeyWeight        *Tensor // (D)
+	NormKeyBias          *Tensor // (D)
+	NormAddedQueryWeight *Tensor // (D)
+	NormAddedQueryBias   *Tensor // (D)
+	NormAddedKeyWeight   *Tensor // (D)
+	NormAddedKeyBias     *Tensor // (D)
+	RopeSin              *Tensor // (SD)
+	RopeCos              *Tensor // (SD)
+	NormType             int64
+	NormAddedType        int64
+	RopeType             int64
+	ConcatOrder          int64
+	Eps                  float64
+	IsTraining           bool
+	QueryOutput          *Tensor // output, BNSD
+	KeyOutput            *Tensor // output, BNSD
+	ValueOutput          *Tensor // output, BNSD
+	NormQueryMean        *Tensor // output, (BS)
+	NormQueryRstd        *Tensor // output, (BS)
+	NormKeyMean          *Tensor // output, (BS)
+	NormKeyRstd          *Tensor // output, (BS)
+	NormAddedQueryMean   *Tensor // output, (BS)
+	NormAddedQueryRstd   *Tensor // output, (BS)
+	NormAddedKeyMean     *Tensor // output, (BS)
+	NormAddedKeyRstd     *Tensor // output, (BS)
+}
+
+var opNormRopeConcat = Operator{
+	Symbol: "aclnnNormRopeConcat", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiiiiiiii------ooooooooooo",
+}
+
+// NormRopeConcat normalises and rotates queries and keys of two streams and joins the streams. C:
+// aclnnNormRopeConcat, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func NormRopeConcat(st *acl.Stream, p NormRopeConcatParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *NormRopeConcatParams) Operator() *Operator { return &opNormRopeConcat }
+
+func (p *NormRopeConcatParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.EncoderQuery)
+	c.Tensor(p.EncoderKey)
+	c.Tensor(p.EncoderValue)
+	c.Tensor(p.NormQueryWeight)
+	c.Tensor(p.NormQueryBias)
+	c.Tensor(p.NormKeyWeight)
+	c.Tensor(p.NormKeyBias)
+	c.Tensor(p.NormAddedQueryWeight)
+	c.Tensor(p.NormAddedQueryBias)
+	c.Tensor(p.NormAddedKeyWeight)
+	c.Tensor(p.NormAddedKeyBias)
+	c.Tensor(p.RopeSin)
+	c.Tensor(p.RopeCos)
+	c.Int64(p.NormType)
+	c.Int64(p.NormAddedType)
+	c.Int64(p.RopeType)
+	c.Int64(p.ConcatOrder)
+	c.Float64(p.Eps)
+	c.Bool(p.IsTraining)
+	c.Tensor(p.QueryOutput)
+	c.Tensor(p.KeyOutput)
+	c.Tensor(p.ValueOutput)
+	c.Tensor(p.NormQueryMean)
+	c.Tensor(p.NormQueryRstd)
+	c.Tensor(p.NormKeyMean)
+	c.Tensor(p.NormKeyRstd)
+	c.Tensor(p.NormAddedQueryMean)
+	c.Tensor(p.NormAddedQueryRstd)
+	c.Tensor(p.NormAddedKeyMean)
+	c.Tensor(p.NormAddedKeyRstd)
+}
+
+// NormRopeConcatBackwardParams are the arguments, in C order.
+type NormRopeConcatBackwardParams struct {
+	GradQueryOutput          *Tensor // (batch,headNum,seqQuery+seqEncoderQuery,headDim)
+	GradKeyOutput            *Tensor // (batch,headNum,seqKey+seqEncoderKey,headDim)
+	GradValueOutput          *Tensor // (batch,headNum,seqValue+seqEncoderValue,headDim)
+	Query                    *Tensor // (batch,seqQuery,headNum,headDim)
+	Key                      *Tensor // (batch,seqKey,headNum,headDim)
+	EncoderQuery             *Tensor // (batch,seqEncoderQuery,headNum,headDim)
+	EncoderKey               *Tensor // (batch,seqEncoderKey,headNum,headDim)
+	NormQueryWeight          *Tensor // (headDim)
+	NormQueryMean            *Tensor // (batch,seqQuery,headNum,1)
+	NormQueryRstd            *Tensor // (batch,seqQuery,headNum,1)
+	NormKeyWeight            *Tensor // (headDim)
+	NormKeyMean              *Tensor // (batch,seqKey,headNum,1)
+	NormKeyRstd              *Tensor // (batch,seqKey,headNum,1)
+	NormAddedQueryWeight     *Tensor // (headDim)
+	NormAddedQueryMean       *Tensor // (batch,seqEncoderQuery,headNum,1)
+	NormAddedQueryRstd       *Tensor // (batch,seqEncoderQuery,headNum,1)
+	NormAddedKeyWeight       *Tensor // (headDim)
+	NormAddedKeyMean         *Tensor // (batch,seqEncoderKey,headNum,1)
+	NormAddedKeyRstd         *Tensor // (batch,seqEncoderKey,headNum,1)
+	RopeSin                  *Tensor // (seqRope,headDim)
+	RopeCos                  *Tensor // (seqRope,headDim)
+	NormType                 int64
+	NormAddedType            int64
+	RopeType                 int64
+	ConcatOrder              int64
+	GradQuery                *Tensor // output, (batch,seqQuery,headNum,headDim)
+	GradKey                  *Tensor // output, (batch,seqKey,headNum,headDim)
+	GradValue                *Tensor // output, (batch,seqValue,headNum,headDim)
+	GradEncoderQuery         *Tensor // output, (batch,seqEncoderQuery,headNum,headDim)
+	GradEncoderKey           *Tensor // output, (batch,seqEncoderKey,headNum,headDim)
+	GradEncoderValue         *Tensor // output, (batch,seqEncoderValue,headNum,headDim)
+	GradNormQueryWeight      *Tensor // output, (headDim)
+	GradNormQueryBias        *Tensor // output, (headDim)
+	GradNormKeyWeight        *Tensor // output, (headDim)
+	GradNormKeyBias          *Tensor // output, (headDim)
+	GradNormAddedQueryWeight *Tensor // output, (headDim)
+	GradNormAddedQueryBias   *Tensor // output, (headDim)
+	GradNormAddedKeyWeight   *Tensor // output, (headDim)
+	GradNormAddedKeyBias     *Tensor // output, (headDim)
+}
+
+var opNormRopeConcatBackward = Operator{
+	Symbol: "aclnnNormRopeConcatBackward", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiiiiiiiiiiiii----oooooooooooooo",
+}
+
+// NormRopeConcatBackward computes the gradients of NormRopeConcat. C: aclnnNormRopeConcatBackward,
+// CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than
+// CANN 8.1, and not written yet.
+func NormRopeConcatBackward(st *acl.Stream, p NormRopeConcatBackwardParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *NormRopeConcatBackwardParams) Operator() *Operator { return &opNormRopeConcatBackward }
+
+func (p *NormRopeConcatBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradQueryOutput)
+	c.Tensor(p.GradKeyOutput)
+	c.Tensor(p.GradValueOutput)
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.EncoderQuery)
+	c.Tensor(p.EncoderKey)
+	c.Tensor(p.NormQueryWeight)
+	c.Tensor(p.NormQueryMean)
+	c.Tensor(p.NormQueryRstd)
+	c.Tensor(p.NormKeyWeight)
+	c.Tensor(p.NormKeyMean)
+	c.Tensor(p.NormKeyRstd)
+	c.Tensor(p.NormAddedQueryWeight)
+	c.Tensor(p.NormAddedQueryMean)
+	c.Tensor(p.NormAddedQueryRstd)
+	c.Tensor(p.NormAddedKeyWeight)
+	c.Tensor(p.NormAddedKeyMean)
+	c.Tensor(p.NormAddedKeyRstd)
+	c.Tensor(p.RopeSin)
+	c.Tensor(p.RopeCos)
+	c.Int64(p.NormType)
+	c.Int64(p.NormAddedType)
+	c.Int64(p.RopeType)
+	c.Int64(p.ConcatOrder)
+	c.Tensor(p.GradQuery)
+	c.Tensor(p.GradKey)
+	c.Tensor(p.GradValue)
+	c.Tensor(p.GradEncoderQuery)
+	c.Tensor(p.GradEncoderKey)
+	c.Tensor(p.GradEncoderValue)
+	c.Tensor(p.GradNormQueryWeight)
+	c.Tensor(p.GradNormQueryBias)
+	c.Tensor(p.GradNormKeyWeight)
+	c.Tensor(p.GradNormKeyBias)
+	c.Tensor(p.GradNormAddedQueryWeight)
+	c.Tensor(p.GradNormAddedQueryBias)
+	c.Tensor(p.GradNormAddedKeyWeight)
+	c.Tensor(p.GradNormAddedKeyBias)
 }
 
 // NsaCompressParams are the arguments, in C order.
@@ -3227,6 +6090,822 @@ func (p *PromptFlashAttentionV3Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
+// QkvRmsNormRopeCacheParams are the arguments, in C order.
+type QkvRmsNormRopeCacheParams struct {
+	Qkv             *Tensor // 2 dimensions
+	QGamma          *Tensor // 1 dimension
+	KGamma          *Tensor // 1 dimension
+	Cos             *Tensor // 2 dimensions
+	Sin             *Tensor // 2 dimensions
+	Index           *Tensor // 1 dimension
+	QOut            *Tensor // output, 2 dimensions
+	KCache          *Tensor // read and written, 4 dimensions
+	VCache          *Tensor // read and written, 4 dimensions
+	KScale          *Tensor // optional, 2 dimensions
+	VScale          *Tensor // optional, 2 dimensions
+	KOffset         *Tensor // optional, 2 dimensions
+	VOffset         *Tensor // optional, 2 dimensions
+	QkvSize         []int64
+	HeadNums        []int64
+	Epsilon         float64
+	CacheMode       CacheMode // optional
+	QOutBeforeQuant *Tensor   // output, 2 dimensions
+	KOutBeforeQuant *Tensor   // output, 2 dimensions
+	VOutBeforeQuant *Tensor   // output, 2 dimensions
+}
+
+var opQkvRmsNormRopeCache = Operator{
+	Symbol: "aclnnQkvRmsNormRopeCache", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiioiiiiiihh--ooo",
+}
+
+// QkvRmsNormRopeCache splits Qkv, normalises and rotates queries and keys, and writes keys and
+// values into caches. C: aclnnQkvRmsNormRopeCache, CANN since 9.0.0. Not on Ascend910, Ascend310P,
+// Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func QkvRmsNormRopeCache(st *acl.Stream, p QkvRmsNormRopeCacheParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QkvRmsNormRopeCacheParams) Operator() *Operator { return &opQkvRmsNormRopeCache }
+
+func (p *QkvRmsNormRopeCacheParams) Encode(c *Call) {
+	c.Tensor(p.Qkv)
+	c.Tensor(p.QGamma)
+	c.Tensor(p.KGamma)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Tensor(p.Index)
+	c.Tensor(p.QOut)
+	c.Tensor(p.KCache)
+	c.Tensor(p.VCache)
+	c.Tensor(p.KScale)
+	c.Tensor(p.VScale)
+	c.Tensor(p.KOffset)
+	c.Tensor(p.VOffset)
+	c.Ints(p.QkvSize)
+	c.Ints(p.HeadNums)
+	c.Float64(p.Epsilon)
+	c.OptStr(string(p.CacheMode))
+	c.Tensor(p.QOutBeforeQuant)
+	c.Tensor(p.KOutBeforeQuant)
+	c.Tensor(p.VOutBeforeQuant)
+}
+
+// QkvRmsNormRopeCacheWithKScaleParams are the arguments, in C order.
+type QkvRmsNormRopeCacheWithKScaleParams struct {
+	Qkv           *Tensor // (T,Nq+Nk+Nv,D) or (Nq+Nk+Nv,T,D)
+	QGamma        *Tensor // (D)
+	KGamma        *Tensor // (D)
+	CosSin        *Tensor // (MaxSeqLen,D)
+	SlotMapping   *Tensor // (T)
+	KCache        *Tensor // read and written, (BlockNum,Nk,BlockSize,D)
+	VCache        *Tensor // read and written, (BlockNum,Nv,BlockSize,D)
+	KScaleCache   *Tensor // read and written, (BlockNum,Nk,BlockSize,1)
+	QueryStartLoc *Tensor // optional
+	SeqLens       *Tensor // optional
+	Rotation      *Tensor // optional, (D,D)
+	VScale        *Tensor // optional, (Nv)
+	MropePosition *Tensor // optional
+	HeadNums      []int64
+	LayoutQkv     string
+	LayoutQOut    string
+	Epsilon       float32
+	MropeSection  []int64 // optional
+	QQuantMode    string
+	QOut          *Tensor // output, (T,Nq,D) or (Nq,T,D)
+	QScale        *Tensor // optional output
+}
+
+var opQkvRmsNormRopeCacheWithKScale = Operator{
+	Symbol: "aclnnQkvRmsNormRopeCacheWithKScale", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiiiiih---h-oo",
+}
+
+// QkvRmsNormRopeCacheWithKScale is QkvRmsNormRopeCache that quantises queries and keys with scales
+// for rows. C: aclnnQkvRmsNormRopeCacheWithKScale, CANN after 9.2.0-beta.1. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
+// it, and not written yet.
+func QkvRmsNormRopeCacheWithKScale(st *acl.Stream, p QkvRmsNormRopeCacheWithKScaleParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QkvRmsNormRopeCacheWithKScaleParams) Operator() *Operator {
+	return &opQkvRmsNormRopeCacheWithKScale
+}
+
+func (p *QkvRmsNormRopeCacheWithKScaleParams) Encode(c *Call) {
+	c.Tensor(p.Qkv)
+	c.Tensor(p.QGamma)
+	c.Tensor(p.KGamma)
+	c.Tensor(p.CosSin)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.KCache)
+	c.Tensor(p.VCache)
+	c.Tensor(p.KScaleCache)
+	c.Tensor(p.QueryStartLoc)
+	c.Tensor(p.SeqLens)
+	c.Tensor(p.Rotation)
+	c.Tensor(p.VScale)
+	c.Tensor(p.MropePosition)
+	c.Ints(p.HeadNums)
+	c.Str(p.LayoutQkv)
+	c.Str(p.LayoutQOut)
+	c.Float32(p.Epsilon)
+	c.Ints(p.MropeSection)
+	c.Str(p.QQuantMode)
+	c.Tensor(p.QOut)
+	c.Tensor(p.QScale)
+}
+
+// QuantCompressorParams are the arguments, in C order.
+type QuantCompressorParams struct {
+	X                    *Tensor
+	Wkv                  *Tensor // (coff*D,H)
+	Wgate                *Tensor // (coff*D,H)
+	StateCache           *Tensor // read and written, (block_num,block_size,2*coff*D)
+	Ape                  *Tensor // (cmp_ratio,coff*D)
+	XDescale             *Tensor // optional, (1)
+	WkvDescale           *Tensor // optional, (coff*D)
+	WgateDescale         *Tensor // optional, (coff*D)
+	StateBlockTable      *Tensor // optional
+	CuSeqlens            *Tensor // optional
+	Seqused              *Tensor // optional, (B)
+	StartPos             *Tensor // optional, (B)
+	QuantMode            int64
+	CmpRatio             int64
+	Coff                 int64
+	CacheMode            int64
+	StateCacheStrideDim0 int64
+	CmpKvOut             *Tensor // output
+}
+
+var opQuantCompressor = Operator{
+	Symbol: "aclnnQuantCompressor", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiiii-----o",
+}
+
+// QuantCompressor is Compressor for quantised factors. C: aclnnQuantCompressor, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func QuantCompressor(st *acl.Stream, p QuantCompressorParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantCompressorParams) Operator() *Operator { return &opQuantCompressor }
+
+func (p *QuantCompressorParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Wkv)
+	c.Tensor(p.Wgate)
+	c.Tensor(p.StateCache)
+	c.Tensor(p.Ape)
+	c.Tensor(p.XDescale)
+	c.Tensor(p.WkvDescale)
+	c.Tensor(p.WgateDescale)
+	c.Tensor(p.StateBlockTable)
+	c.Tensor(p.CuSeqlens)
+	c.Tensor(p.Seqused)
+	c.Tensor(p.StartPos)
+	c.Int64(p.QuantMode)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.Coff)
+	c.Int64(p.CacheMode)
+	c.Int64(p.StateCacheStrideDim0)
+	c.Tensor(p.CmpKvOut)
+}
+
+// QuantFlashAttentionScoreParams are the arguments, in C order.
+type QuantFlashAttentionScoreParams struct {
+	Query         *Tensor // 4 dimensions
+	Key           *Tensor // 4 dimensions
+	Value         *Tensor // 4 dimensions
+	AttenMask     *Tensor // optional
+	DScaleQ       *Tensor // 4 dimensions
+	DScaleK       *Tensor // 4 dimensions
+	DScaleV       *Tensor // 4 dimensions
+	PScale        *Tensor
+	ScaleValue    float64
+	PreTokens     int64 // how far a query sees back
+	NextTokens    int64 // how far a query sees ahead
+	HeadNum       int64
+	InputLayout   Layout
+	SparseMode    SparseMode
+	SoftmaxMaxOut *Tensor // output, 4 dimensions
+	SoftmaxSumOut *Tensor // output, 4 dimensions
+	SoftmaxOutout *Tensor // output
+	AttentionOut  *Tensor // output, 4 dimensions
+}
+
+var opQuantFlashAttentionScore = Operator{
+	Symbol: "aclnnQuantFlashAttentionScore", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiii------oooo",
+}
+
+// QuantFlashAttentionScore computes attention over queries, keys and values in 8-bit floats. C:
+// aclnnQuantFlashAttentionScore, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func QuantFlashAttentionScore(st *acl.Stream, p QuantFlashAttentionScoreParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantFlashAttentionScoreParams) Operator() *Operator { return &opQuantFlashAttentionScore }
+
+func (p *QuantFlashAttentionScoreParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.AttenMask)
+	c.Tensor(p.DScaleQ)
+	c.Tensor(p.DScaleK)
+	c.Tensor(p.DScaleV)
+	c.Tensor(p.PScale)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(string(p.InputLayout))
+	c.Int64(int64(p.SparseMode))
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOutout)
+	c.Tensor(p.AttentionOut)
+}
+
+// QuantFlashAttnParams are the arguments, in C order.
+type QuantFlashAttnParams struct {
+	Q                *Tensor
+	K                *Tensor
+	V                *Tensor
+	QDescale         *Tensor
+	KDescale         *Tensor
+	VDescale         *Tensor
+	BlockTable       *Tensor // optional
+	PScale           *Tensor // optional
+	CuSeqlensQ       *Tensor // optional
+	CuSeqlensKv      *Tensor // optional
+	SequsedQ         *Tensor // optional
+	SequsedKv        *Tensor // optional
+	Sinks            *Tensor // optional
+	AttnMask         *Tensor // optional
+	Metadata         *Tensor // optional
+	QuantMode        int64
+	SoftmaxScale     float64
+	MaskMode         int64
+	WinLeft          int64
+	WinRight         int64
+	MaxSeqlenQ       int64
+	MaxSeqlenKV      int64
+	LayoutQ          string
+	LayoutQDescale   string
+	LayoutKv         string
+	LayoutOut        string
+	ReturnSoftmaxLse bool
+	AttnOut          *Tensor // output
+	SoftmaxLse       *Tensor // optional output
+}
+
+var opQuantFlashAttn = Operator{
+	Symbol: "aclnnQuantFlashAttn", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiiiiiii------------oo",
+}
+
+// QuantFlashAttn is FlashAttn for quantised queries, keys and values. C: aclnnQuantFlashAttn, CANN
+// after 9.2.0-beta.1. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func QuantFlashAttn(st *acl.Stream, p QuantFlashAttnParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantFlashAttnParams) Operator() *Operator { return &opQuantFlashAttn }
+
+func (p *QuantFlashAttnParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.QDescale)
+	c.Tensor(p.KDescale)
+	c.Tensor(p.VDescale)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.PScale)
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedKv)
+	c.Tensor(p.Sinks)
+	c.Tensor(p.AttnMask)
+	c.Tensor(p.Metadata)
+	c.Int64(p.QuantMode)
+	c.Float64(p.SoftmaxScale)
+	c.Int64(p.MaskMode)
+	c.Int64(p.WinLeft)
+	c.Int64(p.WinRight)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenKV)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutQDescale)
+	c.Str(p.LayoutKv)
+	c.Str(p.LayoutOut)
+	c.Bool(p.ReturnSoftmaxLse)
+	c.Tensor(p.AttnOut)
+	c.Tensor(p.SoftmaxLse)
+}
+
+// QuantFlashAttnMetadataParams are the arguments, in C order.
+type QuantFlashAttnMetadataParams struct {
+	CuSeqlensQ     *Tensor // optional
+	CuSeqlensKv    *Tensor // optional
+	SequsedQ       *Tensor // optional
+	SequsedKv      *Tensor // optional
+	VDescale       *Tensor // optional
+	BatchSize      int64
+	MaxSeqlenQ     int64
+	MaxSeqlenKv    int64
+	NumHeadsQ      int64
+	NumHeadsKv     int64
+	HeadDim        int64
+	QuantMode      int64
+	MaskMode       int64
+	WinLeft        int64
+	WinRight       int64
+	LayoutQ        string
+	LayoutQDescale string
+	LayoutKv       string
+	LayoutOut      string
+	MetaData       *Tensor // output
+}
+
+var opQuantFlashAttnMetadata = Operator{
+	Symbol: "aclnnQuantFlashAttnMetadata", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiii--------------o",
+}
+
+// QuantFlashAttnMetadata divides the work of QuantFlashAttn among cores. C:
+// aclnnQuantFlashAttnMetadata, CANN after 9.2.0-beta.1. The emulator does not implement it: newer
+// than CANN 8.1, and not written yet.
+func QuantFlashAttnMetadata(st *acl.Stream, p QuantFlashAttnMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantFlashAttnMetadataParams) Operator() *Operator { return &opQuantFlashAttnMetadata }
+
+func (p *QuantFlashAttnMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedKv)
+	c.Tensor(p.VDescale)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenKv)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsKv)
+	c.Int64(p.HeadDim)
+	c.Int64(p.QuantMode)
+	c.Int64(p.MaskMode)
+	c.Int64(p.WinLeft)
+	c.Int64(p.WinRight)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutQDescale)
+	c.Str(p.LayoutKv)
+	c.Str(p.LayoutOut)
+	c.Tensor(p.MetaData)
+}
+
+// QuantLightningIndexerParams are the arguments, in C order.
+type QuantLightningIndexerParams struct {
+	Query                 *Tensor
+	Key                   *Tensor
+	Weights               *Tensor
+	QueryDequantScale     *Tensor
+	KeyDequantScale       *Tensor
+	ActualSeqLengthsQuery *Tensor // optional, (B)
+	ActualSeqLengthsKey   *Tensor // optional, (B)
+	BlockTable            *Tensor // optional
+	QueryQuantMode        int64
+	KeyQuantMode          int64
+	LayoutQuery           string // optional
+	LayoutKey             string // optional
+	SparseCount           int64
+	SparseMode            SparseMode
+	PreTokens             int64   // how far a query sees back
+	NextTokens            int64   // how far a query sees ahead
+	Out                   *Tensor // output
+}
+
+var opQuantLightningIndexer = Operator{
+	Symbol: "aclnnQuantLightningIndexer", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiii--------o",
+}
+
+// QuantLightningIndexer is LightningIndexer for quantised queries and keys. C:
+// aclnnQuantLightningIndexer, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func QuantLightningIndexer(st *acl.Stream, p QuantLightningIndexerParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantLightningIndexerParams) Operator() *Operator { return &opQuantLightningIndexer }
+
+func (p *QuantLightningIndexerParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Weights)
+	c.Tensor(p.QueryDequantScale)
+	c.Tensor(p.KeyDequantScale)
+	c.Tensor(p.ActualSeqLengthsQuery)
+	c.Tensor(p.ActualSeqLengthsKey)
+	c.Tensor(p.BlockTable)
+	c.Int64(p.QueryQuantMode)
+	c.Int64(p.KeyQuantMode)
+	c.OptStr(p.LayoutQuery)
+	c.OptStr(p.LayoutKey)
+	c.Int64(p.SparseCount)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Tensor(p.Out)
+}
+
+// QuantLightningIndexerV2Params are the arguments, in C order.
+type QuantLightningIndexerV2Params struct {
+	Query             *Tensor
+	Key               *Tensor
+	Weights           *Tensor
+	QueryDequantScale *Tensor
+	KeyDequantScale   *Tensor
+	CuSeqLensQ        *Tensor // optional, (B+1)
+	CuSeqLensK        *Tensor // optional, (B+1)
+	SequsedQ          *Tensor // optional, (B)
+	SequsedK          *Tensor // optional, (B)
+	CmpResidualK      *Tensor // optional, (B)
+	BlockTable        *Tensor // optional
+	OutputIdxOffset   *Tensor // optional
+	Metadata          *Tensor // optional, (1024)
+	Topk              int64
+	QuantMode         int64
+	MaxSeqlenQ        int64   // optional
+	LayoutQ           string  // optional
+	LayoutK           string  // optional
+	MaskMode          int64   // optional
+	CmpRatio          int64   // optional
+	ReturnValue       int64   // optional
+	SparseIndicesOut  *Tensor // output
+	SparseValuesOut   *Tensor // output
+}
+
+var opQuantLightningIndexerV2 = Operator{
+	Symbol: "aclnnQuantLightningIndexerV2", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiiiii--------oo",
+}
+
+// QuantLightningIndexerV2 is LightningIndexerV2 for quantised queries and keys. C:
+// aclnnQuantLightningIndexerV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func QuantLightningIndexerV2(st *acl.Stream, p QuantLightningIndexerV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantLightningIndexerV2Params) Operator() *Operator { return &opQuantLightningIndexerV2 }
+
+func (p *QuantLightningIndexerV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Weights)
+	c.Tensor(p.QueryDequantScale)
+	c.Tensor(p.KeyDequantScale)
+	c.Tensor(p.CuSeqLensQ)
+	c.Tensor(p.CuSeqLensK)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.OutputIdxOffset)
+	c.Tensor(p.Metadata)
+	c.Int64(p.Topk)
+	c.Int64(p.QuantMode)
+	c.Int64(p.MaxSeqlenQ)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.ReturnValue)
+	c.Tensor(p.SparseIndicesOut)
+	c.Tensor(p.SparseValuesOut)
+}
+
+// QuantLightningIndexerV2MetadataParams are the arguments, in C order.
+type QuantLightningIndexerV2MetadataParams struct {
+	CuSeqlensQ   *Tensor // optional, 1 dimension
+	CuSeqlensK   *Tensor // optional, 1 dimension
+	SequsedQ     *Tensor // optional, 1 dimension
+	SequsedK     *Tensor // optional, 1 dimension
+	CmpResidualK *Tensor // optional, 1 dimension
+	NumHeadsQ    int64
+	NumHeadsK    int64
+	HeadDim      int64
+	Topk         int64
+	QuantMode    int64
+	BatchSize    int64
+	MaxSeqlenQ   int64
+	MaxSeqlenK   int64
+	LayoutQ      string // optional
+	LayoutK      string // optional
+	MaskMode     int64
+	CmpRatio     int64
+	Metadata     *Tensor // output
+}
+
+var opQuantLightningIndexerV2Metadata = Operator{
+	Symbol: "aclnnQuantLightningIndexerV2Metadata", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiii------------o",
+}
+
+// QuantLightningIndexerV2Metadata divides the work of QuantLightningIndexerV2 among cores. C:
+// aclnnQuantLightningIndexerV2Metadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func QuantLightningIndexerV2Metadata(st *acl.Stream, p QuantLightningIndexerV2MetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantLightningIndexerV2MetadataParams) Operator() *Operator {
+	return &opQuantLightningIndexerV2Metadata
+}
+
+func (p *QuantLightningIndexerV2MetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensK)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsK)
+	c.Int64(p.HeadDim)
+	c.Int64(p.Topk)
+	c.Int64(p.QuantMode)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenK)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Tensor(p.Metadata)
+}
+
+// QuantSparseFlashMlaParams are the arguments, in C order.
+type QuantSparseFlashMlaParams struct {
+	Q                *Tensor
+	OriKv            *Tensor // optional
+	CmpKv            *Tensor // optional
+	QDescale         *Tensor // optional
+	OriKvDescale     *Tensor // optional
+	CmpKvDescale     *Tensor // optional
+	OriSparseIndices *Tensor // optional
+	CmpSparseIndices *Tensor // optional
+	OriBlockTable    *Tensor // optional
+	CmpBlockTable    *Tensor // optional
+	CuSeqlensQ       *Tensor // optional, (b+1)
+	CuSeqlensOriKv   *Tensor // optional, (b+1)
+	CuSeqlensCmpKv   *Tensor // optional, (b+1)
+	SequsedQ         *Tensor // optional, (b)
+	SequsedOriKv     *Tensor // optional, (b)
+	SequsedCmpKv     *Tensor // optional, (b)
+	CmpResidualKv    *Tensor // optional, (b)
+	OriTopkLength    *Tensor // optional
+	CmpTopkLength    *Tensor // optional
+	Sinks            *Tensor // optional, (qN)
+	Metadata         *Tensor // optional, (1024)
+	QuantMode        int64
+	SoftmaxScale     float64
+	CmpRatio         int64
+	OriMaskMode      int64
+	CmpMaskMode      int64
+	OriWinLeft       int64
+	OriWinRight      int64
+	LayoutQ          string // optional
+	LayoutKv         string // optional
+	TopkValueMode    int64
+	ReturnSoftmaxLse bool
+	AttnOut          *Tensor // output, dimensions as Q
+	SoftmaxLseOut    *Tensor // optional output
+}
+
+var opQuantSparseFlashMla = Operator{
+	Symbol: "aclnnQuantSparseFlashMla", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiiiiiiiiiiiii-----------oo",
+}
+
+// QuantSparseFlashMla is SparseFlashMla for quantised queries and keys. C:
+// aclnnQuantSparseFlashMla, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func QuantSparseFlashMla(st *acl.Stream, p QuantSparseFlashMlaParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantSparseFlashMlaParams) Operator() *Operator { return &opQuantSparseFlashMla }
+
+func (p *QuantSparseFlashMlaParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.OriKv)
+	c.Tensor(p.CmpKv)
+	c.Tensor(p.QDescale)
+	c.Tensor(p.OriKvDescale)
+	c.Tensor(p.CmpKvDescale)
+	c.Tensor(p.OriSparseIndices)
+	c.Tensor(p.CmpSparseIndices)
+	c.Tensor(p.OriBlockTable)
+	c.Tensor(p.CmpBlockTable)
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensOriKv)
+	c.Tensor(p.CuSeqlensCmpKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedOriKv)
+	c.Tensor(p.SequsedCmpKv)
+	c.Tensor(p.CmpResidualKv)
+	c.Tensor(p.OriTopkLength)
+	c.Tensor(p.CmpTopkLength)
+	c.Tensor(p.Sinks)
+	c.Tensor(p.Metadata)
+	c.Int64(p.QuantMode)
+	c.Float64(p.SoftmaxScale)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.OriMaskMode)
+	c.Int64(p.CmpMaskMode)
+	c.Int64(p.OriWinLeft)
+	c.Int64(p.OriWinRight)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutKv)
+	c.Int64(p.TopkValueMode)
+	c.Bool(p.ReturnSoftmaxLse)
+	c.Tensor(p.AttnOut)
+	c.Tensor(p.SoftmaxLseOut)
+}
+
+// QuantSparseFlashMlaMetadataParams are the arguments, in C order.
+type QuantSparseFlashMlaMetadataParams struct {
+	CuSeqlensQ     *Tensor // optional, 1 dimension
+	CuSeqlensOriKv *Tensor // optional, 1 dimension
+	CuSeqlensCmpKv *Tensor // optional, 1 dimension
+	SequsedQ       *Tensor // optional, 1 dimension
+	SequsedOriKv   *Tensor // optional, 1 dimension
+	SequsedCmpKv   *Tensor // optional, 1 dimension
+	CmpResidualKv  *Tensor // optional, 1 dimension
+	OriTopkLength  *Tensor // optional, 2 or 3 dimensions
+	CmpTopkLength  *Tensor // optional, 2 or 3 dimensions
+	NumHeadsQ      int64
+	NumHeadsKv     int64
+	HeadDim        int64
+	QuantMode      int64
+	BatchSize      int64
+	MaxSeqlenQ     int64
+	MaxSeqlenOriKv int64
+	MaxSeqlenCmpKv int64
+	OriTopk        int64
+	CmpTopk        int64
+	CmpRatio       int64
+	OriMaskMode    int64
+	CmpMaskMode    int64
+	OriWinLeft     int64
+	OriWinRight    int64
+	LayoutQ        string // optional
+	LayoutKv       string // optional
+	HasOriKv       bool
+	HasCmpKv       bool
+	MetaData       *Tensor // output
+}
+
+var opQuantSparseFlashMlaMetadata = Operator{
+	Symbol: "aclnnQuantSparseFlashMlaMetadata", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiii-------------------o",
+}
+
+// QuantSparseFlashMlaMetadata divides the work of QuantSparseFlashMla among cores. C:
+// aclnnQuantSparseFlashMlaMetadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func QuantSparseFlashMlaMetadata(st *acl.Stream, p QuantSparseFlashMlaMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantSparseFlashMlaMetadataParams) Operator() *Operator {
+	return &opQuantSparseFlashMlaMetadata
+}
+
+func (p *QuantSparseFlashMlaMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensOriKv)
+	c.Tensor(p.CuSeqlensCmpKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedOriKv)
+	c.Tensor(p.SequsedCmpKv)
+	c.Tensor(p.CmpResidualKv)
+	c.Tensor(p.OriTopkLength)
+	c.Tensor(p.CmpTopkLength)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsKv)
+	c.Int64(p.HeadDim)
+	c.Int64(p.QuantMode)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenOriKv)
+	c.Int64(p.MaxSeqlenCmpKv)
+	c.Int64(p.OriTopk)
+	c.Int64(p.CmpTopk)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.OriMaskMode)
+	c.Int64(p.CmpMaskMode)
+	c.Int64(p.OriWinLeft)
+	c.Int64(p.OriWinRight)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutKv)
+	c.Bool(p.HasOriKv)
+	c.Bool(p.HasCmpKv)
+	c.Tensor(p.MetaData)
+}
+
+// RainFusionAttentionParams are the arguments, in C order.
+type RainFusionAttentionParams struct {
+	Query              *Tensor // 3 dimensions
+	Key                *Tensor // 3 dimensions
+	Value              *Tensor // 3 dimensions
+	SelectIdx          *Tensor // 3 dimensions
+	SelectNumIdx       *Tensor // 2 dimensions
+	BlockShape         []int64
+	AttenMask          *Tensor // optional, 2 dimensions
+	ActualSeqLengths   []int64 // optional
+	ActualSeqLengthsKv []int64 // optional
+	BlockTable         *Tensor // optional, 2 dimensions
+	QInputLayout       string
+	KvInputLayout      string
+	NumKeyValueHeads   int64
+	MaskType           int64
+	ScaleValue         float64
+	InnerPrecise       InnerPrecise
+	BlockSize          int64
+	AttentionOut       *Tensor // output, 3 dimensions
+	SoftmaxLse         *Tensor // optional output, 3 dimensions
+}
+
+var opRainFusionAttention = Operator{
+	Symbol: "aclnnRainFusionAttention", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiihihhi-------oo",
+}
+
+// RainFusionAttention computes attention in which each block of queries sees the blocks of keys
+// that SelectIdx lists. C: aclnnRainFusionAttention, CANN since 8.5.0. Not on Ascend910,
+// Ascend310P, Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written
+// yet.
+func RainFusionAttention(st *acl.Stream, p RainFusionAttentionParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *RainFusionAttentionParams) Operator() *Operator { return &opRainFusionAttention }
+
+func (p *RainFusionAttentionParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.SelectIdx)
+	c.Tensor(p.SelectNumIdx)
+	c.Ints(p.BlockShape)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.BlockTable)
+	c.Str(p.QInputLayout)
+	c.Str(p.KvInputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.MaskType)
+	c.Float64(p.ScaleValue)
+	c.Int64(int64(p.InnerPrecise))
+	c.Int64(p.BlockSize)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
+}
+
 // RingAttentionUpdateParams are the arguments, in C order.
 type RingAttentionUpdateParams struct {
 	PrevAttnOut    *Tensor // (T,N,D) or (S,B,H)
@@ -3273,6 +6952,53 @@ func (p *RingAttentionUpdateParams) Encode(c *Call) {
 	c.Tensor(p.SoftmaxSumOut)
 }
 
+// RingAttentionUpdateV2Params are the arguments, in C order.
+type RingAttentionUpdateV2Params struct {
+	PrevAttnOut        *Tensor // (T,N,D) or (S,B,H)
+	PrevSoftmaxMax     *Tensor // (B,N,S,8) or (T,N,8)
+	PrevSoftmaxSum     *Tensor // (B,N,S,8) or (T,N,8)
+	CurAttnOut         *Tensor // (T,N,D) or (S,B,H)
+	CurSoftmaxMax      *Tensor // (B,N,S,8) or (T,N,8)
+	CurSoftmaxSum      *Tensor // (B,N,S,8) or (T,N,8)
+	ActualSeqQlen      *Tensor // optional
+	InputLayout        Layout  // optional
+	InputSoftmaxLayout string  // optional
+	AttnOut            *Tensor // output, (T,N,D) or (S,B,H)
+	SoftmaxMaxOut      *Tensor // output, (B,N,S,8) or (T,N,8)
+	SoftmaxSumOut      *Tensor // output, (B,N,S,8) or (T,N,8)
+}
+
+var opRingAttentionUpdateV2 = Operator{
+	Symbol: "aclnnRingAttentionUpdateV2", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiii--ooo",
+}
+
+// RingAttentionUpdateV2 is RingAttentionUpdate with a choice of the layout of the statistics. C:
+// aclnnRingAttentionUpdateV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func RingAttentionUpdateV2(st *acl.Stream, p RingAttentionUpdateV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *RingAttentionUpdateV2Params) Operator() *Operator { return &opRingAttentionUpdateV2 }
+
+func (p *RingAttentionUpdateV2Params) Encode(c *Call) {
+	c.Tensor(p.PrevAttnOut)
+	c.Tensor(p.PrevSoftmaxMax)
+	c.Tensor(p.PrevSoftmaxSum)
+	c.Tensor(p.CurAttnOut)
+	c.Tensor(p.CurSoftmaxMax)
+	c.Tensor(p.CurSoftmaxSum)
+	c.Tensor(p.ActualSeqQlen)
+	c.OptStr(string(p.InputLayout))
+	c.OptStr(p.InputSoftmaxLayout)
+	c.Tensor(p.AttnOut)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+}
+
 // RopeWithSinCosCacheParams are the arguments, in C order.
 type RopeWithSinCosCacheParams struct {
 	Positions    *Tensor // 1 to 2 dimensions
@@ -3311,6 +7037,49 @@ func (p *RopeWithSinCosCacheParams) Encode(c *Call) {
 	c.Ints(p.MropeSection)
 	c.Int64(p.HeadSize)
 	c.Bool(p.IsNeoxStyle)
+	c.Tensor(p.QueryOut)
+	c.Tensor(p.KeyOut)
+}
+
+// RopeWithSinCosCacheV2Params are the arguments, in C order.
+type RopeWithSinCosCacheV2Params struct {
+	Positions    *Tensor // 1 to 2 dimensions
+	QueryIn      *Tensor // 2 dimensions
+	KeyIn        *Tensor // 2 dimensions
+	CosSinCache  *Tensor // 2 dimensions
+	MropeSection []int64
+	HeadSize     int64
+	IsNeoxStyle  bool
+	CacheMode    int64
+	QueryOut     *Tensor // output, 2 dimensions
+	KeyOut       *Tensor // output, 2 dimensions
+}
+
+var opRopeWithSinCosCacheV2 = Operator{
+	Symbol: "aclnnRopeWithSinCosCacheV2", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiih---oo",
+}
+
+// RopeWithSinCosCacheV2 is RopeWithSinCosCache with a choice of how the sections of positions are
+// joined. C: aclnnRopeWithSinCosCacheV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func RopeWithSinCosCacheV2(st *acl.Stream, p RopeWithSinCosCacheV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *RopeWithSinCosCacheV2Params) Operator() *Operator { return &opRopeWithSinCosCacheV2 }
+
+func (p *RopeWithSinCosCacheV2Params) Encode(c *Call) {
+	c.Tensor(p.Positions)
+	c.Tensor(p.QueryIn)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.CosSinCache)
+	c.Ints(p.MropeSection)
+	c.Int64(p.HeadSize)
+	c.Bool(p.IsNeoxStyle)
+	c.Int64(p.CacheMode)
 	c.Tensor(p.QueryOut)
 	c.Tensor(p.KeyOut)
 }
@@ -3389,6 +7158,78 @@ func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
 	c.Tensor(p.DsinOut)
 }
 
+// RotaryPositionEmbeddingV2Params are the arguments, in C order.
+type RotaryPositionEmbeddingV2Params struct {
+	X      *Tensor // 3 or 4 dimensions
+	Cos    *Tensor // 3 or 4 dimensions
+	Sin    *Tensor // 3 or 4 dimensions
+	Mode   int64
+	Rotate *Tensor // 2 dimensions
+	Out    *Tensor // output, 3 or 4 dimensions
+}
+
+var opRotaryPositionEmbeddingV2 = Operator{
+	Symbol: "aclnnRotaryPositionEmbeddingV2", Library: "libopapi", Since: "8.5.0",
+	Slots: "iii-io",
+}
+
+// RotaryPositionEmbeddingV2 is RotaryPositionEmbedding that may rotate by a product with a matrix.
+// C: aclnnRotaryPositionEmbeddingV2, CANN since 8.5.0. Not on Ascend910. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func RotaryPositionEmbeddingV2(st *acl.Stream, p RotaryPositionEmbeddingV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *RotaryPositionEmbeddingV2Params) Operator() *Operator { return &opRotaryPositionEmbeddingV2 }
+
+func (p *RotaryPositionEmbeddingV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Int64(p.Mode)
+	c.Tensor(p.Rotate)
+	c.Tensor(p.Out)
+}
+
+// ScatterPaCacheParams are the arguments, in C order.
+type ScatterPaCacheParams struct {
+	Key               *Tensor // 3 to 4 dimensions
+	KeyCache          *Tensor // read and written, 4 dimensions
+	SlotMapping       *Tensor // 1 to 2 dimensions
+	CompressLens      *Tensor // optional, 1 to 2 dimensions
+	CompressSeqOffset *Tensor // optional, 1 dimension
+	SeqLens           *Tensor // optional, 1 dimension
+	CacheMode         string
+}
+
+var opScatterPaCache = Operator{
+	Symbol: "aclnnScatterPaCache", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiii-",
+}
+
+// ScatterPaCache writes keys into a paged cache. C: aclnnScatterPaCache, CANN since 9.0.0. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func ScatterPaCache(st *acl.Stream, p ScatterPaCacheParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ScatterPaCacheParams) Operator() *Operator { return &opScatterPaCache }
+
+func (p *ScatterPaCacheParams) Encode(c *Call) {
+	c.Tensor(p.Key)
+	c.Tensor(p.KeyCache)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.CompressLens)
+	c.Tensor(p.CompressSeqOffset)
+	c.Tensor(p.SeqLens)
+	c.Str(p.CacheMode)
+}
+
 // ScatterPaKvCacheParams are the arguments, in C order.
 type ScatterPaKvCacheParams struct {
 	Key               *Tensor   // 3 to 4 dimensions
@@ -3435,6 +7276,981 @@ func (p *ScatterPaKvCacheParams) Encode(c *Call) {
 	c.OptStr(p.ScatterMode)
 	c.Ints(p.Strides)
 	c.Ints(p.Offsets)
+}
+
+// ScatterPaKvCacheWithKScaleParams are the arguments, in C order.
+type ScatterPaKvCacheWithKScaleParams struct {
+	Key           *Tensor // 3 dimensions
+	Value         *Tensor // 3 dimensions
+	KeyCache      *Tensor // read and written, 4 dimensions
+	ValueCache    *Tensor // read and written, 4 dimensions
+	SlotMapping   *Tensor // 1 dimension
+	KeyScale      *Tensor // 2 dimensions
+	KeyScaleCache *Tensor // read and written, 4 dimensions
+	CacheLayout   string  // optional
+}
+
+var opScatterPaKvCacheWithKScale = Operator{
+	Symbol: "aclnnScatterPaKvCacheWithKScale", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiii-",
+}
+
+// ScatterPaKvCacheWithKScale writes keys, values and the keys' scales into paged caches. C:
+// aclnnScatterPaKvCacheWithKScale, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func ScatterPaKvCacheWithKScale(st *acl.Stream, p ScatterPaKvCacheWithKScaleParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ScatterPaKvCacheWithKScaleParams) Operator() *Operator { return &opScatterPaKvCacheWithKScale }
+
+func (p *ScatterPaKvCacheWithKScaleParams) Encode(c *Call) {
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.KeyCache)
+	c.Tensor(p.ValueCache)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.KeyScale)
+	c.Tensor(p.KeyScaleCache)
+	c.OptStr(p.CacheLayout)
+}
+
+// SparseFlashAttentionParams are the arguments, in C order.
+type SparseFlashAttentionParams struct {
+	Query                 *Tensor
+	Key                   *Tensor
+	Value                 *Tensor // dimensions as Key
+	SparseIndices         *Tensor
+	BlockTable            *Tensor // optional
+	ActualSeqLengthsQuery *Tensor // optional
+	ActualSeqLengthsKv    *Tensor // optional
+	QueryRope             *Tensor // optional
+	KeyRope               *Tensor // optional
+	ScaleValue            float64
+	SparseBlockSize       int64  // optional
+	LayoutQuery           string // optional
+	LayoutKv              string // optional
+	SparseMode            SparseMode
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
+	AttentionMode         int64
+	ReturnSoftmaxLse      bool
+	AttentionOut          *Tensor // output
+	SoftmaxMax            *Tensor // output
+	SoftmaxSum            *Tensor // output
+}
+
+var opSparseFlashAttention = Operator{
+	Symbol: "aclnnSparseFlashAttention", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiiii---------ooo",
+}
+
+// SparseFlashAttention computes latent attention of each query over the keys that SparseIndices
+// lists. C: aclnnSparseFlashAttention, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func SparseFlashAttention(st *acl.Stream, p SparseFlashAttentionParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashAttentionParams) Operator() *Operator { return &opSparseFlashAttention }
+
+func (p *SparseFlashAttentionParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.SparseIndices)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.ActualSeqLengthsQuery)
+	c.Tensor(p.ActualSeqLengthsKv)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.SparseBlockSize)
+	c.OptStr(p.LayoutQuery)
+	c.OptStr(p.LayoutKv)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.AttentionMode)
+	c.Bool(p.ReturnSoftmaxLse)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+}
+
+// SparseFlashAttentionGradParams are the arguments, in C order.
+type SparseFlashAttentionGradParams struct {
+	Query                 *Tensor
+	Key                   *Tensor
+	Value                 *Tensor // (B,S2,N2,D) or (T2,N2,D)
+	SparseIndices         *Tensor
+	DOut                  *Tensor // (B,S1,N1,D) or (T1,N1,D)
+	Out                   *Tensor // (B,S1,N1,D) or (T1,N1,D)
+	SoftmaxMax            *Tensor
+	SoftmaxSum            *Tensor // (B,N2,S1,G) or (N2,T1,G)
+	ActualSeqLengthsQuery *Tensor // optional, (B)
+	ActualSeqLengthsKv    *Tensor // optional
+	QueryRope             *Tensor // optional
+	KeyRope               *Tensor // optional, (B,S2,N2,Dr) or (T2,N2,Dr)
+	ScaleValue            float64
+	SparseBlockSize       int64
+	Layout                Layout // optional
+	SparseMode            SparseMode
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
+	Deterministic         bool
+	DQueryOut             *Tensor // output
+	DKeyOut               *Tensor // output
+	DValueOut             *Tensor // output
+	DQueryRopeOut         *Tensor // optional output
+	DKeyRopeOut           *Tensor // optional output
+}
+
+var opSparseFlashAttentionGrad = Operator{
+	Symbol: "aclnnSparseFlashAttentionGrad", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiiii-------ooooo",
+}
+
+// SparseFlashAttentionGrad computes the gradients of SparseFlashAttention. C:
+// aclnnSparseFlashAttentionGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func SparseFlashAttentionGrad(st *acl.Stream, p SparseFlashAttentionGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashAttentionGradParams) Operator() *Operator { return &opSparseFlashAttentionGrad }
+
+func (p *SparseFlashAttentionGradParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.SparseIndices)
+	c.Tensor(p.DOut)
+	c.Tensor(p.Out)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.ActualSeqLengthsQuery)
+	c.Tensor(p.ActualSeqLengthsKv)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.SparseBlockSize)
+	c.OptStr(string(p.Layout))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Bool(p.Deterministic)
+	c.Tensor(p.DQueryOut)
+	c.Tensor(p.DKeyOut)
+	c.Tensor(p.DValueOut)
+	c.Tensor(p.DQueryRopeOut)
+	c.Tensor(p.DKeyRopeOut)
+}
+
+// SparseFlashAttentionV2Params are the arguments, in C order.
+type SparseFlashAttentionV2Params struct {
+	Query                 *Tensor
+	Key                   *Tensor
+	Value                 *Tensor // dimensions as Key
+	SparseIndices         *Tensor
+	BlockTable            *Tensor // optional
+	ActualSeqLengthsQuery *Tensor // optional, (B)
+	ActualSeqLengthsKv    *Tensor // optional, (B)
+	QueryRope             *Tensor // optional
+	KeyRope               *Tensor // optional
+	Sinks                 *Tensor // optional
+	ScaleValue            float64
+	SparseBlockSize       int64  // optional
+	LayoutQuery           string // optional
+	LayoutKv              string // optional
+	SparseMode            SparseMode
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
+	AttentionMode         int64
+	ReturnSoftmaxLse      bool
+	AttentionOut          *Tensor // output
+	SoftmaxMax            *Tensor // output
+	SoftmaxSum            *Tensor // output
+}
+
+var opSparseFlashAttentionV2 = Operator{
+	Symbol: "aclnnSparseFlashAttentionV2", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiii---------ooo",
+}
+
+// SparseFlashAttentionV2 is SparseFlashAttention with a sink for each head. C:
+// aclnnSparseFlashAttentionV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func SparseFlashAttentionV2(st *acl.Stream, p SparseFlashAttentionV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashAttentionV2Params) Operator() *Operator { return &opSparseFlashAttentionV2 }
+
+func (p *SparseFlashAttentionV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.SparseIndices)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.ActualSeqLengthsQuery)
+	c.Tensor(p.ActualSeqLengthsKv)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.Sinks)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.SparseBlockSize)
+	c.OptStr(p.LayoutQuery)
+	c.OptStr(p.LayoutKv)
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.AttentionMode)
+	c.Bool(p.ReturnSoftmaxLse)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+}
+
+// SparseFlashMlaParams are the arguments, in C order.
+type SparseFlashMlaParams struct {
+	Q                *Tensor
+	OriKv            *Tensor // optional
+	CmpKv            *Tensor // optional
+	OriSparseIndices *Tensor // optional
+	CmpSparseIndices *Tensor // optional
+	OriBlockTable    *Tensor // optional, (B,ori_max_block_num_per_batch)
+	CmpBlockTable    *Tensor // optional, (B,cmp_max_block_num_per_batch)
+	CuSeqlensQ       *Tensor // optional, (B+1)
+	CuSeqlensOriKv   *Tensor // optional, (B+1)
+	CuSeqlensCmpKv   *Tensor // optional, (B+1)
+	SequsedQ         *Tensor // optional, (B)
+	SequsedOriKv     *Tensor // optional, (B)
+	SequsedCmpKv     *Tensor // optional, (B)
+	CmpResidualKv    *Tensor // optional, (B)
+	OriTopkLength    *Tensor // optional
+	CmpTopkLength    *Tensor // optional
+	Sinks            *Tensor // optional, (N1)
+	Metadata         *Tensor // optional, (1024)
+	SoftmaxScale     float64
+	CmpRatio         int64
+	OriMaskMode      int64
+	CmpMaskMode      int64
+	OriWinLeft       int64
+	OriWinRight      int64
+	LayoutQ          string // optional
+	LayoutKv         string // optional
+	TopkValueMode    int64
+	ReturnSoftmaxLse bool
+	AttnOut          *Tensor // output, dimensions as Q
+	SoftmaxLseOut    *Tensor // optional output
+}
+
+var opSparseFlashMla = Operator{
+	Symbol: "aclnnSparseFlashMla", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiiiiiiiiii----------oo",
+}
+
+// SparseFlashMla computes attention over a window of keys and over compressed keys, all of them or
+// chosen ones. C: aclnnSparseFlashMla, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func SparseFlashMla(st *acl.Stream, p SparseFlashMlaParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashMlaParams) Operator() *Operator { return &opSparseFlashMla }
+
+func (p *SparseFlashMlaParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.OriKv)
+	c.Tensor(p.CmpKv)
+	c.Tensor(p.OriSparseIndices)
+	c.Tensor(p.CmpSparseIndices)
+	c.Tensor(p.OriBlockTable)
+	c.Tensor(p.CmpBlockTable)
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensOriKv)
+	c.Tensor(p.CuSeqlensCmpKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedOriKv)
+	c.Tensor(p.SequsedCmpKv)
+	c.Tensor(p.CmpResidualKv)
+	c.Tensor(p.OriTopkLength)
+	c.Tensor(p.CmpTopkLength)
+	c.Tensor(p.Sinks)
+	c.Tensor(p.Metadata)
+	c.Float64(p.SoftmaxScale)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.OriMaskMode)
+	c.Int64(p.CmpMaskMode)
+	c.Int64(p.OriWinLeft)
+	c.Int64(p.OriWinRight)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutKv)
+	c.Int64(p.TopkValueMode)
+	c.Bool(p.ReturnSoftmaxLse)
+	c.Tensor(p.AttnOut)
+	c.Tensor(p.SoftmaxLseOut)
+}
+
+// SparseFlashMlaGradParams are the arguments, in C order.
+type SparseFlashMlaGradParams struct {
+	Query            *Tensor
+	DOut             *Tensor
+	Out              *Tensor
+	Lse              *Tensor
+	OriKv            *Tensor // optional
+	CmpKv            *Tensor // optional
+	OriSparseIndices *Tensor // optional
+	CmpSparseIndices *Tensor // optional
+	CuSeqlensQ       *Tensor // optional, (B+1)
+	CuSeqlensOriKv   *Tensor // optional, (B+1)
+	CuSeqlensCmpKv   *Tensor // optional, (B+1)
+	SequsedQ         *Tensor // optional, (B)
+	SequsedOriKv     *Tensor // optional, (B)
+	SequsedCmpKv     *Tensor // optional, (B)
+	CmpResidualKv    *Tensor // optional, (B)
+	OriTopkLength    *Tensor // optional, (B,S1,N2) or (T1,N2)
+	CmpTopkLength    *Tensor // optional, (B,S1,N2) or (T1,N2)
+	Sinks            *Tensor // optional
+	Metadata         *Tensor // optional, (x)
+	ScaleValue       float64
+	CmpRatio         int64
+	OriMaskMode      int64
+	CmpMaskMode      int64
+	OriWinLeft       int64
+	OriWinRight      int64
+	LayoutQ          string  // optional
+	LayoutKv         string  // optional
+	DQueryOut        *Tensor // output, (B,S1,N1,D) or (T1,N1,D)
+	DOriKvOut        *Tensor // optional output, (B,S2,N2,D) or (T2,N2,D)
+	DCmpKvOut        *Tensor // optional output
+	DSinksOut        *Tensor // optional output, (N1)
+	OriSoftmaxL1Norm *Tensor // optional output, (B,S1,N2,K1) or (T1,N2,K1)
+	CmpSoftmaxL1Norm *Tensor // optional output, (B,S1,N2,K2) or (T1,N2,K2)
+}
+
+var opSparseFlashMlaGrad = Operator{
+	Symbol: "aclnnSparseFlashMlaGrad", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiiiiiiiiiii--------oooooo",
+}
+
+// SparseFlashMlaGrad computes the gradients of SparseFlashMla. C: aclnnSparseFlashMlaGrad, CANN
+// since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than CANN
+// 8.1, and not written yet.
+func SparseFlashMlaGrad(st *acl.Stream, p SparseFlashMlaGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashMlaGradParams) Operator() *Operator { return &opSparseFlashMlaGrad }
+
+func (p *SparseFlashMlaGradParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.DOut)
+	c.Tensor(p.Out)
+	c.Tensor(p.Lse)
+	c.Tensor(p.OriKv)
+	c.Tensor(p.CmpKv)
+	c.Tensor(p.OriSparseIndices)
+	c.Tensor(p.CmpSparseIndices)
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensOriKv)
+	c.Tensor(p.CuSeqlensCmpKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedOriKv)
+	c.Tensor(p.SequsedCmpKv)
+	c.Tensor(p.CmpResidualKv)
+	c.Tensor(p.OriTopkLength)
+	c.Tensor(p.CmpTopkLength)
+	c.Tensor(p.Sinks)
+	c.Tensor(p.Metadata)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.OriMaskMode)
+	c.Int64(p.CmpMaskMode)
+	c.Int64(p.OriWinLeft)
+	c.Int64(p.OriWinRight)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutKv)
+	c.Tensor(p.DQueryOut)
+	c.Tensor(p.DOriKvOut)
+	c.Tensor(p.DCmpKvOut)
+	c.Tensor(p.DSinksOut)
+	c.Tensor(p.OriSoftmaxL1Norm)
+	c.Tensor(p.CmpSoftmaxL1Norm)
+}
+
+// SparseFlashMlaGradMetadataParams are the arguments, in C order.
+type SparseFlashMlaGradMetadataParams struct {
+	CuSeqlensQ     *Tensor // optional, 1 dimension
+	CuSeqlensOriKv *Tensor // optional, 1 dimension
+	CuSeqlensCmpKv *Tensor // optional, 1 dimension
+	SequsedQ       *Tensor // optional, 1 dimension
+	SequsedOriKv   *Tensor // optional, 1 dimension
+	SequsedCmpKv   *Tensor // optional, 1 dimension
+	CmpResidualKv  *Tensor // optional, 1 dimension
+	OriTopkLength  *Tensor // optional, 2 or 3 dimensions
+	CmpTopkLength  *Tensor // optional, 2 or 3 dimensions
+	NumHeadsQ      int64
+	NumHeadsKv     int64
+	HeadDim        int64
+	BatchSize      int64
+	MaxSeqlenQ     int64
+	MaxSeqlenOriKv int64
+	MaxSeqlenCmpKv int64
+	OriTopk        int64
+	CmpTopk        int64
+	CmpRatio       int64
+	OriMaskMode    int64
+	CmpMaskMode    int64
+	OriWinLeft     int64
+	OriWinRight    int64
+	LayoutQ        string // optional
+	LayoutKv       string // optional
+	HasOriKv       bool
+	HasCmpKv       bool
+	MetaData       *Tensor // output
+}
+
+var opSparseFlashMlaGradMetadata = Operator{
+	Symbol: "aclnnSparseFlashMlaGradMetadata", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiii------------------o",
+}
+
+// SparseFlashMlaGradMetadata divides the work of SparseFlashMlaGrad among cores. C:
+// aclnnSparseFlashMlaGradMetadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func SparseFlashMlaGradMetadata(st *acl.Stream, p SparseFlashMlaGradMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashMlaGradMetadataParams) Operator() *Operator { return &opSparseFlashMlaGradMetadata }
+
+func (p *SparseFlashMlaGradMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensOriKv)
+	c.Tensor(p.CuSeqlensCmpKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedOriKv)
+	c.Tensor(p.SequsedCmpKv)
+	c.Tensor(p.CmpResidualKv)
+	c.Tensor(p.OriTopkLength)
+	c.Tensor(p.CmpTopkLength)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsKv)
+	c.Int64(p.HeadDim)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenOriKv)
+	c.Int64(p.MaxSeqlenCmpKv)
+	c.Int64(p.OriTopk)
+	c.Int64(p.CmpTopk)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.OriMaskMode)
+	c.Int64(p.CmpMaskMode)
+	c.Int64(p.OriWinLeft)
+	c.Int64(p.OriWinRight)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutKv)
+	c.Bool(p.HasOriKv)
+	c.Bool(p.HasCmpKv)
+	c.Tensor(p.MetaData)
+}
+
+// SparseFlashMlaMetadataParams are the arguments, in C order.
+type SparseFlashMlaMetadataParams struct {
+	CuSeqlensQ     *Tensor // optional, (B+1)
+	CuSeqlensOriKv *Tensor // optional, (B+1)
+	CuSeqlensCmpKv *Tensor // optional, (B+1)
+	SequsedQ       *Tensor // optional, (B)
+	SequsedOriKv   *Tensor // optional, (B)
+	SequsedCmpKv   *Tensor // optional, (B)
+	CmpResidualKv  *Tensor // optional, (B)
+	OriTopkLength  *Tensor // optional
+	CmpTopkLength  *Tensor // optional
+	NumHeadsQ      int64
+	NumHeadsKv     int64
+	HeadDim        int64
+	BatchSize      int64
+	MaxSeqlenQ     int64
+	MaxSeqlenOriKv int64
+	MaxSeqlenCmpKv int64
+	OriTopk        int64
+	CmpTopk        int64
+	CmpRatio       int64
+	OriMaskMode    int64
+	CmpMaskMode    int64
+	OriWinLeft     int64
+	OriWinRight    int64
+	LayoutQ        string // optional
+	LayoutKv       string // optional
+	HasOriKv       bool
+	HasCmpKv       bool
+	MetaData       *Tensor // output, (1024)
+}
+
+var opSparseFlashMlaMetadata = Operator{
+	Symbol: "aclnnSparseFlashMlaMetadata", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiii------------------o",
+}
+
+// SparseFlashMlaMetadata divides the work of SparseFlashMla among cores. C:
+// aclnnSparseFlashMlaMetadata, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func SparseFlashMlaMetadata(st *acl.Stream, p SparseFlashMlaMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashMlaMetadataParams) Operator() *Operator { return &opSparseFlashMlaMetadata }
+
+func (p *SparseFlashMlaMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensOriKv)
+	c.Tensor(p.CuSeqlensCmpKv)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedOriKv)
+	c.Tensor(p.SequsedCmpKv)
+	c.Tensor(p.CmpResidualKv)
+	c.Tensor(p.OriTopkLength)
+	c.Tensor(p.CmpTopkLength)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsKv)
+	c.Int64(p.HeadDim)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenOriKv)
+	c.Int64(p.MaxSeqlenCmpKv)
+	c.Int64(p.OriTopk)
+	c.Int64(p.CmpTopk)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.OriMaskMode)
+	c.Int64(p.CmpMaskMode)
+	c.Int64(p.OriWinLeft)
+	c.Int64(p.OriWinRight)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutKv)
+	c.Bool(p.HasOriKv)
+	c.Bool(p.HasCmpKv)
+	c.Tensor(p.MetaData)
+}
+
+// SparseFlashMlaSoftmaxL1NormParams are the arguments, in C order.
+type SparseFlashMlaSoftmaxL1NormParams struct {
+	Q             *Tensor
+	K             *Tensor
+	SoftmaxLse    *Tensor
+	SparseIndices *Tensor // optional, (B,S1,N2,K) or (T1,N2,K)
+	CuSeqlensQ    *Tensor // optional, (B+1)
+	CuSeqlensK    *Tensor // optional, (B+1)
+	SequsedQ      *Tensor // optional, (B)
+	SequsedK      *Tensor // optional, (B)
+	CmpResidualK  *Tensor // optional, (B)
+	TopkLength    *Tensor // optional, (B,S1,N2) or (T1,N2)
+	Metadata      *Tensor // optional, (x)
+	SoftmaxScale  float64
+	CmpRatio      int64
+	MaskMode      int64
+	LayoutQ       string  // optional
+	LayoutK       string  // optional
+	SoftmaxL1Norm *Tensor // output
+}
+
+var opSparseFlashMlaSoftmaxL1Norm = Operator{
+	Symbol: "aclnnSparseFlashMlaSoftmaxL1Norm", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiii-----o",
+}
+
+// SparseFlashMlaSoftmaxL1Norm computes the probabilities of SparseFlashMla over compressed keys,
+// summed over the heads and divided by their sum. C: aclnnSparseFlashMlaSoftmaxL1Norm, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func SparseFlashMlaSoftmaxL1Norm(st *acl.Stream, p SparseFlashMlaSoftmaxL1NormParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashMlaSoftmaxL1NormParams) Operator() *Operator {
+	return &opSparseFlashMlaSoftmaxL1Norm
+}
+
+func (p *SparseFlashMlaSoftmaxL1NormParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.SoftmaxLse)
+	c.Tensor(p.SparseIndices)
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensK)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Tensor(p.TopkLength)
+	c.Tensor(p.Metadata)
+	c.Float64(p.SoftmaxScale)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.MaskMode)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutK)
+	c.Tensor(p.SoftmaxL1Norm)
+}
+
+// SparseFlashMlaSoftmaxL1NormMetadataParams are the arguments, in C order.
+type SparseFlashMlaSoftmaxL1NormMetadataParams struct {
+	CuSeqLensQ   *Tensor // optional
+	CuSeqLensK   *Tensor // optional
+	SeqUsedQ     *Tensor // optional
+	SeqUsedK     *Tensor // optional
+	CmpResidualK *Tensor // optional
+	TopkLength   *Tensor // optional
+	BatchSize    int64
+	MaxSeqLenQ   int64
+	MaxSeqLenK   int64
+	NumHeadsQ    int64
+	NumHeadsK    int64
+	HeadDim      int64
+	Topk         int64
+	CmpRatio     int64
+	MaskMode     int64
+	LayoutQ      string
+	LayoutK      string
+	Metadata     *Tensor // output
+}
+
+var opSparseFlashMlaSoftmaxL1NormMetadata = Operator{
+	Symbol: "aclnnSparseFlashMlaSoftmaxL1NormMetadata", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiii-----------o",
+}
+
+// SparseFlashMlaSoftmaxL1NormMetadata divides the work of SparseFlashMlaSoftmaxL1Norm among cores.
+// C: aclnnSparseFlashMlaSoftmaxL1NormMetadata, CANN after 9.2.0-beta.1. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
+// it, and not written yet.
+func SparseFlashMlaSoftmaxL1NormMetadata(st *acl.Stream, p SparseFlashMlaSoftmaxL1NormMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseFlashMlaSoftmaxL1NormMetadataParams) Operator() *Operator {
+	return &opSparseFlashMlaSoftmaxL1NormMetadata
+}
+
+func (p *SparseFlashMlaSoftmaxL1NormMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqLensQ)
+	c.Tensor(p.CuSeqLensK)
+	c.Tensor(p.SeqUsedQ)
+	c.Tensor(p.SeqUsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Tensor(p.TopkLength)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqLenQ)
+	c.Int64(p.MaxSeqLenK)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsK)
+	c.Int64(p.HeadDim)
+	c.Int64(p.Topk)
+	c.Int64(p.CmpRatio)
+	c.Int64(p.MaskMode)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutK)
+	c.Tensor(p.Metadata)
+}
+
+// SparseLightningIndexerGradKLLossParams are the arguments, in C order.
+type SparseLightningIndexerGradKLLossParams struct {
+	Query                 *Tensor // (B,S1,N1,DQuery) or (T1,N1,DQuery)
+	Key                   *Tensor // (B,S2,N2,DQuery) or (T2,N2,DQuery)
+	QueryIndex            *Tensor // (B,S1,Nidx1,DQueryIndex) or (T1,Nidx1,DQueryIndex)
+	KeyIndex              *Tensor // (B,S2,Nidx2,DQueryIndex) or (T2,Nidx2,DQueryIndex)
+	Weights               *Tensor // (B,S1,Nidx1) or (T1,Nidx1)
+	SparseIndices         *Tensor // (B,S1,Nidx2,K) or (T1,Nidx2,K)
+	SoftmaxMax            *Tensor // (B,N2,S1,G) or (N2,T1,G)
+	SoftmaxSum            *Tensor // (B,N2,S1,G) or (N2,T1,G)
+	QueryRope             *Tensor // (B,S1,N1,DRope) or (T1,N1,DRope)
+	KeyRope               *Tensor // (B,S2,N2,DRope) or (T2,N2,DRope)
+	ActualSeqLengthsQuery []int64
+	ActualSeqLengthsKey   []int64
+	ScaleValue            float64
+	Layout                Layout
+	SparseMode            SparseMode
+	PreTokens             int64
+	NextTokens            int64
+	Deterministic         bool
+	DQueryIndex           *Tensor // output, (B,S1,Nidx1,DQueryIndex) or (T1,Nidx1,DQueryIndex)
+	DKeyIndex             *Tensor // output, (B,S2,Nidx2,DQueryIndex) or (T2,Nidx2,DQueryIndex)
+	DWeights              *Tensor // output, (B,S1,Nidx1) or (T1,Nidx1)
+	Loss                  *Tensor // output, (1)
+}
+
+var opSparseLightningIndexerGradKLLoss = Operator{
+	Symbol: "aclnnSparseLightningIndexerGradKLLoss", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiihh------oooo",
+}
+
+// SparseLightningIndexerGradKLLoss computes the Kullback-Leibler divergence of the scores of
+// LightningIndexer from those of attention over the chosen keys, and its gradients. C:
+// aclnnSparseLightningIndexerGradKLLoss, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func SparseLightningIndexerGradKLLoss(st *acl.Stream, p SparseLightningIndexerGradKLLossParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseLightningIndexerGradKLLossParams) Operator() *Operator {
+	return &opSparseLightningIndexerGradKLLoss
+}
+
+func (p *SparseLightningIndexerGradKLLossParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.QueryIndex)
+	c.Tensor(p.KeyIndex)
+	c.Tensor(p.Weights)
+	c.Tensor(p.SparseIndices)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Ints(p.ActualSeqLengthsQuery)
+	c.Ints(p.ActualSeqLengthsKey)
+	c.Float64(p.ScaleValue)
+	c.Str(string(p.Layout))
+	c.Int64(int64(p.SparseMode))
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Bool(p.Deterministic)
+	c.Tensor(p.DQueryIndex)
+	c.Tensor(p.DKeyIndex)
+	c.Tensor(p.DWeights)
+	c.Tensor(p.Loss)
+}
+
+// SparseLightningIndexerKLLossGradParams are the arguments, in C order.
+type SparseLightningIndexerKLLossGradParams struct {
+	Q                 *Tensor // (B,S1,N1,D) or (T1,N1,D)
+	K                 *Tensor // (B,S2,N2,D) or (T2,N2,D)
+	W                 *Tensor // (B,S1,N1) or (T1,N1)
+	SparseIndices     *Tensor // (B,S1,N2,K) or (T1,N2,K)
+	AttnSoftmaxL1Norm *Tensor // (B,S1,N2,K) or (T1,N2,K)
+	CuSeqLensQ        *Tensor // optional, (B+1)
+	CuSeqLensK        *Tensor // optional, (B+1)
+	SeqUsedQ          *Tensor // optional, (B)
+	SeqUsedK          *Tensor // optional, (B)
+	CmpResidualK      *Tensor // optional, (B)
+	Metadata          *Tensor // optional, (x)
+	LayoutQ           string
+	LayoutK           string
+	MaskMode          int64
+	CmpRatio          int64
+	Dq                *Tensor // output, (B,S1,N1,D) or (T1,N1,D)
+	Dk                *Tensor // output, (B,S2,N2,D) or (T2,N2,D)
+	Dw                *Tensor // output, (B,S1,N1) or (T1,N1)
+	SoftmaxOut        *Tensor // output, (B,S1,N2,K) or (T1,N2,K)
+}
+
+var opSparseLightningIndexerKLLossGrad = Operator{
+	Symbol: "aclnnSparseLightningIndexerKLLossGrad", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiii----oooo",
+}
+
+// SparseLightningIndexerKLLossGrad computes the gradients of the Kullback-Leibler divergence of the
+// scores of LightningIndexer from those of attention over the chosen keys. C:
+// aclnnSparseLightningIndexerKLLossGrad, CANN since 9.1.0. Not on Ascend910, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func SparseLightningIndexerKLLossGrad(st *acl.Stream, p SparseLightningIndexerKLLossGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseLightningIndexerKLLossGradParams) Operator() *Operator {
+	return &opSparseLightningIndexerKLLossGrad
+}
+
+func (p *SparseLightningIndexerKLLossGradParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.W)
+	c.Tensor(p.SparseIndices)
+	c.Tensor(p.AttnSoftmaxL1Norm)
+	c.Tensor(p.CuSeqLensQ)
+	c.Tensor(p.CuSeqLensK)
+	c.Tensor(p.SeqUsedQ)
+	c.Tensor(p.SeqUsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Tensor(p.Metadata)
+	c.Str(p.LayoutQ)
+	c.Str(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Tensor(p.Dq)
+	c.Tensor(p.Dk)
+	c.Tensor(p.Dw)
+	c.Tensor(p.SoftmaxOut)
+}
+
+// SparseLightningIndexerKLLossGradMetadataParams are the arguments, in C order.
+type SparseLightningIndexerKLLossGradMetadataParams struct {
+	CuSeqlensQ   *Tensor // optional
+	CuSeqlensK   *Tensor // optional
+	SequsedQ     *Tensor // optional
+	SequsedK     *Tensor // optional
+	CmpResidualK *Tensor // optional, 1 dimension
+	BatchSize    int64
+	MaxSeqlenQ   int64
+	MaxSeqlenK   int64
+	NumHeadsQ    int64
+	NumHeadsK    int64
+	HeadDim      int64
+	Topk         int64
+	LayoutQ      string // optional
+	LayoutK      string // optional
+	MaskMode     int64
+	CmpRatio     int64
+	Metadata     *Tensor // output
+}
+
+var opSparseLightningIndexerKLLossGradMetadata = Operator{
+	Symbol: "aclnnSparseLightningIndexerKLLossGradMetadata", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiii-----------o",
+}
+
+// SparseLightningIndexerKLLossGradMetadata divides the work of SparseLightningIndexerKLLossGrad
+// among cores. C: aclnnSparseLightningIndexerKLLossGradMetadata, CANN since 9.1.0. Not on
+// Ascend910, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
+// yet.
+func SparseLightningIndexerKLLossGradMetadata(st *acl.Stream, p SparseLightningIndexerKLLossGradMetadataParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SparseLightningIndexerKLLossGradMetadataParams) Operator() *Operator {
+	return &opSparseLightningIndexerKLLossGradMetadata
+}
+
+func (p *SparseLightningIndexerKLLossGradMetadataParams) Encode(c *Call) {
+	c.Tensor(p.CuSeqlensQ)
+	c.Tensor(p.CuSeqlensK)
+	c.Tensor(p.SequsedQ)
+	c.Tensor(p.SequsedK)
+	c.Tensor(p.CmpResidualK)
+	c.Int64(p.BatchSize)
+	c.Int64(p.MaxSeqlenQ)
+	c.Int64(p.MaxSeqlenK)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsK)
+	c.Int64(p.HeadDim)
+	c.Int64(p.Topk)
+	c.OptStr(p.LayoutQ)
+	c.OptStr(p.LayoutK)
+	c.Int64(p.MaskMode)
+	c.Int64(p.CmpRatio)
+	c.Tensor(p.Metadata)
+}
+
+// StemOamPrepPagedKvParams are the arguments, in C order.
+type StemOamPrepPagedKvParams struct {
+	KCache        *Tensor // 4 dimensions
+	VCache        *Tensor // 4 dimensions
+	KvIndices     *Tensor // 2 dimensions
+	KvSeqLens     []int64
+	KScaleCache   *Tensor // optional, 4 dimensions
+	VScale        *Tensor // optional, 1 dimension
+	LambdaMag     float64
+	KvLayout      string
+	StemBlockSize int64
+	StemStride    int64
+	KFlat         *Tensor // output, 4 dimensions
+	VBias         *Tensor // output, 3 dimensions
+}
+
+var opStemOamPrepPagedKv = Operator{
+	Symbol: "aclnnStemOamPrepPagedKv", Library: "libopapi", Since: "unreleased",
+	Slots: "iiihii----oo",
+}
+
+// StemOamPrepPagedKv sums the keys of groups of tokens of a paged cache, and averages a measure of
+// the values' sizes over blocks. C: aclnnStemOamPrepPagedKv, CANN after 9.2.0-beta.1. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func StemOamPrepPagedKv(st *acl.Stream, p StemOamPrepPagedKvParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *StemOamPrepPagedKvParams) Operator() *Operator { return &opStemOamPrepPagedKv }
+
+func (p *StemOamPrepPagedKvParams) Encode(c *Call) {
+	c.Tensor(p.KCache)
+	c.Tensor(p.VCache)
+	c.Tensor(p.KvIndices)
+	c.Ints(p.KvSeqLens)
+	c.Tensor(p.KScaleCache)
+	c.Tensor(p.VScale)
+	c.Float64(p.LambdaMag)
+	c.Str(p.KvLayout)
+	c.Int64(p.StemBlockSize)
+	c.Int64(p.StemStride)
+	c.Tensor(p.KFlat)
+	c.Tensor(p.VBias)
+}
+
+// StemOamPrepVarlenQParams are the arguments, in C order.
+type StemOamPrepVarlenQParams struct {
+	Q             *Tensor
+	QSeqLens      []int64
+	CuSeqLensQ    []int64
+	QScale        *Tensor
+	StemBlockSize int64
+	StemStride    int64
+	QFlat         *Tensor // output
+}
+
+var opStemOamPrepVarlenQ = Operator{
+	Symbol: "aclnnStemOamPrepVarlenQ", Library: "libopapi", Since: "unreleased",
+	Slots: "ihhi--o",
+}
+
+// StemOamPrepVarlenQ sums the queries of groups of tokens, block by block. C:
+// aclnnStemOamPrepVarlenQ, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func StemOamPrepVarlenQ(st *acl.Stream, p StemOamPrepVarlenQParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *StemOamPrepVarlenQParams) Operator() *Operator { return &opStemOamPrepVarlenQ }
+
+func (p *StemOamPrepVarlenQParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Ints(p.QSeqLens)
+	c.Ints(p.CuSeqLensQ)
+	c.Tensor(p.QScale)
+	c.Int64(p.StemBlockSize)
+	c.Int64(p.StemStride)
+	c.Tensor(p.QFlat)
 }
 
 // SwinAttentionScoreQuantParams are the arguments, in C order.
@@ -3527,4 +8343,64 @@ func (p *TransformBiasRescaleQkvParams) Encode(c *Call) {
 	c.Tensor(p.QOut)
 	c.Tensor(p.KOut)
 	c.Tensor(p.VOut)
+}
+
+// UndGenQkvRmsNormRopeCacheParams are the arguments, in C order.
+type UndGenQkvRmsNormRopeCacheParams struct {
+	UndQkv       *Tensor // (und_len,N,D)
+	UndWeightsQ  *Tensor // (D)
+	UndWeightsK  *Tensor // (D)
+	CosSinCache  *Tensor // (max_pos,D)
+	KCache       *Tensor // read and written, (Bn,Bs,Hk,D)
+	VCache       *Tensor // read and written, (Bn,Bs,Hv,D)
+	SlotMapping  *Tensor // (T)
+	Positions    *Tensor // (3,T)
+	GenQkv       *Tensor // optional, (gen_len,N,D)
+	GenWeightsQ  *Tensor // optional, (D)
+	GenWeightsK  *Tensor // optional, (D)
+	CatIndices   *Tensor // optional, (T)
+	NumHeadsQ    int64
+	NumHeadsK    int64
+	NumHeadsV    int64
+	NormEps      float64
+	MropeSection []int64
+	QOut         *Tensor // output, (T,Hq,D)
+}
+
+var opUndGenQkvRmsNormRopeCache = Operator{
+	Symbol: "aclnnUndGenQkvRmsNormRopeCache", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiiii----ho",
+}
+
+// UndGenQkvRmsNormRopeCache joins two sequences of queries, keys and values, normalises and rotates
+// them, and writes keys and values into caches. C: aclnnUndGenQkvRmsNormRopeCache, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func UndGenQkvRmsNormRopeCache(st *acl.Stream, p UndGenQkvRmsNormRopeCacheParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *UndGenQkvRmsNormRopeCacheParams) Operator() *Operator { return &opUndGenQkvRmsNormRopeCache }
+
+func (p *UndGenQkvRmsNormRopeCacheParams) Encode(c *Call) {
+	c.Tensor(p.UndQkv)
+	c.Tensor(p.UndWeightsQ)
+	c.Tensor(p.UndWeightsK)
+	c.Tensor(p.CosSinCache)
+	c.Tensor(p.KCache)
+	c.Tensor(p.VCache)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.Positions)
+	c.Tensor(p.GenQkv)
+	c.Tensor(p.GenWeightsQ)
+	c.Tensor(p.GenWeightsK)
+	c.Tensor(p.CatIndices)
+	c.Int64(p.NumHeadsQ)
+	c.Int64(p.NumHeadsK)
+	c.Int64(p.NumHeadsV)
+	c.Float64(p.NormEps)
+	c.Ints(p.MropeSection)
+	c.Tensor(p.QOut)
 }

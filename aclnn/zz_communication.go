@@ -47,6 +47,61 @@ func (p *AllGatherMatmulParams) Encode(c *Call) {
 	c.Tensor(p.GatherOut)
 }
 
+// AllGatherMatmulV2Params are the arguments, in C order.
+type AllGatherMatmulV2Params struct {
+	X1          *Tensor // 2 dimensions
+	X2          *Tensor // 2 dimensions
+	Bias        *Tensor // 1 dimension
+	X1Scale     *Tensor // 1 to 3 dimensions
+	X2Scale     *Tensor // 1 to 3 dimensions
+	QuantScale  *Tensor // 1 dimension
+	BlockSize   int64
+	Group       string
+	GatherIndex int64
+	CommTurn    int64 // 0
+	StreamMode  StreamMode
+	GroupSize   int64
+	CommMode    string
+	Output      *Tensor // output, 2 dimensions
+	GatherOut   *Tensor // output, 2 dimensions
+	AmaxOut     *Tensor // output, 1 dimension
+}
+
+var opAllGatherMatmulV2 = Operator{
+	Symbol: "aclnnAllGatherMatmulV2", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiii-------ooo",
+}
+
+// AllGatherMatmulV2 is AllGatherMatmul that also takes quantised factors with their scales. C:
+// aclnnAllGatherMatmulV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func AllGatherMatmulV2(st *acl.Stream, p AllGatherMatmulV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AllGatherMatmulV2Params) Operator() *Operator { return &opAllGatherMatmulV2 }
+
+func (p *AllGatherMatmulV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.QuantScale)
+	c.Int64(p.BlockSize)
+	c.Group(p.Group)
+	c.Int64(p.GatherIndex)
+	c.Int64(p.CommTurn)
+	c.Int64(int64(p.StreamMode))
+	c.Int64(p.GroupSize)
+	c.Str(p.CommMode)
+	c.Tensor(p.Output)
+	c.Tensor(p.GatherOut)
+	c.Tensor(p.AmaxOut)
+}
+
 // AlltoAllAllGatherBatchMatMulParams are the arguments, in C order.
 type AlltoAllAllGatherBatchMatMulParams struct {
 	X           *Tensor // 3 dimensions
@@ -96,6 +151,218 @@ func (p *AlltoAllAllGatherBatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.Y1Out)
 	c.Tensor(p.Y2Out)
 	c.Tensor(p.Y3Out)
+}
+
+// AlltoAllMatmulParams are the arguments, in C order.
+type AlltoAllMatmulParams struct {
+	X1           *Tensor
+	X2           *Tensor
+	Bias         *Tensor // optional
+	AlltoAllAxes []int64 // optional
+	Group        string
+	TransposeX1  bool
+	TransposeX2  bool
+	Output       *Tensor // output
+	AlltoAllOut  *Tensor // optional output
+}
+
+var opAlltoAllMatmul = Operator{
+	Symbol: "aclnnAlltoAllMatmul", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiih---oo",
+}
+
+// AlltoAllMatmul exchanges the rows of X1 between the ranks of Group and multiplies what arrives by
+// X2. C: aclnnAlltoAllMatmul, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func AlltoAllMatmul(st *acl.Stream, p AlltoAllMatmulParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AlltoAllMatmulParams) Operator() *Operator { return &opAlltoAllMatmul }
+
+func (p *AlltoAllMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Ints(p.AlltoAllAxes)
+	c.Group(p.Group)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Output)
+	c.Tensor(p.AlltoAllOut)
+}
+
+// AlltoAllMatmulV2Params are the arguments, in C order.
+type AlltoAllMatmulV2Params struct {
+	X1           *Tensor
+	X2           *Tensor
+	Bias         *Tensor // optional
+	AlltoAllAxes []int64 // optional
+	Group        string
+	CommMode     string
+	TransposeX1  bool
+	TransposeX2  bool
+	Output       *Tensor // output
+	AlltoAllOut  *Tensor // optional output
+}
+
+var opAlltoAllMatmulV2 = Operator{
+	Symbol: "aclnnAlltoAllMatmulV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiih----oo",
+}
+
+// AlltoAllMatmulV2 is AlltoAllMatmul with a choice of how the ranks communicate. C:
+// aclnnAlltoAllMatmulV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func AlltoAllMatmulV2(st *acl.Stream, p AlltoAllMatmulV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AlltoAllMatmulV2Params) Operator() *Operator { return &opAlltoAllMatmulV2 }
+
+func (p *AlltoAllMatmulV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Ints(p.AlltoAllAxes)
+	c.Group(p.Group)
+	c.Str(p.CommMode)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Output)
+	c.Tensor(p.AlltoAllOut)
+}
+
+// AlltoAllQuantMatmulParams are the arguments, in C order.
+type AlltoAllQuantMatmulParams struct {
+	X1             *Tensor
+	X2             *Tensor
+	Bias           *Tensor // optional
+	X1Scale        *Tensor // optional
+	X2Scale        *Tensor
+	CommScale      *Tensor // optional
+	X1Offset       *Tensor // optional
+	X2Offset       *Tensor // optional
+	Group          string
+	AlltoAllAxes   []int64 // optional
+	X1QuantMode    int64
+	X2QuantMode    int64
+	CommQuantMode  int64
+	CommQuantDtype int64
+	X1QuantDtype   int64
+	GroupSize      int64
+	TransposeX1    bool
+	TransposeX2    bool
+	Output         *Tensor // output
+	AlltoAllOut    *Tensor // optional output
+}
+
+var opAlltoAllQuantMatmul = Operator{
+	Symbol: "aclnnAlltoAllQuantMatmul", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiii-h--------oo",
+}
+
+// AlltoAllQuantMatmul is AlltoAllMatmul for quantised factors, or with a quantisation of X1 on the
+// way. C: aclnnAlltoAllQuantMatmul, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func AlltoAllQuantMatmul(st *acl.Stream, p AlltoAllQuantMatmulParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AlltoAllQuantMatmulParams) Operator() *Operator { return &opAlltoAllQuantMatmul }
+
+func (p *AlltoAllQuantMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.CommScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Group(p.Group)
+	c.Ints(p.AlltoAllAxes)
+	c.Int64(p.X1QuantMode)
+	c.Int64(p.X2QuantMode)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.CommQuantDtype)
+	c.Int64(p.X1QuantDtype)
+	c.Int64(p.GroupSize)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Output)
+	c.Tensor(p.AlltoAllOut)
+}
+
+// AlltoAllQuantMatmulV2Params are the arguments, in C order.
+type AlltoAllQuantMatmulV2Params struct {
+	X1             *Tensor
+	X2             *Tensor
+	Bias           *Tensor // optional
+	X1Scale        *Tensor // optional
+	X2Scale        *Tensor
+	CommScale      *Tensor // optional
+	X1Offset       *Tensor // optional
+	X2Offset       *Tensor // optional
+	Group          string
+	CommMode       string
+	AlltoAllAxes   []int64 // optional
+	X1QuantMode    int64
+	X2QuantMode    int64
+	CommQuantMode  int64
+	CommQuantDtype int64
+	X1QuantDtype   int64
+	GroupSize      int64
+	TransposeX1    bool
+	TransposeX2    bool
+	Output         *Tensor // output
+	AlltoAllOut    *Tensor // optional output
+}
+
+var opAlltoAllQuantMatmulV2 = Operator{
+	Symbol: "aclnnAlltoAllQuantMatmulV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiii--h--------oo",
+}
+
+// AlltoAllQuantMatmulV2 is AlltoAllQuantMatmul with a choice of how the ranks communicate. C:
+// aclnnAlltoAllQuantMatmulV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func AlltoAllQuantMatmulV2(st *acl.Stream, p AlltoAllQuantMatmulV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AlltoAllQuantMatmulV2Params) Operator() *Operator { return &opAlltoAllQuantMatmulV2 }
+
+func (p *AlltoAllQuantMatmulV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.CommScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Group(p.Group)
+	c.Str(p.CommMode)
+	c.Ints(p.AlltoAllAxes)
+	c.Int64(p.X1QuantMode)
+	c.Int64(p.X2QuantMode)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.CommQuantDtype)
+	c.Int64(p.X1QuantDtype)
+	c.Int64(p.GroupSize)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Output)
+	c.Tensor(p.AlltoAllOut)
 }
 
 // AlltoAllvGroupedMatMulParams are the arguments, in C order.
@@ -154,6 +421,355 @@ func (p *AlltoAllvGroupedMatMulParams) Encode(c *Call) {
 	c.Tensor(p.PermuteOut)
 }
 
+// AlltoAllvGroupedMatMulV2Params are the arguments, in C order.
+type AlltoAllvGroupedMatMulV2Params struct {
+	GmmX             *Tensor
+	GmmWeight        *Tensor
+	SendCountsTensor *Tensor // optional
+	RecvCountsTensor *Tensor // optional
+	MmX              *Tensor // optional
+	MmWeight         *Tensor // optional
+	Group            string
+	CommMode         string
+	EpWorldSize      int64 // ranks of the expert-parallel communicator
+	SendCounts       []int64
+	RecvCounts       []int64
+	TransGmmWeight   bool
+	TransMmWeight    bool
+	PermuteOutFlag   bool
+	GmmY             *Tensor // output
+	MmY              *Tensor // optional output
+	PermuteOut       *Tensor // optional output
+}
+
+var opAlltoAllvGroupedMatMulV2 = Operator{
+	Symbol: "aclnnAlltoAllvGroupedMatMulV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiii---hh---ooo",
+}
+
+// AlltoAllvGroupedMatMulV2 is AlltoAllvGroupedMatMul with a choice of how the ranks communicate. C:
+// aclnnAlltoAllvGroupedMatMulV2, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func AlltoAllvGroupedMatMulV2(st *acl.Stream, p AlltoAllvGroupedMatMulV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AlltoAllvGroupedMatMulV2Params) Operator() *Operator { return &opAlltoAllvGroupedMatMulV2 }
+
+func (p *AlltoAllvGroupedMatMulV2Params) Encode(c *Call) {
+	c.Tensor(p.GmmX)
+	c.Tensor(p.GmmWeight)
+	c.Tensor(p.SendCountsTensor)
+	c.Tensor(p.RecvCountsTensor)
+	c.Tensor(p.MmX)
+	c.Tensor(p.MmWeight)
+	c.Group(p.Group)
+	c.Str(p.CommMode)
+	c.Int64(p.EpWorldSize)
+	c.Ints(p.SendCounts)
+	c.Ints(p.RecvCounts)
+	c.Bool(p.TransGmmWeight)
+	c.Bool(p.TransMmWeight)
+	c.Bool(p.PermuteOutFlag)
+	c.Tensor(p.GmmY)
+	c.Tensor(p.MmY)
+	c.Tensor(p.PermuteOut)
+}
+
+// AlltoAllvQuantGroupedMatMulParams are the arguments, in C order.
+type AlltoAllvQuantGroupedMatMulParams struct {
+	GmmX               *Tensor // 2 dimensions
+	GmmWeight          *Tensor // 3 dimensions
+	GmmXScale          *Tensor // 1 or 3 dimensions
+	GmmWeightScale     *Tensor // 1 or 4 dimensions
+	SendCountsTensor   *Tensor // optional
+	RecvCountsTensor   *Tensor // optional
+	MmX                *Tensor // optional, 2 dimensions
+	MmWeight           *Tensor // optional, 2 dimensions
+	MmXScale           *Tensor // optional, 1 or 3 dimensions
+	MmWeightScale      *Tensor // optional, 1 or 3 dimensions
+	GmmXQuantMode      int64
+	GmmWeightQuantMode int64
+	MmXQuantMode       int64
+	MmWeightQuantMode  int64
+	Group              string
+	EpWorldSize        int64 // ranks of the expert-parallel communicator
+	SendCounts         []int64
+	RecvCounts         []int64
+	TransGmmWeight     bool
+	TransMmWeight      bool
+	GroupSize          int64
+	PermuteOutFlag     bool
+	GmmY               *Tensor // output, 2 dimensions
+	MmY                *Tensor // optional output, 2 dimensions
+	PermuteOut         *Tensor // optional output, 2 dimensions
+}
+
+var opAlltoAllvQuantGroupedMatMul = Operator{
+	Symbol: "aclnnAlltoAllvQuantGroupedMatMul", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiiiii------hh----ooo",
+}
+
+// AlltoAllvQuantGroupedMatMul is AlltoAllvGroupedMatMul for quantised factors. C:
+// aclnnAlltoAllvQuantGroupedMatMul, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func AlltoAllvQuantGroupedMatMul(st *acl.Stream, p AlltoAllvQuantGroupedMatMulParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AlltoAllvQuantGroupedMatMulParams) Operator() *Operator {
+	return &opAlltoAllvQuantGroupedMatMul
+}
+
+func (p *AlltoAllvQuantGroupedMatMulParams) Encode(c *Call) {
+	c.Tensor(p.GmmX)
+	c.Tensor(p.GmmWeight)
+	c.Tensor(p.GmmXScale)
+	c.Tensor(p.GmmWeightScale)
+	c.Tensor(p.SendCountsTensor)
+	c.Tensor(p.RecvCountsTensor)
+	c.Tensor(p.MmX)
+	c.Tensor(p.MmWeight)
+	c.Tensor(p.MmXScale)
+	c.Tensor(p.MmWeightScale)
+	c.Int64(p.GmmXQuantMode)
+	c.Int64(p.GmmWeightQuantMode)
+	c.Int64(p.MmXQuantMode)
+	c.Int64(p.MmWeightQuantMode)
+	c.Group(p.Group)
+	c.Int64(p.EpWorldSize)
+	c.Ints(p.SendCounts)
+	c.Ints(p.RecvCounts)
+	c.Bool(p.TransGmmWeight)
+	c.Bool(p.TransMmWeight)
+	c.Int64(p.GroupSize)
+	c.Bool(p.PermuteOutFlag)
+	c.Tensor(p.GmmY)
+	c.Tensor(p.MmY)
+	c.Tensor(p.PermuteOut)
+}
+
+// AlltoAllvQuantGroupedMatMulV2Params are the arguments, in C order.
+type AlltoAllvQuantGroupedMatMulV2Params struct {
+	GmmX               *Tensor // 2 dimensions
+	GmmWeight          *Tensor // 3 dimensions
+	GmmXScale          *Tensor // 1 or 3 dimensions
+	GmmWeightScale     *Tensor // 1 or 4 dimensions
+	SendCountsTensor   *Tensor // optional
+	RecvCountsTensor   *Tensor // optional
+	MmX                *Tensor // optional, 2 dimensions
+	MmWeight           *Tensor // optional, 2 dimensions
+	MmXScale           *Tensor // optional, 1 or 3 dimensions
+	MmWeightScale      *Tensor // optional, 1 or 3 dimensions
+	GmmXQuantMode      int64
+	GmmWeightQuantMode int64
+	MmXQuantMode       int64
+	MmWeightQuantMode  int64
+	Group              string
+	CommMode           string
+	EpWorldSize        int64 // ranks of the expert-parallel communicator
+	SendCounts         []int64
+	RecvCounts         []int64
+	TransGmmWeight     bool
+	TransMmWeight      bool
+	GroupSize          int64
+	PermuteOutFlag     bool
+	GmmY               *Tensor // output, 2 dimensions
+	MmY                *Tensor // optional output, 2 dimensions
+	PermuteOut         *Tensor // optional output, 2 dimensions
+}
+
+var opAlltoAllvQuantGroupedMatMulV2 = Operator{
+	Symbol: "aclnnAlltoAllvQuantGroupedMatMulV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiii-------hh----ooo",
+}
+
+// AlltoAllvQuantGroupedMatMulV2 is AlltoAllvQuantGroupedMatMul with a choice of how the ranks
+// communicate. C: aclnnAlltoAllvQuantGroupedMatMulV2, CANN since 9.1.0. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
+// it, and not written yet.
+func AlltoAllvQuantGroupedMatMulV2(st *acl.Stream, p AlltoAllvQuantGroupedMatMulV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AlltoAllvQuantGroupedMatMulV2Params) Operator() *Operator {
+	return &opAlltoAllvQuantGroupedMatMulV2
+}
+
+func (p *AlltoAllvQuantGroupedMatMulV2Params) Encode(c *Call) {
+	c.Tensor(p.GmmX)
+	c.Tensor(p.GmmWeight)
+	c.Tensor(p.GmmXScale)
+	c.Tensor(p.GmmWeightScale)
+	c.Tensor(p.SendCountsTensor)
+	c.Tensor(p.RecvCountsTensor)
+	c.Tensor(p.MmX)
+	c.Tensor(p.MmWeight)
+	c.Tensor(p.MmXScale)
+	c.Tensor(p.MmWeightScale)
+	c.Int64(p.GmmXQuantMode)
+	c.Int64(p.GmmWeightQuantMode)
+	c.Int64(p.MmXQuantMode)
+	c.Int64(p.MmWeightQuantMode)
+	c.Group(p.Group)
+	c.Str(p.CommMode)
+	c.Int64(p.EpWorldSize)
+	c.Ints(p.SendCounts)
+	c.Ints(p.RecvCounts)
+	c.Bool(p.TransGmmWeight)
+	c.Bool(p.TransMmWeight)
+	c.Int64(p.GroupSize)
+	c.Bool(p.PermuteOutFlag)
+	c.Tensor(p.GmmY)
+	c.Tensor(p.MmY)
+	c.Tensor(p.PermuteOut)
+}
+
+// AttentionToFFNParams are the arguments, in C order.
+type AttentionToFFNParams struct {
+	X                       *Tensor // 3 dimensions
+	SessionId               *Tensor // 1 dimension
+	MicroBatchId            *Tensor // 1 dimension
+	LayerId                 *Tensor // 1 dimension
+	ExpertIds               *Tensor // 3 dimensions
+	ExpertRankTable         *Tensor // 3 dimensions
+	Scales                  *Tensor
+	ActiveMask              *Tensor
+	Group                   string
+	WorldSize               int64
+	FfnTokenInfoTableShape  []int64
+	FfnTokenDataShape       []int64
+	AttnTokenInfoTableShape []int64
+	MoeExpertNum            int64
+	QuantMode               int64
+	SyncFlag                int64
+	FfnStartRankId          int64
+}
+
+var opAttentionToFFN = Operator{
+	Symbol: "aclnnAttentionToFFN", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiii--hhh----",
+}
+
+// AttentionToFFN sends tokens from a rank that computes attention to the ranks that compute the
+// experts. C: aclnnAttentionToFFN, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend310P,
+// Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func AttentionToFFN(st *acl.Stream, p AttentionToFFNParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AttentionToFFNParams) Operator() *Operator { return &opAttentionToFFN }
+
+func (p *AttentionToFFNParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SessionId)
+	c.Tensor(p.MicroBatchId)
+	c.Tensor(p.LayerId)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.ExpertRankTable)
+	c.Tensor(p.Scales)
+	c.Tensor(p.ActiveMask)
+	c.Group(p.Group)
+	c.Int64(p.WorldSize)
+	c.Ints(p.FfnTokenInfoTableShape)
+	c.Ints(p.FfnTokenDataShape)
+	c.Ints(p.AttnTokenInfoTableShape)
+	c.Int64(p.MoeExpertNum)
+	c.Int64(p.QuantMode)
+	c.Int64(p.SyncFlag)
+	c.Int64(p.FfnStartRankId)
+}
+
+// AttentionWorkerCombineParams are the arguments, in C order.
+type AttentionWorkerCombineParams struct {
+	ScheduleContext *Tensor
+	ExpertScales    *Tensor
+	LayerId         *Tensor
+	HiddenSize      int64
+	TokenDtype      int64
+	NeedSchedule    int64
+	Y               *Tensor // output
+	NextLayerId     *Tensor // output
+}
+
+var opAttentionWorkerCombine = Operator{
+	Symbol: "aclnnAttentionWorkerCombine", Library: "libopapi", Since: "unreleased",
+	Slots: "iii---oo",
+}
+
+// AttentionWorkerCombine sums what the experts returned for each token, weighted by ExpertScales,
+// from the memory that ScheduleContext describes. C: aclnnAttentionWorkerCombine, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950. The emulator does not implement it: newer
+// than CANN 8.1, and not written yet.
+func AttentionWorkerCombine(st *acl.Stream, p AttentionWorkerCombineParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *AttentionWorkerCombineParams) Operator() *Operator { return &opAttentionWorkerCombine }
+
+func (p *AttentionWorkerCombineParams) Encode(c *Call) {
+	c.Tensor(p.ScheduleContext)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.LayerId)
+	c.Int64(p.HiddenSize)
+	c.Int64(p.TokenDtype)
+	c.Int64(p.NeedSchedule)
+	c.Tensor(p.Y)
+	c.Tensor(p.NextLayerId)
+}
+
+// BandwidthTestParams are the arguments, in C order.
+type BandwidthTestParams struct {
+	X          *Tensor
+	DstRankId  *Tensor
+	Group      string
+	WorldSize  int64
+	MaxBs      int64
+	Mode       int64
+	CommAlg    string
+	AivNum     int64
+	Y          *Tensor // output
+	ReceiveCnt *Tensor // output
+}
+
+var opBandwidthTest = Operator{
+	Symbol: "aclnnBandwidthTest", Library: "libopapi", Since: "unreleased",
+	Slots: "ii------oo",
+}
+
+// BandwidthTest measures how fast ranks of Group exchange X. C: aclnnBandwidthTest, CANN after
+// 9.2.0-beta.1. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func BandwidthTest(st *acl.Stream, p BandwidthTestParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *BandwidthTestParams) Operator() *Operator { return &opBandwidthTest }
+
+func (p *BandwidthTestParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.DstRankId)
+	c.Group(p.Group)
+	c.Int64(p.WorldSize)
+	c.Int64(p.MaxBs)
+	c.Int64(p.Mode)
+	c.Str(p.CommAlg)
+	c.Int64(p.AivNum)
+	c.Tensor(p.Y)
+	c.Tensor(p.ReceiveCnt)
+}
+
 // BatchMatMulReduceScatterAlltoAllParams are the arguments, in C order.
 type BatchMatMulReduceScatterAlltoAllParams struct {
 	X           *Tensor // 3 dimensions
@@ -197,6 +813,102 @@ func (p *BatchMatMulReduceScatterAlltoAllParams) Encode(c *Call) {
 	c.Int64(p.TpWorldSize)
 	c.Int64(p.YShardType)
 	c.Tensor(p.Out)
+}
+
+// FFNToAttentionParams are the arguments, in C order.
+type FFNToAttentionParams struct {
+	X                   *Tensor // 2 dimensions
+	SessionIds          *Tensor // 1 dimension
+	MicroBatchIds       *Tensor // 1 dimension
+	TokenIds            *Tensor // 1 dimension
+	ExpertOffsets       *Tensor // 1 dimension
+	ActualTokenNum      *Tensor // 1 dimension
+	AttnRankTable       *Tensor
+	Group               string
+	WorldSize           int64
+	TokenInfoTableShape []int64
+	TokenDataShape      []int64
+}
+
+var opFFNToAttention = Operator{
+	Symbol: "aclnnFFNToAttention", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiii--hh",
+}
+
+// FFNToAttention sends tokens from a rank that computes experts back to the ranks that compute
+// attention. C: aclnnFFNToAttention, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend310P,
+// Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func FFNToAttention(st *acl.Stream, p FFNToAttentionParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FFNToAttentionParams) Operator() *Operator { return &opFFNToAttention }
+
+func (p *FFNToAttentionParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SessionIds)
+	c.Tensor(p.MicroBatchIds)
+	c.Tensor(p.TokenIds)
+	c.Tensor(p.ExpertOffsets)
+	c.Tensor(p.ActualTokenNum)
+	c.Tensor(p.AttnRankTable)
+	c.Group(p.Group)
+	c.Int64(p.WorldSize)
+	c.Ints(p.TokenInfoTableShape)
+	c.Ints(p.TokenDataShape)
+}
+
+// FfnWorkerBatchingParams are the arguments, in C order.
+type FfnWorkerBatchingParams struct {
+	ScheduleContext *Tensor
+	ExpertNum       int64
+	MaxOutShape     []int64
+	TokenDtype      int64
+	NeedSchedule    int64
+	LayerNum        int64
+	Y               *Tensor // output
+	GroupList       *Tensor // output
+	SessionIds      *Tensor // output
+	MicroBatchIds   *Tensor // output
+	TokenIds        *Tensor // output
+	ExpertOffsets   *Tensor // output
+	DynamicScale    *Tensor // output
+	ActualTokenNum  *Tensor // output
+}
+
+var opFfnWorkerBatching = Operator{
+	Symbol: "aclnnFfnWorkerBatching", Library: "libopapi", Since: "unreleased",
+	Slots: "i-h---oooooooo",
+}
+
+// FfnWorkerBatching sorts the tokens that arrived in the memory of ScheduleContext by expert. C:
+// aclnnFfnWorkerBatching, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func FfnWorkerBatching(st *acl.Stream, p FfnWorkerBatchingParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FfnWorkerBatchingParams) Operator() *Operator { return &opFfnWorkerBatching }
+
+func (p *FfnWorkerBatchingParams) Encode(c *Call) {
+	c.Tensor(p.ScheduleContext)
+	c.Int64(p.ExpertNum)
+	c.Ints(p.MaxOutShape)
+	c.Int64(p.TokenDtype)
+	c.Int64(p.NeedSchedule)
+	c.Int64(p.LayerNum)
+	c.Tensor(p.Y)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.SessionIds)
+	c.Tensor(p.MicroBatchIds)
+	c.Tensor(p.TokenIds)
+	c.Tensor(p.ExpertOffsets)
+	c.Tensor(p.DynamicScale)
+	c.Tensor(p.ActualTokenNum)
 }
 
 // GroupedMatMulAllReduceParams are the arguments, in C order.
@@ -293,6 +1005,117 @@ func (p *GroupedMatMulAlltoAllvParams) Encode(c *Call) {
 	c.Bool(p.TransMmWeight)
 	c.Tensor(p.Y)
 	c.Tensor(p.MmY)
+}
+
+// GroupedMatMulAlltoAllvV2Params are the arguments, in C order.
+type GroupedMatMulAlltoAllvV2Params struct {
+	GmmX             *Tensor // 2 dimensions
+	GmmWeight        *Tensor // 3 dimensions
+	SendCountsTensor *Tensor // optional, 1 dimension
+	RecvCountsTensor *Tensor // optional, 1 dimension
+	MmX              *Tensor // optional, 2 dimensions
+	MmWeight         *Tensor // optional, 2 dimensions
+	Group            string
+	CommMode         string
+	EpWorldSize      int64 // ranks of the expert-parallel communicator
+	SendCounts       []int64
+	RecvCounts       []int64
+	TransGmmWeight   bool
+	TransMmWeight    bool
+	Y                *Tensor // output, 2 dimensions
+	MmY              *Tensor // optional output, 2 dimensions
+}
+
+var opGroupedMatMulAlltoAllvV2 = Operator{
+	Symbol: "aclnnGroupedMatMulAlltoAllvV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiii---hh--oo",
+}
+
+// GroupedMatMulAlltoAllvV2 is GroupedMatMulAlltoAllv with a choice of how the ranks communicate. C:
+// aclnnGroupedMatMulAlltoAllvV2, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func GroupedMatMulAlltoAllvV2(st *acl.Stream, p GroupedMatMulAlltoAllvV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *GroupedMatMulAlltoAllvV2Params) Operator() *Operator { return &opGroupedMatMulAlltoAllvV2 }
+
+func (p *GroupedMatMulAlltoAllvV2Params) Encode(c *Call) {
+	c.Tensor(p.GmmX)
+	c.Tensor(p.GmmWeight)
+	c.Tensor(p.SendCountsTensor)
+	c.Tensor(p.RecvCountsTensor)
+	c.Tensor(p.MmX)
+	c.Tensor(p.MmWeight)
+	c.Group(p.Group)
+	c.Str(p.CommMode)
+	c.Int64(p.EpWorldSize)
+	c.Ints(p.SendCounts)
+	c.Ints(p.RecvCounts)
+	c.Bool(p.TransGmmWeight)
+	c.Bool(p.TransMmWeight)
+	c.Tensor(p.Y)
+	c.Tensor(p.MmY)
+}
+
+// InplaceAttentionWorkerSchedulerParams are the arguments, in C order.
+type InplaceAttentionWorkerSchedulerParams struct {
+	ScheduleContext *Tensor // read and written
+}
+
+var opInplaceAttentionWorkerScheduler = Operator{
+	Symbol: "aclnnInplaceAttentionWorkerScheduler", Library: "libopapi", Since: "8.5.0",
+	Slots: "i",
+}
+
+// InplaceAttentionWorkerScheduler waits until what experts send back has arrived in the memory of
+// ScheduleContextRef. C: aclnnInplaceAttentionWorkerScheduler, CANN since 8.5.0. Not on Ascend910,
+// Ascend910B, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
+// yet.
+func InplaceAttentionWorkerScheduler(st *acl.Stream, p InplaceAttentionWorkerSchedulerParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *InplaceAttentionWorkerSchedulerParams) Operator() *Operator {
+	return &opInplaceAttentionWorkerScheduler
+}
+
+func (p *InplaceAttentionWorkerSchedulerParams) Encode(c *Call) {
+	c.Tensor(p.ScheduleContext)
+}
+
+// InplaceFfnWorkerSchedulerParams are the arguments, in C order.
+type InplaceFfnWorkerSchedulerParams struct {
+	ScheduleContext *Tensor // read and written
+	SyncGroupSize   int32
+	ExecuteMode     int32
+}
+
+var opInplaceFfnWorkerScheduler = Operator{
+	Symbol: "aclnnInplaceFfnWorkerScheduler", Library: "libopapi", Since: "8.5.0",
+	Slots: "i--",
+}
+
+// InplaceFfnWorkerScheduler waits until tokens for experts have arrived in the memory of
+// ScheduleContextRef. C: aclnnInplaceFfnWorkerScheduler, CANN since 8.5.0. Not on Ascend910,
+// Ascend910B, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
+// yet.
+func InplaceFfnWorkerScheduler(st *acl.Stream, p InplaceFfnWorkerSchedulerParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *InplaceFfnWorkerSchedulerParams) Operator() *Operator { return &opInplaceFfnWorkerScheduler }
+
+func (p *InplaceFfnWorkerSchedulerParams) Encode(c *Call) {
+	c.Tensor(p.ScheduleContext)
+	c.Int64(int64(p.SyncGroupSize))
+	c.Int64(int64(p.ExecuteMode))
 }
 
 // InplaceMatmulAllReduceAddRmsNormParams are the arguments, in C order.
@@ -581,6 +1404,129 @@ func (p *MatmulAllReduceV2Params) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
+// MatmulAllReduceV3Params are the arguments, in C order.
+type MatmulAllReduceV3Params struct {
+	X1         *Tensor // 2 to 3 dimensions
+	X2         *Tensor // 2 dimensions
+	Bias       *Tensor // 0 to 1 dimensions
+	X3         *Tensor // 2 dimensions
+	Group      string
+	ReduceOp   ReduceOp
+	CommMode   string
+	CommTurn   int64 // 0
+	StreamMode StreamMode
+	Output     *Tensor // output, 2 to 3 dimensions
+}
+
+var opMatmulAllReduceV3 = Operator{
+	Symbol: "aclnnMatmulAllReduceV3", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiii-----o",
+}
+
+// MatmulAllReduceV3 is MatmulAllReduceV2 with a choice of how the ranks communicate. C:
+// aclnnMatmulAllReduceV3, CANN since 9.1.0. Not on Ascend910, Ascend910_93. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func MatmulAllReduceV3(st *acl.Stream, p MatmulAllReduceV3Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MatmulAllReduceV3Params) Operator() *Operator { return &opMatmulAllReduceV3 }
+
+func (p *MatmulAllReduceV3Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
+	c.Group(p.Group)
+	c.Str(string(p.ReduceOp))
+	c.Str(p.CommMode)
+	c.Int64(p.CommTurn)
+	c.Int64(int64(p.StreamMode))
+	c.Tensor(p.Output)
+}
+
+// MatmulAlltoAllParams are the arguments, in C order.
+type MatmulAlltoAllParams struct {
+	X1           *Tensor
+	X2           *Tensor
+	Bias         *Tensor // optional
+	AlltoAllAxes []int64 // optional
+	Group        string
+	TransposeX1  bool
+	TransposeX2  bool
+	Output       *Tensor // output
+}
+
+var opMatmulAlltoAll = Operator{
+	Symbol: "aclnnMatmulAlltoAll", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiih---o",
+}
+
+// MatmulAlltoAll multiplies X1 by X2 and exchanges the columns of the product between the ranks of
+// Group. C: aclnnMatmulAlltoAll, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func MatmulAlltoAll(st *acl.Stream, p MatmulAlltoAllParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MatmulAlltoAllParams) Operator() *Operator { return &opMatmulAlltoAll }
+
+func (p *MatmulAlltoAllParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Ints(p.AlltoAllAxes)
+	c.Group(p.Group)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Output)
+}
+
+// MatmulAlltoAllV2Params are the arguments, in C order.
+type MatmulAlltoAllV2Params struct {
+	X1           *Tensor
+	X2           *Tensor
+	Bias         *Tensor // optional
+	AlltoAllAxes []int64 // optional
+	Group        string
+	CommMode     string
+	TransposeX1  bool
+	TransposeX2  bool
+	Output       *Tensor // output
+}
+
+var opMatmulAlltoAllV2 = Operator{
+	Symbol: "aclnnMatmulAlltoAllV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiih----o",
+}
+
+// MatmulAlltoAllV2 is MatmulAlltoAll with a choice of how the ranks communicate. C:
+// aclnnMatmulAlltoAllV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func MatmulAlltoAllV2(st *acl.Stream, p MatmulAlltoAllV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MatmulAlltoAllV2Params) Operator() *Operator { return &opMatmulAlltoAllV2 }
+
+func (p *MatmulAlltoAllV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Ints(p.AlltoAllAxes)
+	c.Group(p.Group)
+	c.Str(p.CommMode)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Output)
+}
+
 // MatmulReduceScatterParams are the arguments, in C order.
 type MatmulReduceScatterParams struct {
 	X1         *Tensor // 2 dimensions
@@ -618,6 +1564,249 @@ func (p *MatmulReduceScatterParams) Encode(c *Call) {
 	c.Int64(p.CommTurn)
 	c.Int64(int64(p.StreamMode))
 	c.Tensor(p.Output)
+}
+
+// MatmulReduceScatterV2Params are the arguments, in C order.
+type MatmulReduceScatterV2Params struct {
+	X1         *Tensor // 2 dimensions
+	X2         *Tensor // 2 dimensions
+	Bias       *Tensor // 1 dimension
+	X1Scale    *Tensor // 1 to 3 dimensions
+	X2Scale    *Tensor // 1 to 3 dimensions
+	QuantScale *Tensor // 1 dimension
+	BlockSize  int64
+	Group      string
+	ReduceOp   ReduceOp
+	CommTurn   int64 // 0
+	StreamMode StreamMode
+	GroupSize  int64
+	CommMode   string
+	Output     *Tensor // output, 2 dimensions
+	AmaxOut    *Tensor // optional output, 1 dimension
+}
+
+var opMatmulReduceScatterV2 = Operator{
+	Symbol: "aclnnMatmulReduceScatterV2", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiii-------oo",
+}
+
+// MatmulReduceScatterV2 is MatmulReduceScatter that also takes quantised factors with their scales.
+// C: aclnnMatmulReduceScatterV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func MatmulReduceScatterV2(st *acl.Stream, p MatmulReduceScatterV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MatmulReduceScatterV2Params) Operator() *Operator { return &opMatmulReduceScatterV2 }
+
+func (p *MatmulReduceScatterV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.QuantScale)
+	c.Int64(p.BlockSize)
+	c.Group(p.Group)
+	c.Str(string(p.ReduceOp))
+	c.Int64(p.CommTurn)
+	c.Int64(int64(p.StreamMode))
+	c.Int64(p.GroupSize)
+	c.Str(p.CommMode)
+	c.Tensor(p.Output)
+	c.Tensor(p.AmaxOut)
+}
+
+// QuantAllReduceParams are the arguments, in C order.
+type QuantAllReduceParams struct {
+	X        *Tensor // 2 to 3 dimensions
+	Scales   *Tensor // 2 to 4 dimensions
+	Group    string
+	ReduceOp ReduceOp
+	Output   *Tensor // output, 2 to 3 dimensions
+}
+
+var opQuantAllReduce = Operator{
+	Symbol: "aclnnQuantAllReduce", Library: "libopapi", Since: "9.0.0",
+	Slots: "ii--o",
+}
+
+// QuantAllReduce sums quantised tensors of all ranks of Group, with their scales. C:
+// aclnnQuantAllReduce, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func QuantAllReduce(st *acl.Stream, p QuantAllReduceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantAllReduceParams) Operator() *Operator { return &opQuantAllReduce }
+
+func (p *QuantAllReduceParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scales)
+	c.Group(p.Group)
+	c.Str(string(p.ReduceOp))
+	c.Tensor(p.Output)
+}
+
+// QuantGroupedMatMulAlltoAllvParams are the arguments, in C order.
+type QuantGroupedMatMulAlltoAllvParams struct {
+	GmmX               *Tensor // 2 dimensions
+	GmmWeight          *Tensor // 3 dimensions
+	GmmXScale          *Tensor
+	GmmWeightScale     *Tensor
+	SendCountsTensor   *Tensor // optional, 1 dimension
+	RecvCountsTensor   *Tensor // optional, 1 dimension
+	MmX                *Tensor // optional, 2 dimensions
+	MmWeight           *Tensor // optional, 2 dimensions
+	MmXScale           *Tensor // optional
+	MmWeightScale      *Tensor // optional
+	CommQuantScale     *Tensor // optional, 1 dimension
+	GmmXQuantMode      int64
+	GmmWeightQuantMode int64
+	MmXQuantMode       int64
+	MmWeightQuantMode  int64
+	CommQuantMode      int64
+	CommQuantDtype     int64 // optional
+	GroupSize          int64
+	Group              string
+	EpWorldSize        int64 // ranks of the expert-parallel communicator
+	SendCounts         []int64
+	RecvCounts         []int64
+	TransGmmWeight     bool
+	TransMmWeight      bool
+	Y                  *Tensor // output, 2 dimensions
+	MmY                *Tensor // optional output, 2 dimensions
+}
+
+var opQuantGroupedMatMulAlltoAllv = Operator{
+	Symbol: "aclnnQuantGroupedMatMulAlltoAllv", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiii---------hh--oo",
+}
+
+// QuantGroupedMatMulAlltoAllv is GroupedMatMulAlltoAllv for quantised factors. C:
+// aclnnQuantGroupedMatMulAlltoAllv, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func QuantGroupedMatMulAlltoAllv(st *acl.Stream, p QuantGroupedMatMulAlltoAllvParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantGroupedMatMulAlltoAllvParams) Operator() *Operator {
+	return &opQuantGroupedMatMulAlltoAllv
+}
+
+func (p *QuantGroupedMatMulAlltoAllvParams) Encode(c *Call) {
+	c.Tensor(p.GmmX)
+	c.Tensor(p.GmmWeight)
+	c.Tensor(p.GmmXScale)
+	c.Tensor(p.GmmWeightScale)
+	c.Tensor(p.SendCountsTensor)
+	c.Tensor(p.RecvCountsTensor)
+	c.Tensor(p.MmX)
+	c.Tensor(p.MmWeight)
+	c.Tensor(p.MmXScale)
+	c.Tensor(p.MmWeightScale)
+	c.Tensor(p.CommQuantScale)
+	c.Int64(p.GmmXQuantMode)
+	c.Int64(p.GmmWeightQuantMode)
+	c.Int64(p.MmXQuantMode)
+	c.Int64(p.MmWeightQuantMode)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.CommQuantDtype)
+	c.Int64(p.GroupSize)
+	c.Group(p.Group)
+	c.Int64(p.EpWorldSize)
+	c.Ints(p.SendCounts)
+	c.Ints(p.RecvCounts)
+	c.Bool(p.TransGmmWeight)
+	c.Bool(p.TransMmWeight)
+	c.Tensor(p.Y)
+	c.Tensor(p.MmY)
+}
+
+// QuantGroupedMatMulAlltoAllvV2Params are the arguments, in C order.
+type QuantGroupedMatMulAlltoAllvV2Params struct {
+	GmmX               *Tensor // 2 dimensions
+	GmmWeight          *Tensor // 3 dimensions
+	GmmXScale          *Tensor
+	GmmWeightScale     *Tensor
+	SendCountsTensor   *Tensor // optional, 1 dimension
+	RecvCountsTensor   *Tensor // optional, 1 dimension
+	MmX                *Tensor // optional, 2 dimensions
+	MmWeight           *Tensor // optional, 2 dimensions
+	MmXScale           *Tensor // optional
+	MmWeightScale      *Tensor // optional
+	CommQuantScale     *Tensor // optional, 1 dimension
+	GmmXQuantMode      int64
+	GmmWeightQuantMode int64
+	MmXQuantMode       int64
+	MmWeightQuantMode  int64
+	CommQuantMode      int64
+	CommQuantDtype     int64 // optional
+	GroupSize          int64
+	Group              string
+	CommMode           string
+	EpWorldSize        int64 // ranks of the expert-parallel communicator
+	SendCounts         []int64
+	RecvCounts         []int64
+	TransGmmWeight     bool
+	TransMmWeight      bool
+	Y                  *Tensor // output, 2 dimensions
+	MmY                *Tensor // optional output, 2 dimensions
+}
+
+var opQuantGroupedMatMulAlltoAllvV2 = Operator{
+	Symbol: "aclnnQuantGroupedMatMulAlltoAllvV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiii----------hh--oo",
+}
+
+// QuantGroupedMatMulAlltoAllvV2 is QuantGroupedMatMulAlltoAllv with a choice of how the ranks
+// communicate. C: aclnnQuantGroupedMatMulAlltoAllvV2, CANN since 9.1.0. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
+// it, and not written yet.
+func QuantGroupedMatMulAlltoAllvV2(st *acl.Stream, p QuantGroupedMatMulAlltoAllvV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantGroupedMatMulAlltoAllvV2Params) Operator() *Operator {
+	return &opQuantGroupedMatMulAlltoAllvV2
+}
+
+func (p *QuantGroupedMatMulAlltoAllvV2Params) Encode(c *Call) {
+	c.Tensor(p.GmmX)
+	c.Tensor(p.GmmWeight)
+	c.Tensor(p.GmmXScale)
+	c.Tensor(p.GmmWeightScale)
+	c.Tensor(p.SendCountsTensor)
+	c.Tensor(p.RecvCountsTensor)
+	c.Tensor(p.MmX)
+	c.Tensor(p.MmWeight)
+	c.Tensor(p.MmXScale)
+	c.Tensor(p.MmWeightScale)
+	c.Tensor(p.CommQuantScale)
+	c.Int64(p.GmmXQuantMode)
+	c.Int64(p.GmmWeightQuantMode)
+	c.Int64(p.MmXQuantMode)
+	c.Int64(p.MmWeightQuantMode)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.CommQuantDtype)
+	c.Int64(p.GroupSize)
+	c.Group(p.Group)
+	c.Str(p.CommMode)
+	c.Int64(p.EpWorldSize)
+	c.Ints(p.SendCounts)
+	c.Ints(p.RecvCounts)
+	c.Bool(p.TransGmmWeight)
+	c.Bool(p.TransMmWeight)
+	c.Tensor(p.Y)
+	c.Tensor(p.MmY)
 }
 
 // QuantMatmulAllReduceParams are the arguments, in C order.
@@ -813,6 +2002,268 @@ func (p *QuantMatmulAllReduceV3Params) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
+// QuantMatmulAllReduceV4Params are the arguments, in C order.
+type QuantMatmulAllReduceV4Params struct {
+	X1              *Tensor // 2 to 3 dimensions
+	X2              *Tensor // 2 dimensions
+	Bias            *Tensor // optional, 1 dimension
+	X3              *Tensor // optional, 2 to 3 dimensions
+	X1Scale         *Tensor // optional, 1 to 3 dimensions
+	X2Scale         *Tensor
+	CommQuantScale1 *Tensor // optional, 1 to 2 dimensions
+	CommQuantScale2 *Tensor // optional, 1 to 2 dimensions
+	Group           string
+	ReduceOp        ReduceOp
+	CommTurn        int64 // 0
+	StreamMode      StreamMode
+	GroupSize       int64
+	CommQuantMode   int64
+	Output          *Tensor // output, 2 to 3 dimensions
+}
+
+var opQuantMatmulAllReduceV4 = Operator{
+	Symbol: "aclnnQuantMatmulAllReduceV4", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiii------o",
+}
+
+// QuantMatmulAllReduceV4 is QuantMatmulAllReduceV3 with scales for blocks. C:
+// aclnnQuantMatmulAllReduceV4, CANN since 9.0.0. Not on Ascend910, Ascend910_93. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func QuantMatmulAllReduceV4(st *acl.Stream, p QuantMatmulAllReduceV4Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantMatmulAllReduceV4Params) Operator() *Operator { return &opQuantMatmulAllReduceV4 }
+
+func (p *QuantMatmulAllReduceV4Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.CommQuantScale1)
+	c.Tensor(p.CommQuantScale2)
+	c.Group(p.Group)
+	c.Str(string(p.ReduceOp))
+	c.Int64(p.CommTurn)
+	c.Int64(int64(p.StreamMode))
+	c.Int64(p.GroupSize)
+	c.Int64(p.CommQuantMode)
+	c.Tensor(p.Output)
+}
+
+// QuantMatmulAllReduceV5Params are the arguments, in C order.
+type QuantMatmulAllReduceV5Params struct {
+	X1              *Tensor // 2 to 3 dimensions
+	X2              *Tensor // 2 dimensions
+	Bias            *Tensor // optional, 1 dimension
+	X3              *Tensor // optional, 2 to 3 dimensions
+	X1Scale         *Tensor // optional, 1 to 3 dimensions
+	X2Scale         *Tensor
+	CommQuantScale1 *Tensor // optional, 1 to 2 dimensions
+	CommQuantScale2 *Tensor // optional, 1 to 2 dimensions
+	Group           string
+	ReduceOp        ReduceOp
+	CommMode        string
+	CommTurn        int64 // 0
+	StreamMode      StreamMode
+	GroupSize       int64
+	CommQuantMode   int64
+	Output          *Tensor // output, 2 to 3 dimensions
+}
+
+var opQuantMatmulAllReduceV5 = Operator{
+	Symbol: "aclnnQuantMatmulAllReduceV5", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiii-------o",
+}
+
+// QuantMatmulAllReduceV5 is QuantMatmulAllReduceV4 with a choice of how the ranks communicate. C:
+// aclnnQuantMatmulAllReduceV5, CANN since 9.1.0. Not on Ascend910, Ascend910_93. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func QuantMatmulAllReduceV5(st *acl.Stream, p QuantMatmulAllReduceV5Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantMatmulAllReduceV5Params) Operator() *Operator { return &opQuantMatmulAllReduceV5 }
+
+func (p *QuantMatmulAllReduceV5Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.CommQuantScale1)
+	c.Tensor(p.CommQuantScale2)
+	c.Group(p.Group)
+	c.Str(string(p.ReduceOp))
+	c.Str(p.CommMode)
+	c.Int64(p.CommTurn)
+	c.Int64(int64(p.StreamMode))
+	c.Int64(p.GroupSize)
+	c.Int64(p.CommQuantMode)
+	c.Tensor(p.Output)
+}
+
+// QuantMatmulAlltoAllParams are the arguments, in C order.
+type QuantMatmulAlltoAllParams struct {
+	X1             *Tensor
+	X2             *Tensor
+	Bias           *Tensor // optional
+	X1Scale        *Tensor
+	X2Scale        *Tensor
+	CommScale      *Tensor // optional
+	X1Offset       *Tensor // optional
+	X2Offset       *Tensor // optional
+	AlltoAllAxes   []int64 // optional
+	Group          string
+	X1QuantMode    int64
+	X2QuantMode    int64
+	CommQuantMode  int64
+	CommQuantDtype int64
+	GroupSize      int64
+	TransposeX1    bool
+	TransposeX2    bool
+	Output         *Tensor // output
+}
+
+var opQuantMatmulAlltoAll = Operator{
+	Symbol: "aclnnQuantMatmulAlltoAll", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiiiiiiih--------o",
+}
+
+// QuantMatmulAlltoAll is MatmulAlltoAll for quantised factors. C: aclnnQuantMatmulAlltoAll, CANN
+// since 9.0.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than CANN
+// 8.1, and not written yet.
+func QuantMatmulAlltoAll(st *acl.Stream, p QuantMatmulAlltoAllParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantMatmulAlltoAllParams) Operator() *Operator { return &opQuantMatmulAlltoAll }
+
+func (p *QuantMatmulAlltoAllParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.CommScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Ints(p.AlltoAllAxes)
+	c.Group(p.Group)
+	c.Int64(p.X1QuantMode)
+	c.Int64(p.X2QuantMode)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.CommQuantDtype)
+	c.Int64(p.GroupSize)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Output)
+}
+
+// QuantMatmulAlltoAllV2Params are the arguments, in C order.
+type QuantMatmulAlltoAllV2Params struct {
+	X1             *Tensor
+	X2             *Tensor
+	Bias           *Tensor // optional
+	X1Scale        *Tensor
+	X2Scale        *Tensor
+	CommScale      *Tensor // optional
+	X1Offset       *Tensor // optional
+	X2Offset       *Tensor // optional
+	AlltoAllAxes   []int64 // optional
+	Group          string
+	CommMode       string
+	X1QuantMode    int64
+	X2QuantMode    int64
+	CommQuantMode  int64
+	CommQuantDtype int64
+	GroupSize      int64
+	TransposeX1    bool
+	TransposeX2    bool
+	Output         *Tensor // output
+}
+
+var opQuantMatmulAlltoAllV2 = Operator{
+	Symbol: "aclnnQuantMatmulAlltoAllV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiih---------o",
+}
+
+// QuantMatmulAlltoAllV2 is QuantMatmulAlltoAll with a choice of how the ranks communicate. C:
+// aclnnQuantMatmulAlltoAllV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func QuantMatmulAlltoAllV2(st *acl.Stream, p QuantMatmulAlltoAllV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantMatmulAlltoAllV2Params) Operator() *Operator { return &opQuantMatmulAlltoAllV2 }
+
+func (p *QuantMatmulAlltoAllV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.CommScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Ints(p.AlltoAllAxes)
+	c.Group(p.Group)
+	c.Str(p.CommMode)
+	c.Int64(p.X1QuantMode)
+	c.Int64(p.X2QuantMode)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.CommQuantDtype)
+	c.Int64(p.GroupSize)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Output)
+}
+
+// QuantReduceScatterParams are the arguments, in C order.
+type QuantReduceScatterParams struct {
+	X        *Tensor // 2 to 3 dimensions
+	Scales   *Tensor // 2 to 4 dimensions
+	Group    string
+	ReduceOp ReduceOp
+	Output   *Tensor // output, 2 dimensions
+}
+
+var opQuantReduceScatter = Operator{
+	Symbol: "aclnnQuantReduceScatter", Library: "libopapi", Since: "9.0.0",
+	Slots: "ii--o",
+}
+
+// QuantReduceScatter sums quantised tensors of all ranks of Group, with their scales, and leaves
+// each rank a part. C: aclnnQuantReduceScatter, CANN since 9.0.0. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func QuantReduceScatter(st *acl.Stream, p QuantReduceScatterParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantReduceScatterParams) Operator() *Operator { return &opQuantReduceScatter }
+
+func (p *QuantReduceScatterParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scales)
+	c.Group(p.Group)
+	c.Str(string(p.ReduceOp))
+	c.Tensor(p.Output)
+}
+
 // WeightQuantMatmulAllReduceParams are the arguments, in C order.
 type WeightQuantMatmulAllReduceParams struct {
 	X1                 *Tensor // 2 to 3 dimensions
@@ -916,4 +2367,55 @@ func (p *WeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Int64(p.AntiquantGroupSize)
 	c.Tensor(p.Y)
 	c.Tensor(p.NormOut)
+}
+
+// WeightQuantMatmulAllReduceV2Params are the arguments, in C order.
+type WeightQuantMatmulAllReduceV2Params struct {
+	X1                 *Tensor // 2 to 3 dimensions
+	X2                 *Tensor // 2 dimensions
+	Bias               *Tensor // 1 dimension
+	AntiquantScale     *Tensor // 1 to 2 dimensions
+	AntiquantOffset    *Tensor // 1 to 2 dimensions
+	X3                 *Tensor // 2 to 3 dimensions
+	Group              string
+	ReduceOp           ReduceOp
+	CommMode           string
+	CommTurn           int64 // 0
+	StreamMode         StreamMode
+	AntiquantGroupSize int64
+	Output             *Tensor // output, 2 to 3 dimensions
+}
+
+var opWeightQuantMatmulAllReduceV2 = Operator{
+	Symbol: "aclnnWeightQuantMatmulAllReduceV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiii------o",
+}
+
+// WeightQuantMatmulAllReduceV2 is WeightQuantMatmulAllReduce with a choice of how the ranks
+// communicate. C: aclnnWeightQuantMatmulAllReduceV2, CANN since 9.1.0. Not on Ascend910,
+// Ascend910_93. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func WeightQuantMatmulAllReduceV2(st *acl.Stream, p WeightQuantMatmulAllReduceV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *WeightQuantMatmulAllReduceV2Params) Operator() *Operator {
+	return &opWeightQuantMatmulAllReduceV2
+}
+
+func (p *WeightQuantMatmulAllReduceV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.X3)
+	c.Group(p.Group)
+	c.Str(string(p.ReduceOp))
+	c.Str(p.CommMode)
+	c.Int64(p.CommTurn)
+	c.Int64(int64(p.StreamMode))
+	c.Int64(p.AntiquantGroupSize)
+	c.Tensor(p.Output)
 }

@@ -1192,6 +1192,36 @@ func (p *PrecisionCompareParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// PrecisionCompareV2Params are the arguments, in C order.
+type PrecisionCompareV2Params struct {
+	Golden     *Tensor
+	Realdata   *Tensor
+	DetectType uint32
+	Out        *Tensor // output
+}
+
+var opPrecisionCompareV2 = Operator{
+	Symbol: "aclnnPrecisionCompareV2", Library: "libopapi", Since: "8.5.0",
+	Slots: "ii-o",
+}
+
+// PrecisionCompareV2 compares two tensors as PrecisionCompare does. C: aclnnPrecisionCompareV2,
+// CANN 8.5.0 only. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func PrecisionCompareV2(st *acl.Stream, p PrecisionCompareV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *PrecisionCompareV2Params) Operator() *Operator { return &opPrecisionCompareV2 }
+
+func (p *PrecisionCompareV2Params) Encode(c *Call) {
+	c.Tensor(p.Golden)
+	c.Tensor(p.Realdata)
+	c.Int64(int64(p.DetectType))
+	c.Tensor(p.Out)
+}
+
 // SignbitParams are the arguments, in C order.
 type SignbitParams struct {
 	Self *Tensor // 0 to 8 dimensions

@@ -105,6 +105,110 @@ func (p *CausalConv1dBwdParams) Encode(c *Call) {
 	c.Tensor(p.Dh0Out)
 }
 
+// CausalConv1dFnParams are the arguments, in C order.
+type CausalConv1dFnParams struct {
+	X                           *Tensor // 2 to 3 dimensions
+	Weight                      *Tensor // 2 dimensions
+	ConvStates                  *Tensor // read and written, 3 dimensions
+	Bias                        *Tensor // optional, 1 dimension
+	QueryStartLoc               *Tensor // optional, 1 dimension
+	CacheIndices                *Tensor // optional, 1 dimension
+	InitialStateMode            *Tensor // optional, 1 dimension
+	BlockIdxFirstScheduledToken *Tensor // optional, 1 dimension
+	BlockIdxLastScheduledToken  *Tensor // optional, 1 dimension
+	InitialStateIdx             *Tensor // optional, 1 dimension
+	NumComputedTokens           *Tensor // optional, 1 dimension
+	Activation                  string
+	NullBlockId                 int64
+	BlockSizeToAlign            int64
+	Y                           *Tensor // output, 2 to 3 dimensions
+}
+
+var opCausalConv1dFn = Operator{
+	Symbol: "aclnnCausalConv1dFn", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiii---o",
+}
+
+// CausalConv1dFn convolves each channel of whole sequences with its own kernel, causally, and keeps
+// the last tokens in ConvStatesRef. C: aclnnCausalConv1dFn, CANN after 9.2.0-beta.1. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func CausalConv1dFn(st *acl.Stream, p CausalConv1dFnParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *CausalConv1dFnParams) Operator() *Operator { return &opCausalConv1dFn }
+
+func (p *CausalConv1dFnParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.ConvStates)
+	c.Tensor(p.Bias)
+	c.Tensor(p.QueryStartLoc)
+	c.Tensor(p.CacheIndices)
+	c.Tensor(p.InitialStateMode)
+	c.Tensor(p.BlockIdxFirstScheduledToken)
+	c.Tensor(p.BlockIdxLastScheduledToken)
+	c.Tensor(p.InitialStateIdx)
+	c.Tensor(p.NumComputedTokens)
+	c.Str(p.Activation)
+	c.Int64(p.NullBlockId)
+	c.Int64(p.BlockSizeToAlign)
+	c.Tensor(p.Y)
+}
+
+// CausalConv1dUpdateParams are the arguments, in C order.
+type CausalConv1dUpdateParams struct {
+	X                          *Tensor // 2 to 3 dimensions
+	Weight                     *Tensor // 2 dimensions
+	ConvStates                 *Tensor // read and written, 3 dimensions
+	Bias                       *Tensor // optional, 1 dimension
+	QueryStartLoc              *Tensor // optional, 1 dimension
+	CacheIndices               *Tensor // optional, 1 dimension
+	NumAcceptedTokens          *Tensor // optional, 1 dimension
+	BlockIdxLastScheduledToken *Tensor // optional, 1 dimension
+	InitialStateIdx            *Tensor // optional, 1 dimension
+	Activation                 string
+	NullBlockId                int64
+	MaxQueryLen                int64
+	Y                          *Tensor // output, 2 to 3 dimensions
+}
+
+var opCausalConv1dUpdate = Operator{
+	Symbol: "aclnnCausalConv1dUpdate", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiii---o",
+}
+
+// CausalConv1dUpdate convolves the newest tokens of sequences, causally, with those that
+// ConvStatesRef keeps, and updates these. C: aclnnCausalConv1dUpdate, CANN after 9.2.0-beta.1. Not
+// on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func CausalConv1dUpdate(st *acl.Stream, p CausalConv1dUpdateParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *CausalConv1dUpdateParams) Operator() *Operator { return &opCausalConv1dUpdate }
+
+func (p *CausalConv1dUpdateParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.ConvStates)
+	c.Tensor(p.Bias)
+	c.Tensor(p.QueryStartLoc)
+	c.Tensor(p.CacheIndices)
+	c.Tensor(p.NumAcceptedTokens)
+	c.Tensor(p.BlockIdxLastScheduledToken)
+	c.Tensor(p.InitialStateIdx)
+	c.Str(p.Activation)
+	c.Int64(p.NullBlockId)
+	c.Int64(p.MaxQueryLen)
+	c.Tensor(p.Y)
+}
+
 // ConvDepthwise2dParams are the arguments, in C order.
 type ConvDepthwise2dParams struct {
 	Self         *Tensor // 4 dimensions
@@ -425,6 +529,70 @@ func (p *DeformableConv2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBias)
 }
 
+// FusedCausalConv1dParams are the arguments, in C order.
+type FusedCausalConv1dParams struct {
+	X                           *Tensor // 2 to 3 dimensions
+	Weight                      *Tensor // 2 dimensions
+	ConvStates                  *Tensor // read and written, 3 dimensions
+	QueryStartLoc               *Tensor // 1 dimension
+	CacheIndices                *Tensor // 1 to 2 dimensions
+	InitialStateMode            *Tensor // 1 dimension
+	Bias                        *Tensor // 1 dimension
+	NumAcceptedTokens           *Tensor // 1 dimension
+	NumComputedTokens           *Tensor // 1 dimension
+	BlockIdxFirstScheduledToken *Tensor // 1 dimension
+	BlockIdxLastScheduledToken  *Tensor // 1 dimension
+	InitialStateIdx             *Tensor // 1 dimension
+	ActivationMode              int64
+	PadSlotId                   int64
+	RunMode                     int64
+	MaxQueryLen                 int64
+	ResidualConnection          int64
+	BlockSize                   int64
+	ConvMode                    int64
+	Y                           *Tensor // output, 2 to 3 dimensions
+}
+
+var opFusedCausalConv1d = Operator{
+	Symbol: "aclnnFusedCausalConv1d", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiiii-------o",
+}
+
+// FusedCausalConv1d convolves packed sequences or their newest tokens, causally, with those that
+// ConvStates keeps, updates these, and may add the input. C: aclnnFusedCausalConv1d, CANN since
+// 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement
+// it: only the Ascend950 has it, and not written yet.
+func FusedCausalConv1d(st *acl.Stream, p FusedCausalConv1dParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *FusedCausalConv1dParams) Operator() *Operator { return &opFusedCausalConv1d }
+
+func (p *FusedCausalConv1dParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.ConvStates)
+	c.Tensor(p.QueryStartLoc)
+	c.Tensor(p.CacheIndices)
+	c.Tensor(p.InitialStateMode)
+	c.Tensor(p.Bias)
+	c.Tensor(p.NumAcceptedTokens)
+	c.Tensor(p.NumComputedTokens)
+	c.Tensor(p.BlockIdxFirstScheduledToken)
+	c.Tensor(p.BlockIdxLastScheduledToken)
+	c.Tensor(p.InitialStateIdx)
+	c.Int64(p.ActivationMode)
+	c.Int64(p.PadSlotId)
+	c.Int64(p.RunMode)
+	c.Int64(p.MaxQueryLen)
+	c.Int64(p.ResidualConnection)
+	c.Int64(p.BlockSize)
+	c.Int64(p.ConvMode)
+	c.Tensor(p.Y)
+}
+
 // Im2colParams are the arguments, in C order.
 type Im2colParams struct {
 	Self       *Tensor // 3 to 4 dimensions
@@ -495,6 +663,134 @@ func (p *Im2colBackwardParams) Encode(c *Call) {
 	c.Ints(p.Padding)
 	c.Ints(p.Stride)
 	c.Tensor(p.Out)
+}
+
+// InplaceFusedCausalConv1dParams are the arguments, in C order.
+type InplaceFusedCausalConv1dParams struct {
+	X                           *Tensor // read and written, 2 to 3 dimensions
+	Weight                      *Tensor // 2 dimensions
+	ConvStates                  *Tensor // read and written, 3 dimensions
+	QueryStartLoc               *Tensor // 1 dimension
+	CacheIndices                *Tensor // 1 to 2 dimensions
+	InitialStateMode            *Tensor // 1 dimension
+	Bias                        *Tensor // 1 dimension
+	NumAcceptedTokens           *Tensor // 1 dimension
+	NumComputedTokens           *Tensor // 1 dimension
+	BlockIdxFirstScheduledToken *Tensor // 1 dimension
+	BlockIdxLastScheduledToken  *Tensor // 1 dimension
+	InitialStateIdx             *Tensor // 1 dimension
+	ActivationMode              int64
+	PadSlotId                   int64
+	RunMode                     int64
+	MaxQueryLen                 int64
+	ResidualConnection          int64
+	BlockSize                   int64
+	ConvMode                    int64
+}
+
+var opInplaceFusedCausalConv1d = Operator{
+	Symbol: "aclnnInplaceFusedCausalConv1d", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiiii-------",
+}
+
+// InplaceFusedCausalConv1d is FusedCausalConv1d that overwrites X. C:
+// aclnnInplaceFusedCausalConv1d, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func InplaceFusedCausalConv1d(st *acl.Stream, p InplaceFusedCausalConv1dParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *InplaceFusedCausalConv1dParams) Operator() *Operator { return &opInplaceFusedCausalConv1d }
+
+func (p *InplaceFusedCausalConv1dParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.ConvStates)
+	c.Tensor(p.QueryStartLoc)
+	c.Tensor(p.CacheIndices)
+	c.Tensor(p.InitialStateMode)
+	c.Tensor(p.Bias)
+	c.Tensor(p.NumAcceptedTokens)
+	c.Tensor(p.NumComputedTokens)
+	c.Tensor(p.BlockIdxFirstScheduledToken)
+	c.Tensor(p.BlockIdxLastScheduledToken)
+	c.Tensor(p.InitialStateIdx)
+	c.Int64(p.ActivationMode)
+	c.Int64(p.PadSlotId)
+	c.Int64(p.RunMode)
+	c.Int64(p.MaxQueryLen)
+	c.Int64(p.ResidualConnection)
+	c.Int64(p.BlockSize)
+	c.Int64(p.ConvMode)
+}
+
+// MaskedCausalConv1dParams are the arguments, in C order.
+type MaskedCausalConv1dParams struct {
+	X      *Tensor // 3 dimensions
+	Weight *Tensor // 2 dimensions
+	Mask   *Tensor // optional, 2 dimensions
+	Out    *Tensor // output, 3 dimensions
+}
+
+var opMaskedCausalConv1d = Operator{
+	Symbol: "aclnnMaskedCausalConv1d", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiio",
+}
+
+// MaskedCausalConv1d convolves each channel of sequences with its own kernel of a few tokens,
+// causally, and zeroes what MaskOptional hides. C: aclnnMaskedCausalConv1d, CANN since 9.1.0. Not
+// on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func MaskedCausalConv1d(st *acl.Stream, p MaskedCausalConv1dParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MaskedCausalConv1dParams) Operator() *Operator { return &opMaskedCausalConv1d }
+
+func (p *MaskedCausalConv1dParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Mask)
+	c.Tensor(p.Out)
+}
+
+// MaskedCausalConv1dBackwardParams are the arguments, in C order.
+type MaskedCausalConv1dBackwardParams struct {
+	GradY         *Tensor // 3 dimensions
+	X             *Tensor // 3 dimensions
+	Weight        *Tensor // 2 dimensions
+	Mask          *Tensor // optional, 2 dimensions
+	GradXOut      *Tensor // output, 3 dimensions
+	GradWeightOut *Tensor // output, 2 dimensions
+}
+
+var opMaskedCausalConv1dBackward = Operator{
+	Symbol: "aclnnMaskedCausalConv1dBackward", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiioo",
+}
+
+// MaskedCausalConv1dBackward computes the gradients of MaskedCausalConv1d. C:
+// aclnnMaskedCausalConv1dBackward, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func MaskedCausalConv1dBackward(st *acl.Stream, p MaskedCausalConv1dBackwardParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MaskedCausalConv1dBackwardParams) Operator() *Operator { return &opMaskedCausalConv1dBackward }
+
+func (p *MaskedCausalConv1dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Mask)
+	c.Tensor(p.GradXOut)
+	c.Tensor(p.GradWeightOut)
 }
 
 // QuantConvolutionParams are the arguments, in C order.

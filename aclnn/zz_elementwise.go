@@ -4892,6 +4892,31 @@ func (p *SinhParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// SleepParams are the arguments, in C order.
+type SleepParams struct {
+	Cycles []int64
+}
+
+var opSleep = Operator{
+	Symbol: "aclnnSleep", Library: "libopapi", Since: "unreleased",
+	Slots: "h",
+}
+
+// Sleep keeps a stream busy for a number of cycles. C: aclnnSleep, CANN after 9.2.0-beta.1. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func Sleep(st *acl.Stream, p SleepParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SleepParams) Operator() *Operator { return &opSleep }
+
+func (p *SleepParams) Encode(c *Call) {
+	c.Ints(p.Cycles)
+}
+
 // SqrtParams are the arguments, in C order.
 type SqrtParams struct {
 	Self *Tensor // 0 to 8 dimensions

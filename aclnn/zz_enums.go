@@ -74,29 +74,29 @@ type ScatterReduction int64
 
 // Values of ScatterReduction.
 const (
-	ScatterReplace  ScatterReduction = 0
-	ScatterSum      ScatterReduction = 1
-	ScatterMultiply ScatterReduction = 2
-	ScatterMax      ScatterReduction = 3
-	ScatterMin      ScatterReduction = 4
-	ScatterMean     ScatterReduction = 5
+	ScatterReductionReplace  ScatterReduction = 0
+	ScatterReductionSum      ScatterReduction = 1
+	ScatterReductionMultiply ScatterReduction = 2
+	ScatterReductionMax      ScatterReduction = 3
+	ScatterReductionMin      ScatterReduction = 4
+	ScatterReductionMean     ScatterReduction = 5
 )
 
 // String returns the constant's name.
 func (v ScatterReduction) String() string {
 	switch v {
-	case ScatterReplace:
-		return "ScatterReplace"
-	case ScatterSum:
-		return "ScatterSum"
-	case ScatterMultiply:
-		return "ScatterMultiply"
-	case ScatterMax:
-		return "ScatterMax"
-	case ScatterMin:
-		return "ScatterMin"
-	case ScatterMean:
-		return "ScatterMean"
+	case ScatterReductionReplace:
+		return "ScatterReductionReplace"
+	case ScatterReductionSum:
+		return "ScatterReductionSum"
+	case ScatterReductionMultiply:
+		return "ScatterReductionMultiply"
+	case ScatterReductionMax:
+		return "ScatterReductionMax"
+	case ScatterReductionMin:
+		return "ScatterReductionMin"
+	case ScatterReductionMean:
+		return "ScatterReductionMean"
 	}
 	return unnamed("ScatterReduction", int64(v))
 }

@@ -6,6 +6,31 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
+// ForeachACosInplaceParams are the arguments, in C order.
+type ForeachACosInplaceParams struct {
+	X []*Tensor // read and written, 0 to 8 dimensions
+}
+
+var opForeachACosInplace = Operator{
+	Symbol: "aclnnForeachACosInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "i",
+}
+
+// ForeachACosInplace replaces each element of each tensor by its arc cosine. C:
+// aclnnForeachACosInplace, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func ForeachACosInplace(st *acl.Stream, p ForeachACosInplaceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ForeachACosInplaceParams) Operator() *Operator { return &opForeachACosInplace }
+
+func (p *ForeachACosInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X)
+}
+
 // ForeachAbsParams are the arguments, in C order.
 type ForeachAbsParams struct {
 	X   []*Tensor // 0 to 8 dimensions
@@ -89,6 +114,35 @@ func (p *ForeachAddListParams) Encode(c *Call) {
 	c.Tensors(p.X2)
 	c.Tensor(p.Alpha)
 	c.Tensors(p.Out)
+}
+
+// ForeachAddListInplaceParams are the arguments, in C order.
+type ForeachAddListInplaceParams struct {
+	X1    []*Tensor // read and written, 0 to 8 dimensions
+	X2    []*Tensor // 0 to 8 dimensions
+	Alpha *Tensor   // 0 to 8 dimensions
+}
+
+var opForeachAddListInplace = Operator{
+	Symbol: "aclnnForeachAddListInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "iii",
+}
+
+// ForeachAddListInplace adds Alpha · X2 to X1, tensor by tensor. C: aclnnForeachAddListInplace,
+// CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator
+// does not implement it: only the Ascend950 has it, and not written yet.
+func ForeachAddListInplace(st *acl.Stream, p ForeachAddListInplaceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ForeachAddListInplaceParams) Operator() *Operator { return &opForeachAddListInplace }
+
+func (p *ForeachAddListInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensor(p.Alpha)
 }
 
 // ForeachAddListV2Params are the arguments, in C order.
@@ -640,6 +694,33 @@ func (p *ForeachDivListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
+// ForeachDivListInplaceParams are the arguments, in C order.
+type ForeachDivListInplaceParams struct {
+	X1 []*Tensor // read and written, 0 to 8 dimensions
+	X2 []*Tensor // 0 to 8 dimensions
+}
+
+var opForeachDivListInplace = Operator{
+	Symbol: "aclnnForeachDivListInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "ii",
+}
+
+// ForeachDivListInplace divides X1 by X2, tensor by tensor. C: aclnnForeachDivListInplace, CANN
+// since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func ForeachDivListInplace(st *acl.Stream, p ForeachDivListInplaceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ForeachDivListInplaceParams) Operator() *Operator { return &opForeachDivListInplace }
+
+func (p *ForeachDivListInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+}
+
 // ForeachDivScalarParams are the arguments, in C order.
 type ForeachDivScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
@@ -1004,6 +1085,31 @@ func (p *ForeachLog2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
+// ForeachLogInplaceParams are the arguments, in C order.
+type ForeachLogInplaceParams struct {
+	X []*Tensor // read and written, 0 to 8 dimensions
+}
+
+var opForeachLogInplace = Operator{
+	Symbol: "aclnnForeachLogInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "i",
+}
+
+// ForeachLogInplace replaces each element of each tensor by its natural logarithm. C:
+// aclnnForeachLogInplace, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func ForeachLogInplace(st *acl.Stream, p ForeachLogInplaceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ForeachLogInplaceParams) Operator() *Operator { return &opForeachLogInplace }
+
+func (p *ForeachLogInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X)
+}
+
 // ForeachMaximumListParams are the arguments, in C order.
 type ForeachMaximumListParams struct {
 	X1  []*Tensor // 0 to 8 dimensions
@@ -1264,6 +1370,33 @@ func (p *ForeachMulListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
+// ForeachMulListInplaceParams are the arguments, in C order.
+type ForeachMulListInplaceParams struct {
+	X1 []*Tensor // read and written, 0 to 8 dimensions
+	X2 []*Tensor // 0 to 8 dimensions
+}
+
+var opForeachMulListInplace = Operator{
+	Symbol: "aclnnForeachMulListInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "ii",
+}
+
+// ForeachMulListInplace multiplies X1 by X2, tensor by tensor. C: aclnnForeachMulListInplace, CANN
+// since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func ForeachMulListInplace(st *acl.Stream, p ForeachMulListInplaceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ForeachMulListInplaceParams) Operator() *Operator { return &opForeachMulListInplace }
+
+func (p *ForeachMulListInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+}
+
 // ForeachMulScalarParams are the arguments, in C order.
 type ForeachMulScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
@@ -1291,6 +1424,33 @@ func (p *ForeachMulScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
 	c.Tensors(p.Out)
+}
+
+// ForeachMulScalarInplaceParams are the arguments, in C order.
+type ForeachMulScalarInplaceParams struct {
+	X      []*Tensor // read and written, 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+}
+
+var opForeachMulScalarInplace = Operator{
+	Symbol: "aclnnForeachMulScalarInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "ii",
+}
+
+// ForeachMulScalarInplace multiplies each tensor by Scalar. C: aclnnForeachMulScalarInplace, CANN
+// since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func ForeachMulScalarInplace(st *acl.Stream, p ForeachMulScalarInplaceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ForeachMulScalarInplaceParams) Operator() *Operator { return &opForeachMulScalarInplace }
+
+func (p *ForeachMulScalarInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
 }
 
 // ForeachMulScalarListParams are the arguments, in C order.
@@ -1802,6 +1962,35 @@ func (p *ForeachSubListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
+// ForeachSubListInplaceParams are the arguments, in C order.
+type ForeachSubListInplaceParams struct {
+	X1    []*Tensor // read and written, 0 to 8 dimensions
+	X2    []*Tensor // 0 to 8 dimensions
+	Alpha *Tensor   // 0 to 8 dimensions
+}
+
+var opForeachSubListInplace = Operator{
+	Symbol: "aclnnForeachSubListInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "iii",
+}
+
+// ForeachSubListInplace subtracts Alpha · X2 from X1, tensor by tensor. C:
+// aclnnForeachSubListInplace, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func ForeachSubListInplace(st *acl.Stream, p ForeachSubListInplaceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ForeachSubListInplaceParams) Operator() *Operator { return &opForeachSubListInplace }
+
+func (p *ForeachSubListInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensor(p.Alpha)
+}
+
 // ForeachSubListV2Params are the arguments, in C order.
 type ForeachSubListV2Params struct {
 	X1    []*Tensor // 0 to 8 dimensions
@@ -1860,6 +2049,33 @@ func (p *ForeachSubScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
 	c.Tensors(p.Out)
+}
+
+// ForeachSubScalarInplaceParams are the arguments, in C order.
+type ForeachSubScalarInplaceParams struct {
+	X      []*Tensor // read and written, 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+}
+
+var opForeachSubScalarInplace = Operator{
+	Symbol: "aclnnForeachSubScalarInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "ii",
+}
+
+// ForeachSubScalarInplace subtracts Scalar from each tensor. C: aclnnForeachSubScalarInplace, CANN
+// since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func ForeachSubScalarInplace(st *acl.Stream, p ForeachSubScalarInplaceParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ForeachSubScalarInplaceParams) Operator() *Operator { return &opForeachSubScalarInplace }
+
+func (p *ForeachSubScalarInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
 }
 
 // ForeachSubScalarListParams are the arguments, in C order.

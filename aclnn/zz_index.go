@@ -944,7 +944,7 @@ type InplaceScatterParams struct {
 	Dim    int64            // a dimension; negative ones count from the end
 	Index  *Tensor          // 0 to 8 dimensions
 	Src    *Tensor          // 0 to 8 dimensions
-	Reduce ScatterReduction // ScatterReplace, ScatterSum or ScatterMultiply
+	Reduce ScatterReduction // ScatterReductionReplace, ScatterReductionSum or ScatterReductionMultiply
 }
 
 var opInplaceScatter = Operator{
@@ -1044,7 +1044,7 @@ type InplaceScatterValueParams struct {
 	Dim    int64   // a dimension; negative ones count from the end
 	Index  *Tensor // 0 to 8 dimensions
 	Value  Scalar
-	Reduce ScatterReduction // ScatterReplace, ScatterSum or ScatterMultiply
+	Reduce ScatterReduction // ScatterReductionReplace, ScatterReductionSum or ScatterReductionMultiply
 }
 
 var opInplaceScatterValue = Operator{
@@ -1414,7 +1414,7 @@ type ScatterParams struct {
 	Dim    int64            // a dimension; negative ones count from the end
 	Index  *Tensor          // 0 to 8 dimensions
 	Src    *Tensor          // 0 to 8 dimensions
-	Reduce ScatterReduction // ScatterReplace, ScatterSum or ScatterMultiply
+	Reduce ScatterReduction // ScatterReductionReplace, ScatterReductionSum or ScatterReductionMultiply
 	Out    *Tensor          // output, 0 to 8 dimensions
 }
 
@@ -1477,6 +1477,37 @@ func (p *ScatterAddParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// ScatterDivParams are the arguments, in C order.
+type ScatterDivParams struct {
+	Var        *Tensor // read and written, 1 to 8 dimensions
+	Indices    *Tensor // 1 to 8 dimensions
+	Updates    *Tensor // 1 to 8 dimensions
+	UseLocking bool
+}
+
+var opScatterDiv = Operator{
+	Symbol: "aclnnScatterDiv", Library: "libopapi", Since: "9.1.0",
+	Slots: "iii-",
+}
+
+// ScatterDiv divides the slices of VarRef that Indices name by those of Updates. C:
+// aclnnScatterDiv, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// emulator does not implement it: only the Ascend950 has it, and not written yet.
+func ScatterDiv(st *acl.Stream, p ScatterDivParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ScatterDivParams) Operator() *Operator { return &opScatterDiv }
+
+func (p *ScatterDivParams) Encode(c *Call) {
+	c.Tensor(p.Var)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Bool(p.UseLocking)
+}
+
 // ScatterListParams are the arguments, in C order.
 type ScatterListParams struct {
 	Var     []*Tensor // read and written, 0 to 8 dimensions
@@ -1511,6 +1542,99 @@ func (p *ScatterListParams) Encode(c *Call) {
 	c.Tensor(p.Mask)
 	c.OptStr(p.Reduce)
 	c.Int64(p.Axis)
+}
+
+// ScatterMaxParams are the arguments, in C order.
+type ScatterMaxParams struct {
+	Var        *Tensor // read and written, 1 to 8 dimensions
+	Indices    *Tensor // 1 to 8 dimensions
+	Updates    *Tensor // 1 to 8 dimensions
+	UseLocking bool
+}
+
+var opScatterMax = Operator{
+	Symbol: "aclnnScatterMax", Library: "libopapi", Since: "9.1.0",
+	Slots: "iii-",
+}
+
+// ScatterMax takes the larger of the slices of VarRef that Indices name and those of Updates. C:
+// aclnnScatterMax, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// emulator does not implement it: only the Ascend950 has it, and not written yet.
+func ScatterMax(st *acl.Stream, p ScatterMaxParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ScatterMaxParams) Operator() *Operator { return &opScatterMax }
+
+func (p *ScatterMaxParams) Encode(c *Call) {
+	c.Tensor(p.Var)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Bool(p.UseLocking)
+}
+
+// ScatterMinParams are the arguments, in C order.
+type ScatterMinParams struct {
+	Var        *Tensor // read and written, 1 to 8 dimensions
+	Indices    *Tensor // 1 to 8 dimensions
+	Updates    *Tensor // 1 to 8 dimensions
+	UseLocking bool
+}
+
+var opScatterMin = Operator{
+	Symbol: "aclnnScatterMin", Library: "libopapi", Since: "9.1.0",
+	Slots: "iii-",
+}
+
+// ScatterMin takes the smaller of the slices of VarRef that Indices name and those of Updates. C:
+// aclnnScatterMin, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// emulator does not implement it: only the Ascend950 has it, and not written yet.
+func ScatterMin(st *acl.Stream, p ScatterMinParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ScatterMinParams) Operator() *Operator { return &opScatterMin }
+
+func (p *ScatterMinParams) Encode(c *Call) {
+	c.Tensor(p.Var)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Bool(p.UseLocking)
+}
+
+// ScatterMulParams are the arguments, in C order.
+type ScatterMulParams struct {
+	Var        *Tensor // read and written, 1 to 8 dimensions
+	Indices    *Tensor // 1 to 8 dimensions
+	Updates    *Tensor // 1 to 8 dimensions
+	UseLocking bool
+}
+
+var opScatterMul = Operator{
+	Symbol: "aclnnScatterMul", Library: "libopapi", Since: "9.1.0",
+	Slots: "iii-",
+}
+
+// ScatterMul multiplies the slices of VarRef that Indices name by those of Updates. C:
+// aclnnScatterMul, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// emulator does not implement it: only the Ascend950 has it, and not written yet.
+func ScatterMul(st *acl.Stream, p ScatterMulParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ScatterMulParams) Operator() *Operator { return &opScatterMul }
+
+func (p *ScatterMulParams) Encode(c *Call) {
+	c.Tensor(p.Var)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Bool(p.UseLocking)
 }
 
 // ScatterNdParams are the arguments, in C order.
@@ -1616,7 +1740,7 @@ type ScatterValueParams struct {
 	Dim    int64   // a dimension; negative ones count from the end
 	Index  *Tensor // 0 to 8 dimensions
 	Value  Scalar
-	Reduce ScatterReduction // ScatterReplace, ScatterSum or ScatterMultiply
+	Reduce ScatterReduction // ScatterReductionReplace, ScatterReductionSum or ScatterReductionMultiply
 	Out    *Tensor          // output
 }
 

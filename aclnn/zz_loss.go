@@ -284,6 +284,53 @@ func (p *CrossEntropyLossGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// CrossEntropySumExpAndIndexLogitParams are the arguments, in C order.
+type CrossEntropySumExpAndIndexLogitParams struct {
+	VocabParallelLogits *Tensor
+	Target              *Tensor
+	GlobalLogitsMax     *Tensor
+	VocabStartIndex     int64
+	VocabEndIndex       int64
+	PredictedLogitsOut  *Tensor // output
+	SumExpLogitsOut     *Tensor // output
+	ExpLogitsOut        *Tensor // output
+	TargetOffsetOut     *Tensor // output
+	TargetMaskOut       *Tensor // output
+}
+
+var opCrossEntropySumExpAndIndexLogit = Operator{
+	Symbol: "aclnnCrossEntropySumExpAndIndexLogit", Library: "libopapi", Since: "unreleased",
+	Slots: "iii--ooooo",
+}
+
+// CrossEntropySumExpAndIndexLogit computes a rank's part of a cross-entropy whose vocabulary is
+// split between ranks: the sum of exponentials and the logit of the target. C:
+// aclnnCrossEntropySumExpAndIndexLogit, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func CrossEntropySumExpAndIndexLogit(st *acl.Stream, p CrossEntropySumExpAndIndexLogitParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *CrossEntropySumExpAndIndexLogitParams) Operator() *Operator {
+	return &opCrossEntropySumExpAndIndexLogit
+}
+
+func (p *CrossEntropySumExpAndIndexLogitParams) Encode(c *Call) {
+	c.Tensor(p.VocabParallelLogits)
+	c.Tensor(p.Target)
+	c.Tensor(p.GlobalLogitsMax)
+	c.Int64(p.VocabStartIndex)
+	c.Int64(p.VocabEndIndex)
+	c.Tensor(p.PredictedLogitsOut)
+	c.Tensor(p.SumExpLogitsOut)
+	c.Tensor(p.ExpLogitsOut)
+	c.Tensor(p.TargetOffsetOut)
+	c.Tensor(p.TargetMaskOut)
+}
+
 // CtcLossParams are the arguments, in C order.
 type CtcLossParams struct {
 	LogProbs            *Tensor

@@ -1103,6 +1103,62 @@ func (p *GroupedMatmulParams) Encode(c *Call) {
 	c.Tensors(p.Y)
 }
 
+// GroupedMatmulActivationQuantWeightNzParams are the arguments, in C order.
+type GroupedMatmulActivationQuantWeightNzParams struct {
+	X              *Tensor // 2 dimensions
+	GroupList      *Tensor // 1 dimension
+	Weight         []*Tensor
+	WeightScale    []*Tensor // 4 dimensions
+	Bias           []*Tensor
+	XScale         *Tensor // optional, 3 dimensions
+	ActivationType FusedOp
+	GroupListType  GroupListType // GroupListCumsum or GroupListCount
+	TuningConfig   []int64
+	QuantMode      QuantMode
+	RoundMode      RoundMode
+	ScaleAlg       int64
+	DstTypeMax     float32
+	Y              *Tensor // output, 2 dimensions
+	YScale         *Tensor // output, 3 dimensions
+}
+
+var opGroupedMatmulActivationQuantWeightNz = Operator{
+	Symbol: "aclnnGroupedMatmulActivationQuantWeightNz", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiii--h----oo",
+}
+
+// GroupedMatmulActivationQuantWeightNz computes a grouped product with weights in FRACTAL_NZ, an
+// activation and a quantisation. C: aclnnGroupedMatmulActivationQuantWeightNz, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func GroupedMatmulActivationQuantWeightNz(st *acl.Stream, p GroupedMatmulActivationQuantWeightNzParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *GroupedMatmulActivationQuantWeightNzParams) Operator() *Operator {
+	return &opGroupedMatmulActivationQuantWeightNz
+}
+
+func (p *GroupedMatmulActivationQuantWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupList)
+	c.Tensors(p.Weight)
+	c.Tensors(p.WeightScale)
+	c.Tensors(p.Bias)
+	c.Tensor(p.XScale)
+	c.Str(string(p.ActivationType))
+	c.Int64(int64(p.GroupListType))
+	c.Ints(p.TuningConfig)
+	c.Str(string(p.QuantMode))
+	c.Str(string(p.RoundMode))
+	c.Int64(p.ScaleAlg)
+	c.Float32(p.DstTypeMax)
+	c.Tensor(p.Y)
+	c.Tensor(p.YScale)
+}
+
 // GroupedMatmulAddParams are the arguments, in C order.
 type GroupedMatmulAddParams struct {
 	X               *Tensor // 2 dimensions
@@ -1538,6 +1594,59 @@ func (p *GroupedMatmulSwigluQuantParams) Encode(c *Call) {
 	c.Tensor(p.OutputOffset)
 }
 
+// GroupedMatmulSwigluQuantV2Params are the arguments, in C order.
+type GroupedMatmulSwigluQuantV2Params struct {
+	X                  *Tensor   // 2 dimensions
+	Weight             []*Tensor // 2 or 3 or 4 or 5 dimensions
+	WeightScale        []*Tensor // 1 or 2 or 3 or 4 dimensions
+	WeightAssistMatrix []*Tensor // 1 or 2 dimensions
+	Bias               *Tensor
+	XScale             *Tensor // 1 or 3 dimensions
+	SmoothScale        *Tensor // 1 or 2 dimensions
+	GroupList          *Tensor // 1 dimension
+	DequantMode        int64
+	DequantDtype       int64
+	QuantMode          int64
+	GroupListType      GroupListType // GroupListCumsum or GroupListCount
+	TuningConfig       []int64       // optional
+	Output             *Tensor       // output, 2 dimensions
+	OutputScale        *Tensor       // output, 1 or 3 dimensions
+}
+
+var opGroupedMatmulSwigluQuantV2 = Operator{
+	Symbol: "aclnnGroupedMatmulSwigluQuantV2", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiii----hoo",
+}
+
+// GroupedMatmulSwigluQuantV2 computes a grouped product of quantised factors, SwiGlu and a
+// quantisation. C: aclnnGroupedMatmulSwigluQuantV2, CANN since 8.5.0. Not on Ascend910, Ascend310P.
+// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func GroupedMatmulSwigluQuantV2(st *acl.Stream, p GroupedMatmulSwigluQuantV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *GroupedMatmulSwigluQuantV2Params) Operator() *Operator { return &opGroupedMatmulSwigluQuantV2 }
+
+func (p *GroupedMatmulSwigluQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.WeightScale)
+	c.Tensors(p.WeightAssistMatrix)
+	c.Tensor(p.Bias)
+	c.Tensor(p.XScale)
+	c.Tensor(p.SmoothScale)
+	c.Tensor(p.GroupList)
+	c.Int64(p.DequantMode)
+	c.Int64(p.DequantDtype)
+	c.Int64(p.QuantMode)
+	c.Int64(int64(p.GroupListType))
+	c.Ints(p.TuningConfig)
+	c.Tensor(p.Output)
+	c.Tensor(p.OutputScale)
+}
+
 // GroupedMatmulSwigluQuantWeightNZParams are the arguments, in C order.
 type GroupedMatmulSwigluQuantWeightNZParams struct {
 	X            *Tensor // 2 dimensions
@@ -1582,6 +1691,61 @@ func (p *GroupedMatmulSwigluQuantWeightNZParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 	c.Tensor(p.OutputScale)
 	c.Tensor(p.OutputOffset)
+}
+
+// GroupedMatmulSwigluQuantWeightNzV2Params are the arguments, in C order.
+type GroupedMatmulSwigluQuantWeightNzV2Params struct {
+	X                  *Tensor   // 2 dimensions
+	Weight             []*Tensor // 4 or 5 dimensions
+	WeightScale        []*Tensor // 1 or 2 or 3 or 4 dimensions
+	WeightAssistMatrix []*Tensor // 1 or 2 dimensions
+	Bias               *Tensor
+	XScale             *Tensor // 1 or 3 dimensions
+	SmoothScale        *Tensor // 1 or 2 dimensions
+	GroupList          *Tensor // 1 dimension
+	DequantMode        int64
+	DequantDtype       int64
+	QuantMode          int64
+	GroupListType      GroupListType // GroupListCumsum or GroupListCount
+	TuningConfig       []int64       // optional
+	Output             *Tensor       // output, 2 dimensions
+	OutputScale        *Tensor       // output, 1 or 3 dimensions
+}
+
+var opGroupedMatmulSwigluQuantWeightNzV2 = Operator{
+	Symbol: "aclnnGroupedMatmulSwigluQuantWeightNzV2", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiii----hoo",
+}
+
+// GroupedMatmulSwigluQuantWeightNzV2 is GroupedMatmulSwigluQuantV2 with weights in FRACTAL_NZ. C:
+// aclnnGroupedMatmulSwigluQuantWeightNzV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func GroupedMatmulSwigluQuantWeightNzV2(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNzV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *GroupedMatmulSwigluQuantWeightNzV2Params) Operator() *Operator {
+	return &opGroupedMatmulSwigluQuantWeightNzV2
+}
+
+func (p *GroupedMatmulSwigluQuantWeightNzV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.WeightScale)
+	c.Tensors(p.WeightAssistMatrix)
+	c.Tensor(p.Bias)
+	c.Tensor(p.XScale)
+	c.Tensor(p.SmoothScale)
+	c.Tensor(p.GroupList)
+	c.Int64(p.DequantMode)
+	c.Int64(p.DequantDtype)
+	c.Int64(p.QuantMode)
+	c.Int64(int64(p.GroupListType))
+	c.Ints(p.TuningConfig)
+	c.Tensor(p.Output)
+	c.Tensor(p.OutputScale)
 }
 
 // GroupedMatmulV2Params are the arguments, in C order.
@@ -2356,6 +2520,95 @@ func (p *QuantGroupedMatmulDequantParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// QuantGroupedMatmulDequantWeightNZParams are the arguments, in C order.
+type QuantGroupedMatmulDequantWeightNZParams struct {
+	X               *Tensor   // 2 dimensions
+	Weight          *Tensor   // 5 dimensions
+	WeightScale     *Tensor   // 2 dimensions
+	GroupList       *Tensor   // 1 dimension
+	Bias            *Tensor   // optional
+	XScale          *Tensor   // optional, 1 dimension
+	XOffset         *Tensor   // optional
+	SmoothScale     *Tensor   // optional, 1 dimension
+	XQuantMode      QuantMode // QuantPerToken or QuantPerTensor
+	TransposeWeight bool
+	Out             *Tensor // output, 2 dimensions
+}
+
+var opQuantGroupedMatmulDequantWeightNZ = Operator{
+	Symbol: "aclnnQuantGroupedMatmulDequantWeightNZ", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiii--o",
+}
+
+// QuantGroupedMatmulDequantWeightNZ is QuantGroupedMatmulDequant with weights in FRACTAL_NZ. C:
+// aclnnQuantGroupedMatmulDequantWeightNZ, CANN since 9.1.0. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written
+// yet.
+func QuantGroupedMatmulDequantWeightNZ(st *acl.Stream, p QuantGroupedMatmulDequantWeightNZParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantGroupedMatmulDequantWeightNZParams) Operator() *Operator {
+	return &opQuantGroupedMatmulDequantWeightNZ
+}
+
+func (p *QuantGroupedMatmulDequantWeightNZParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.Bias)
+	c.Tensor(p.XScale)
+	c.Tensor(p.XOffset)
+	c.Tensor(p.SmoothScale)
+	c.Str(string(p.XQuantMode))
+	c.Bool(p.TransposeWeight)
+	c.Tensor(p.Out)
+}
+
+// QuantGroupedMatmulInplaceAddParams are the arguments, in C order.
+type QuantGroupedMatmulInplaceAddParams struct {
+	X1            *Tensor
+	X2            *Tensor
+	Scale1        *Tensor // optional, 1 to 3 dimensions
+	Scale2        *Tensor // 1 to 3 dimensions
+	GroupList     *Tensor
+	Y             *Tensor       // read and written
+	GroupListType GroupListType // GroupListCumsum or GroupListCount
+	GroupSize     int64
+}
+
+var opQuantGroupedMatmulInplaceAdd = Operator{
+	Symbol: "aclnnQuantGroupedMatmulInplaceAdd", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiii--",
+}
+
+// QuantGroupedMatmulInplaceAdd adds a grouped product of quantised factors to YRef. C:
+// aclnnQuantGroupedMatmulInplaceAdd, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func QuantGroupedMatmulInplaceAdd(st *acl.Stream, p QuantGroupedMatmulInplaceAddParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *QuantGroupedMatmulInplaceAddParams) Operator() *Operator {
+	return &opQuantGroupedMatmulInplaceAdd
+}
+
+func (p *QuantGroupedMatmulInplaceAddParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Scale1)
+	c.Tensor(p.Scale2)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.Y)
+	c.Int64(int64(p.GroupListType))
+	c.Int64(p.GroupSize)
+}
+
 // QuantMatmulParams are the arguments, in C order.
 type QuantMatmulParams struct {
 	X1       *Tensor // 2 to 3 dimensions
@@ -2825,9 +3078,8 @@ var opTransposeBatchMatMul = Operator{
 }
 
 // TransposeBatchMatMul multiplies the matrices of batches whose dimensions are permuted first, and
-// the result's afterwards. C: aclnnTransposeBatchMatMul, CANN since 8.5.0. Not on Ascend910,
-// Ascend310P. The emulator computes: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out
-// float32 float16 bfloat16 int8.
+// the result's afterwards. C: aclnnTransposeBatchMatMul, CANN since 8.5.0. The emulator computes:
+// X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out float32 float16 bfloat16 int8.
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

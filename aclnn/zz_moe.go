@@ -470,6 +470,126 @@ func (p *MoeDistributeCombineAddRmsNormV2Params) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
+// MoeDistributeCombineSetupParams are the arguments, in C order.
+type MoeDistributeCombineSetupParams struct {
+	ExpandX              *Tensor // (A,H)
+	ExpertIds            *Tensor // (Bs,K)
+	AssistInfoForCombine *Tensor // (A*128)
+	GroupEp              string  // name of the expert-parallel communicator
+	EpWorldSize          int64   // ranks of the expert-parallel communicator
+	EpRankId             int64   // this rank in the expert-parallel communicator
+	MoeExpertNum         int64
+	ExpertSharedType     int64
+	SharedExpertNum      int64
+	SharedExpertRankNum  int64
+	GlobalBs             int64
+	CommQuantMode        int64
+	CommType             int64
+	CommAlg              string
+	QuantExpandXOut      *Tensor // output, (A,tokenMsgSize)
+	CommCmdInfoOut       *Tensor // output
+}
+
+var opMoeDistributeCombineSetup = Operator{
+	Symbol: "aclnnMoeDistributeCombineSetup", Library: "libopapi", Since: "9.1.0",
+	Slots: "iii-----------oo",
+}
+
+// MoeDistributeCombineSetup starts to send the experts' results back. C:
+// aclnnMoeDistributeCombineSetup, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func MoeDistributeCombineSetup(st *acl.Stream, p MoeDistributeCombineSetupParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeDistributeCombineSetupParams) Operator() *Operator { return &opMoeDistributeCombineSetup }
+
+func (p *MoeDistributeCombineSetupParams) Encode(c *Call) {
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.AssistInfoForCombine)
+	c.Group(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Int64(p.ExpertSharedType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.CommType)
+	c.Str(p.CommAlg)
+	c.Tensor(p.QuantExpandXOut)
+	c.Tensor(p.CommCmdInfoOut)
+}
+
+// MoeDistributeCombineTeardownParams are the arguments, in C order.
+type MoeDistributeCombineTeardownParams struct {
+	ExpandX             *Tensor // (A,H)
+	QuantExpandX        *Tensor // (A,tokenMsgSize)
+	ExpertIds           *Tensor // (Bs,K)
+	ExpandIdx           *Tensor // (BS*K)
+	ExpertScales        *Tensor // (BS,K)
+	CommCmdInfo         *Tensor
+	XActiveMask         *Tensor // optional, (BS)
+	SharedExpertX       *Tensor // optional, (BS,H) or (a,b,H)
+	GroupEp             string  // name of the expert-parallel communicator
+	EpWorldSize         int64   // ranks of the expert-parallel communicator
+	EpRankId            int64   // this rank in the expert-parallel communicator
+	MoeExpertNum        int64
+	ExpertShardType     int64 // 0 shared experts on the first ranks
+	SharedExpertNum     int64
+	SharedExpertRankNum int64
+	GlobalBs            int64
+	CommQuantMode       int64
+	CommType            int64
+	CommAlg             string
+	XOut                *Tensor // output, (BS,H)
+}
+
+var opMoeDistributeCombineTeardown = Operator{
+	Symbol: "aclnnMoeDistributeCombineTeardown", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiii-----------o",
+}
+
+// MoeDistributeCombineTeardown waits for the experts' results and sums them. C:
+// aclnnMoeDistributeCombineTeardown, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func MoeDistributeCombineTeardown(st *acl.Stream, p MoeDistributeCombineTeardownParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeDistributeCombineTeardownParams) Operator() *Operator {
+	return &opMoeDistributeCombineTeardown
+}
+
+func (p *MoeDistributeCombineTeardownParams) Encode(c *Call) {
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.QuantExpandX)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.ExpandIdx)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.CommCmdInfo)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.SharedExpertX)
+	c.Group(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.CommType)
+	c.Str(p.CommAlg)
+	c.Tensor(p.XOut)
+}
+
 // MoeDistributeCombineV2Params are the arguments, in C order.
 type MoeDistributeCombineV2Params struct {
 	ExpandX              *Tensor // (A,H)
@@ -646,6 +766,103 @@ func (p *MoeDistributeCombineV3Params) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
+// MoeDistributeCombineV4Params are the arguments, in C order.
+type MoeDistributeCombineV4Params struct {
+	ExpandX              *Tensor // (A,H)
+	ExpertIds            *Tensor // (BS,K)
+	AssistInfoForCombine *Tensor // (A*128)
+	EpSendCounts         *Tensor
+	ExpertScales         *Tensor
+	TpSendCounts         *Tensor // optional
+	XActiveMask          *Tensor // optional
+	ActivationScale      *Tensor // optional
+	WeightScale          *Tensor // optional
+	GroupList            *Tensor // optional
+	ExpandScales         *Tensor // optional, (A)
+	SharedExpertX        *Tensor // optional, (BS,H)
+	ElasticInfo          *Tensor // optional
+	OriX                 *Tensor // optional, (BS,H)
+	ConstExpertAlpha1    *Tensor // optional
+	ConstExpertAlpha2    *Tensor // optional
+	ConstExpertV         *Tensor // optional
+	PerformanceInfo      *Tensor // optional
+	GroupEp              string  // name of the expert-parallel communicator
+	EpWorldSize          int64   // ranks of the expert-parallel communicator
+	EpRankId             int64   // this rank in the expert-parallel communicator
+	MoeExpertNum         int64
+	GroupTp              string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize          int64
+	TpRankId             int64 // reserved, 0
+	ExpertShardType      int64 // 0 shared experts on the first ranks
+	SharedExpertNum      int64
+	SharedExpertRankNum  int64
+	GlobalBs             int64
+	OutDtype             int64
+	CommQuantMode        int64
+	GroupListType        GroupListType // GroupListCumsum or GroupListCount
+	CommAlg              string
+	ZeroExpertNum        int64
+	CopyExpertNum        int64
+	ConstExpertNum       int64
+	XOut                 *Tensor // output, (BS,H)
+}
+
+var opMoeDistributeCombineV4 = Operator{
+	Symbol: "aclnnMoeDistributeCombineV4", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiiiiiiiiiiiiii------------------o",
+}
+
+// MoeDistributeCombineV4 is MoeDistributeCombineV3 with times of each rank. C:
+// aclnnMoeDistributeCombineV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func MoeDistributeCombineV4(st *acl.Stream, p MoeDistributeCombineV4Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeDistributeCombineV4Params) Operator() *Operator { return &opMoeDistributeCombineV4 }
+
+func (p *MoeDistributeCombineV4Params) Encode(c *Call) {
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.AssistInfoForCombine)
+	c.Tensor(p.EpSendCounts)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.TpSendCounts)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.ExpandScales)
+	c.Tensor(p.SharedExpertX)
+	c.Tensor(p.ElasticInfo)
+	c.Tensor(p.OriX)
+	c.Tensor(p.ConstExpertAlpha1)
+	c.Tensor(p.ConstExpertAlpha2)
+	c.Tensor(p.ConstExpertV)
+	c.Tensor(p.PerformanceInfo)
+	c.Group(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Group(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.OutDtype)
+	c.Int64(p.CommQuantMode)
+	c.Int64(int64(p.GroupListType))
+	c.Str(p.CommAlg)
+	c.Int64(p.ZeroExpertNum)
+	c.Int64(p.CopyExpertNum)
+	c.Int64(p.ConstExpertNum)
+	c.Tensor(p.XOut)
+}
+
 // MoeDistributeDispatchParams are the arguments, in C order.
 type MoeDistributeDispatchParams struct {
 	X                   *Tensor
@@ -718,6 +935,130 @@ func (p *MoeDistributeDispatchParams) Encode(c *Call) {
 	c.Tensor(p.EpRecvCounts)
 	c.Tensor(p.TpRecvCounts)
 	c.Tensor(p.ExpandScales)
+}
+
+// MoeDistributeDispatchSetupParams are the arguments, in C order.
+type MoeDistributeDispatchSetupParams struct {
+	X                   *Tensor // (Bs,H)
+	ExpertIds           *Tensor // (Bs,K)
+	Scales              *Tensor // optional, (sharedExpertNum+moeExpertNum,H)
+	XActiveMask         *Tensor // optional, (Bs)
+	GroupEp             string  // name of the expert-parallel communicator
+	EpWorldSize         int64   // ranks of the expert-parallel communicator
+	EpRankId            int64   // this rank in the expert-parallel communicator
+	MoeExpertNum        int64
+	ExpertShardType     int64 // 0 shared experts on the first ranks
+	SharedExpertNum     int64
+	SharedExpertRankNum int64
+	QuantMode           int64
+	GlobalBs            int64
+	CommType            int64
+	CommAlg             string
+	YOut                *Tensor // output
+	ExpandIdxOut        *Tensor // output, (BS*K)
+	CommCmdInfoOut      *Tensor // output
+}
+
+var opMoeDistributeDispatchSetup = Operator{
+	Symbol: "aclnnMoeDistributeDispatchSetup", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiii-----------ooo",
+}
+
+// MoeDistributeDispatchSetup starts to send tokens to their experts. C:
+// aclnnMoeDistributeDispatchSetup, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func MoeDistributeDispatchSetup(st *acl.Stream, p MoeDistributeDispatchSetupParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeDistributeDispatchSetupParams) Operator() *Operator { return &opMoeDistributeDispatchSetup }
+
+func (p *MoeDistributeDispatchSetupParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.Scales)
+	c.Tensor(p.XActiveMask)
+	c.Group(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.QuantMode)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.CommType)
+	c.Str(p.CommAlg)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ExpandIdxOut)
+	c.Tensor(p.CommCmdInfoOut)
+}
+
+// MoeDistributeDispatchTeardownParams are the arguments, in C order.
+type MoeDistributeDispatchTeardownParams struct {
+	X                       *Tensor // (Bs,H)
+	Y                       *Tensor
+	ExpertIds               *Tensor // (Bs,K)
+	CommCmdInfo             *Tensor
+	GroupEp                 string // name of the expert-parallel communicator
+	EpWorldSize             int64  // ranks of the expert-parallel communicator
+	EpRankId                int64  // this rank in the expert-parallel communicator
+	MoeExpertNum            int64
+	ExpertShardType         int64 // 0 shared experts on the first ranks
+	SharedExpertNum         int64
+	SharedExpertRankNum     int64
+	QuantMode               int64
+	GlobalBs                int64
+	ExpertTokenNumsType     ExpertTokensType // ExpertTokensCumsum or ExpertTokensCount
+	CommType                int64
+	CommAlg                 string
+	ExpandXOut              *Tensor // output, (A,H)
+	DynamicScalesOut        *Tensor // output, (A)
+	AssistInfoForCombineOut *Tensor // output, (A*128)
+	ExpertTokenNumsOut      *Tensor // output, (localExpertNum)
+}
+
+var opMoeDistributeDispatchTeardown = Operator{
+	Symbol: "aclnnMoeDistributeDispatchTeardown", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiii------------oooo",
+}
+
+// MoeDistributeDispatchTeardown waits for the tokens of this rank's experts. C:
+// aclnnMoeDistributeDispatchTeardown, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func MoeDistributeDispatchTeardown(st *acl.Stream, p MoeDistributeDispatchTeardownParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeDistributeDispatchTeardownParams) Operator() *Operator {
+	return &opMoeDistributeDispatchTeardown
+}
+
+func (p *MoeDistributeDispatchTeardownParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Y)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.CommCmdInfo)
+	c.Group(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.QuantMode)
+	c.Int64(p.GlobalBs)
+	c.Int64(int64(p.ExpertTokenNumsType))
+	c.Int64(p.CommType)
+	c.Str(p.CommAlg)
+	c.Tensor(p.ExpandXOut)
+	c.Tensor(p.DynamicScalesOut)
+	c.Tensor(p.AssistInfoForCombineOut)
+	c.Tensor(p.ExpertTokenNumsOut)
 }
 
 // MoeDistributeDispatchV2Params are the arguments, in C order.
@@ -883,6 +1224,91 @@ func (p *MoeDistributeDispatchV3Params) Encode(c *Call) {
 	c.Tensor(p.ExpandScalesOut)
 }
 
+// MoeDistributeDispatchV4Params are the arguments, in C order.
+type MoeDistributeDispatchV4Params struct {
+	X                       *Tensor
+	ExpertIds               *Tensor // (BS,K)
+	Scales                  *Tensor // optional, (sharedExpertNum+moeExpertNum,H)
+	XActiveMask             *Tensor // optional
+	ExpertScales            *Tensor // optional, (BS,K)
+	ElasticInfo             *Tensor // optional
+	PerformanceInfo         *Tensor // optional
+	GroupEp                 string  // name of the expert-parallel communicator
+	EpWorldSize             int64   // ranks of the expert-parallel communicator
+	EpRankId                int64   // this rank in the expert-parallel communicator
+	MoeExpertNum            int64
+	GroupTp                 string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize             int64
+	TpRankId                int64 // reserved, 0
+	ExpertShardType         int64 // 0 shared experts on the first ranks
+	SharedExpertNum         int64
+	SharedExpertRankNum     int64
+	QuantMode               int64
+	GlobalBs                int64
+	ExpertTokenNumsType     ExpertTokensType // ExpertTokensCumsum or ExpertTokensCount
+	CommAlg                 string
+	ZeroExpertNum           int64
+	CopyExpertNum           int64
+	ConstExpertNum          int64
+	ExpandXOut              *Tensor // output, (A,H)
+	DynamicScalesOut        *Tensor // output
+	AssistInfoForCombineOut *Tensor // output, (A*128)
+	ExpertTokenNumsOut      *Tensor // output, (localExpertNum)
+	EpRecvCountsOut         *Tensor // output, (moeExpertNum+2*globalBS*K*serverNum)
+	TpRecvCountsOut         *Tensor // output
+	ExpandScalesOut         *Tensor // output
+}
+
+var opMoeDistributeDispatchV4 = Operator{
+	Symbol: "aclnnMoeDistributeDispatchV4", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiiiiii-----------------ooooooo",
+}
+
+// MoeDistributeDispatchV4 is MoeDistributeDispatchV3 with times of each rank. C:
+// aclnnMoeDistributeDispatchV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func MoeDistributeDispatchV4(st *acl.Stream, p MoeDistributeDispatchV4Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeDistributeDispatchV4Params) Operator() *Operator { return &opMoeDistributeDispatchV4 }
+
+func (p *MoeDistributeDispatchV4Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.Scales)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.ElasticInfo)
+	c.Tensor(p.PerformanceInfo)
+	c.Group(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Group(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.QuantMode)
+	c.Int64(p.GlobalBs)
+	c.Int64(int64(p.ExpertTokenNumsType))
+	c.Str(p.CommAlg)
+	c.Int64(p.ZeroExpertNum)
+	c.Int64(p.CopyExpertNum)
+	c.Int64(p.ConstExpertNum)
+	c.Tensor(p.ExpandXOut)
+	c.Tensor(p.DynamicScalesOut)
+	c.Tensor(p.AssistInfoForCombineOut)
+	c.Tensor(p.ExpertTokenNumsOut)
+	c.Tensor(p.EpRecvCountsOut)
+	c.Tensor(p.TpRecvCountsOut)
+	c.Tensor(p.ExpandScalesOut)
+}
+
 // MoeFinalizeRoutingParams are the arguments, in C order.
 type MoeFinalizeRoutingParams struct {
 	ExpandedX         *Tensor
@@ -1013,6 +1439,169 @@ func (p *MoeFinalizeRoutingV2GradParams) Encode(c *Call) {
 	c.Tensor(p.GradScalesOut)
 }
 
+// MoeFinalizeRoutingV3Params are the arguments, in C order.
+type MoeFinalizeRoutingV3Params struct {
+	ExpandedX           *Tensor
+	ExpandedRowIdx      *Tensor // (NUM_ROWS*K)
+	X1                  *Tensor // optional, dimensions as Out
+	X2                  *Tensor // optional, dimensions as Out
+	Bias                *Tensor // optional, (E,H)
+	Scales              *Tensor // optional, (NUM_ROWS,K)
+	ExpertIdx           *Tensor // optional, (NUM_ROWS,K)
+	X                   *Tensor // optional, (NUM_ROWS,H)
+	A1                  *Tensor // optional
+	A2                  *Tensor // optional
+	V                   *Tensor // optional, (Constant_Expert_Range_Num,H)
+	DropPadMode         DropPadMode
+	ZeroExpertRange     []int64
+	CopyExpertRange     []int64
+	ConstantExpertRange []int64
+	Out                 *Tensor // output, (NUM_ROWS,H)
+}
+
+var opMoeFinalizeRoutingV3 = Operator{
+	Symbol: "aclnnMoeFinalizeRoutingV3", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiii-hhho",
+}
+
+// MoeFinalizeRoutingV3 is MoeFinalizeRoutingV2 with experts that give zero, their input or a
+// constant. C: aclnnMoeFinalizeRoutingV3, CANN since 9.1.0. Not on Ascend910. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func MoeFinalizeRoutingV3(st *acl.Stream, p MoeFinalizeRoutingV3Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeFinalizeRoutingV3Params) Operator() *Operator { return &opMoeFinalizeRoutingV3 }
+
+func (p *MoeFinalizeRoutingV3Params) Encode(c *Call) {
+	c.Tensor(p.ExpandedX)
+	c.Tensor(p.ExpandedRowIdx)
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scales)
+	c.Tensor(p.ExpertIdx)
+	c.Tensor(p.X)
+	c.Tensor(p.A1)
+	c.Tensor(p.A2)
+	c.Tensor(p.V)
+	c.Int64(int64(p.DropPadMode))
+	c.Ints(p.ZeroExpertRange)
+	c.Ints(p.CopyExpertRange)
+	c.Ints(p.ConstantExpertRange)
+	c.Tensor(p.Out)
+}
+
+// MoeFinalizeRoutingV4Params are the arguments, in C order.
+type MoeFinalizeRoutingV4Params struct {
+	ExpandedX           *Tensor
+	ExpandedRowIdx      *Tensor // (NUM_ROWS*K)
+	X1                  *Tensor // optional, dimensions as Out
+	X2                  *Tensor // optional, dimensions as Out
+	Bias                *Tensor // optional, (E,H)
+	Scales              *Tensor // optional, (NUM_ROWS,K)
+	ExpertIdx           *Tensor // optional, (NUM_ROWS,K)
+	X                   *Tensor // optional, (NUM_ROWS,H)
+	A1                  *Tensor // optional
+	A2                  *Tensor // optional
+	V                   *Tensor // optional, (Constant_Expert_Range_Num,H)
+	DropPadMode         DropPadMode
+	ZeroExpertRange     []int64
+	CopyExpertRange     []int64
+	ConstantExpertRange []int64
+	K                   int64
+	Out                 *Tensor // output, (NUM_ROWS,H)
+}
+
+var opMoeFinalizeRoutingV4 = Operator{
+	Symbol: "aclnnMoeFinalizeRoutingV4", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiiiiiiii-hhh-o",
+}
+
+// MoeFinalizeRoutingV4 is MoeFinalizeRoutingV3 with a number of experts for each token. C:
+// aclnnMoeFinalizeRoutingV4, CANN after 9.2.0-beta.1. Not on Ascend910. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func MoeFinalizeRoutingV4(st *acl.Stream, p MoeFinalizeRoutingV4Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeFinalizeRoutingV4Params) Operator() *Operator { return &opMoeFinalizeRoutingV4 }
+
+func (p *MoeFinalizeRoutingV4Params) Encode(c *Call) {
+	c.Tensor(p.ExpandedX)
+	c.Tensor(p.ExpandedRowIdx)
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scales)
+	c.Tensor(p.ExpertIdx)
+	c.Tensor(p.X)
+	c.Tensor(p.A1)
+	c.Tensor(p.A2)
+	c.Tensor(p.V)
+	c.Int64(int64(p.DropPadMode))
+	c.Ints(p.ZeroExpertRange)
+	c.Ints(p.CopyExpertRange)
+	c.Ints(p.ConstantExpertRange)
+	c.Int64(p.K)
+	c.Tensor(p.Out)
+}
+
+// MoeFusedTopkParams are the arguments, in C order.
+type MoeFusedTopkParams struct {
+	X                   *Tensor // (numToken,expertNum)
+	AddNum              *Tensor // (expertNum)
+	MappingNum          *Tensor // (expertNum)
+	MappingTable        *Tensor // (expertNum,maxMappingNum)
+	GroupNum            uint32
+	GroupTopk           uint32
+	TopN                uint32
+	TopK                uint32
+	ActivateType        uint32
+	IsNorm              bool
+	Scale               float32
+	EnableExpertMapping bool
+	Y                   *Tensor // output, (numToken,topK)
+	Indices             *Tensor // output, (numToken,topK)
+}
+
+var opMoeFusedTopk = Operator{
+	Symbol: "aclnnMoeFusedTopk", Library: "libopapi", Since: "8.5.0",
+	Slots: "iiii--------oo",
+}
+
+// MoeFusedTopk chooses experts by a sigmoid of X, within the best groups, and maps them to physical
+// ones. C: aclnnMoeFusedTopk, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The
+// emulator does not implement it: newer than CANN 8.1, and not written yet.
+func MoeFusedTopk(st *acl.Stream, p MoeFusedTopkParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeFusedTopkParams) Operator() *Operator { return &opMoeFusedTopk }
+
+func (p *MoeFusedTopkParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.AddNum)
+	c.Tensor(p.MappingNum)
+	c.Tensor(p.MappingTable)
+	c.Int64(int64(p.GroupNum))
+	c.Int64(int64(p.GroupTopk))
+	c.Int64(int64(p.TopN))
+	c.Int64(int64(p.TopK))
+	c.Int64(int64(p.ActivateType))
+	c.Bool(p.IsNorm)
+	c.Float32(p.Scale)
+	c.Bool(p.EnableExpertMapping)
+	c.Tensor(p.Y)
+	c.Tensor(p.Indices)
+}
+
 // MoeGatingTopKParams are the arguments, in C order.
 type MoeGatingTopKParams struct {
 	X                   *Tensor // 2 dimensions
@@ -1062,6 +1651,45 @@ func (p *MoeGatingTopKParams) Encode(c *Call) {
 	c.Float64(p.Eps)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ExpertIdxOut)
+	c.Tensor(p.Out)
+}
+
+// MoeGatingTopKBackwardParams are the arguments, in C order.
+type MoeGatingTopKBackwardParams struct {
+	XNorm               *Tensor // 2 dimensions
+	GradY               *Tensor // 2 dimensions
+	ExpertIdx           *Tensor // 2 dimensions
+	Renorm              int64
+	NormType            int64
+	RoutedScalingFactor float64
+	Eps                 float64
+	Out                 *Tensor // output, 2 dimensions
+}
+
+var opMoeGatingTopKBackward = Operator{
+	Symbol: "aclnnMoeGatingTopKBackward", Library: "libopapi", Since: "9.1.0",
+	Slots: "iii----o",
+}
+
+// MoeGatingTopKBackward computes the gradient of MoeGatingTopK. C: aclnnMoeGatingTopKBackward, CANN
+// since 9.1.0. Not on Ascend910, Ascend310P, Ascend950. The emulator does not implement it: newer
+// than CANN 8.1, and not written yet.
+func MoeGatingTopKBackward(st *acl.Stream, p MoeGatingTopKBackwardParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeGatingTopKBackwardParams) Operator() *Operator { return &opMoeGatingTopKBackward }
+
+func (p *MoeGatingTopKBackwardParams) Encode(c *Call) {
+	c.Tensor(p.XNorm)
+	c.Tensor(p.GradY)
+	c.Tensor(p.ExpertIdx)
+	c.Int64(p.Renorm)
+	c.Int64(p.NormType)
+	c.Float64(p.RoutedScalingFactor)
+	c.Float64(p.Eps)
 	c.Tensor(p.Out)
 }
 
@@ -1138,6 +1766,61 @@ func (p *MoeGatingTopKSoftmaxV2Params) Encode(c *Call) {
 	c.Tensor(p.YOut)
 	c.Tensor(p.ExpertIdxOut)
 	c.Tensor(p.SoftmaxResultOut)
+}
+
+// MoeGatingTopKV2Params are the arguments, in C order.
+type MoeGatingTopKV2Params struct {
+	X                   *Tensor // 2 dimensions
+	Bias                *Tensor // optional, 1 dimension
+	InputIds            *Tensor // optional, 1 dimension
+	Tid2eid             *Tensor // optional, 2 dimensions
+	K                   int64
+	KGroup              int64
+	GroupCount          int64
+	GroupSelectMode     int64
+	Renorm              int64
+	NormType            int64
+	OutFlag             bool
+	RoutedScalingFactor float64
+	Eps                 float64
+	YOut                *Tensor // output, 2 dimensions
+	ExpertIdxOut        *Tensor // output, 2 dimensions
+	Out                 *Tensor // output, 2 dimensions
+}
+
+var opMoeGatingTopKV2 = Operator{
+	Symbol: "aclnnMoeGatingTopKV2", Library: "libopapi", Since: "unreleased",
+	Slots: "iiii---------ooo",
+}
+
+// MoeGatingTopKV2 is MoeGatingTopK that also takes the experts from a table by token. C:
+// aclnnMoeGatingTopKV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator does
+// not implement it: newer than CANN 8.1, and not written yet.
+func MoeGatingTopKV2(st *acl.Stream, p MoeGatingTopKV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeGatingTopKV2Params) Operator() *Operator { return &opMoeGatingTopKV2 }
+
+func (p *MoeGatingTopKV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Bias)
+	c.Tensor(p.InputIds)
+	c.Tensor(p.Tid2eid)
+	c.Int64(p.K)
+	c.Int64(p.KGroup)
+	c.Int64(p.GroupCount)
+	c.Int64(p.GroupSelectMode)
+	c.Int64(p.Renorm)
+	c.Int64(p.NormType)
+	c.Bool(p.OutFlag)
+	c.Float64(p.RoutedScalingFactor)
+	c.Float64(p.Eps)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ExpertIdxOut)
+	c.Tensor(p.Out)
 }
 
 // MoeInitRoutingParams are the arguments, in C order.
@@ -1418,6 +2101,68 @@ func (p *MoeInitRoutingV3Params) Encode(c *Call) {
 	c.Tensor(p.ExpandedScaleOut)
 }
 
+// MoeInitRoutingV4Params are the arguments, in C order.
+type MoeInitRoutingV4Params struct {
+	X                            *Tensor // 2 dimensions
+	ExpertIdx                    *Tensor // 2 dimensions
+	Scale                        *Tensor // optional, 1 to 3 dimensions
+	Offset                       *Tensor // optional
+	ActiveNum                    *Tensor // optional, 0 to 1 dimensions
+	TopkWeight                   *Tensor // optional, 2 dimensions
+	ExpertCapacity               int64
+	ExpertNum                    int64
+	DropPadMode                  DropPadMode
+	ExpertTokensNumType          ExpertTokensType
+	ExpertTokensNumFlag          bool
+	QuantMode                    int64
+	ActiveExpertRange            []int64 // optional
+	RowIdxType                   RowIndexType
+	ExpandedXOut                 *Tensor // output, 2 dimensions
+	ExpandedRowIdxOut            *Tensor // output, 1 dimension
+	ExpertTokensCountOrCumsumOut *Tensor // output, 1 to 2 dimensions
+	ExpandedScaleOut             *Tensor // output, 1 to 3 dimensions
+	ExpandedTopkWeightOut        *Tensor // output, 2 dimensions
+}
+
+var opMoeInitRoutingV4 = Operator{
+	Symbol: "aclnnMoeInitRoutingV4", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiiii------h-ooooo",
+}
+
+// MoeInitRoutingV4 is MoeInitRoutingV3 whose number of rows is a tensor, and which also sorts
+// weights. C: aclnnMoeInitRoutingV4, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func MoeInitRoutingV4(st *acl.Stream, p MoeInitRoutingV4Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeInitRoutingV4Params) Operator() *Operator { return &opMoeInitRoutingV4 }
+
+func (p *MoeInitRoutingV4Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIdx)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.ActiveNum)
+	c.Tensor(p.TopkWeight)
+	c.Int64(p.ExpertCapacity)
+	c.Int64(p.ExpertNum)
+	c.Int64(int64(p.DropPadMode))
+	c.Int64(int64(p.ExpertTokensNumType))
+	c.Bool(p.ExpertTokensNumFlag)
+	c.Int64(p.QuantMode)
+	c.Ints(p.ActiveExpertRange)
+	c.Int64(int64(p.RowIdxType))
+	c.Tensor(p.ExpandedXOut)
+	c.Tensor(p.ExpandedRowIdxOut)
+	c.Tensor(p.ExpertTokensCountOrCumsumOut)
+	c.Tensor(p.ExpandedScaleOut)
+	c.Tensor(p.ExpandedTopkWeightOut)
+}
+
 // MoeTokenPermuteParams are the arguments, in C order.
 type MoeTokenPermuteParams struct {
 	Tokens           *Tensor
@@ -1485,6 +2230,45 @@ func (p *MoeTokenPermuteGradParams) Encode(c *Call) {
 	c.Int64(p.NumTopk)
 	c.Bool(p.PaddedMode)
 	c.Tensor(p.Out)
+}
+
+// MoeTokenPermuteV2Params are the arguments, in C order.
+type MoeTokenPermuteV2Params struct {
+	Tokens           *Tensor
+	Indices          *Tensor
+	NumOutTokens     int64
+	PaddedMode       bool
+	QuantMode        int64
+	PermuteTokensOut *Tensor // output
+	SortedIndicesOut *Tensor // output
+	ExpandedScaleOut *Tensor // output
+}
+
+var opMoeTokenPermuteV2 = Operator{
+	Symbol: "aclnnMoeTokenPermuteV2", Library: "libopapi", Since: "unreleased",
+	Slots: "ii---ooo",
+}
+
+// MoeTokenPermuteV2 is MoeTokenPermute that may quantise each row. C: aclnnMoeTokenPermuteV2, CANN
+// after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than
+// CANN 8.1, and not written yet.
+func MoeTokenPermuteV2(st *acl.Stream, p MoeTokenPermuteV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MoeTokenPermuteV2Params) Operator() *Operator { return &opMoeTokenPermuteV2 }
+
+func (p *MoeTokenPermuteV2Params) Encode(c *Call) {
+	c.Tensor(p.Tokens)
+	c.Tensor(p.Indices)
+	c.Int64(p.NumOutTokens)
+	c.Bool(p.PaddedMode)
+	c.Int64(p.QuantMode)
+	c.Tensor(p.PermuteTokensOut)
+	c.Tensor(p.SortedIndicesOut)
+	c.Tensor(p.ExpandedScaleOut)
 }
 
 // MoeTokenPermuteWithEpParams are the arguments, in C order.

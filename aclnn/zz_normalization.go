@@ -988,9 +988,8 @@ var opBatchNormReduceBackward = Operator{
 }
 
 // BatchNormReduceBackward computes the sums over the batch that gradients of batch normalisation
-// need. C: aclnnBatchNormReduceBackward, CANN since 8.1.RC1. Not on Ascend310P. The emulator
-// computes: GradOut, Input, Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias float32 float16
-// bfloat16.
+// need. C: aclnnBatchNormReduceBackward, CANN since 8.1.RC1. The emulator computes: GradOut, Input,
+// Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias float32 float16 bfloat16.
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1834,6 +1833,420 @@ func (p *LayerNormWithImplModeParams) Encode(c *Call) {
 	c.Tensor(p.MeanOut)
 	c.Tensor(p.RstdOut)
 	c.Int64(int64(p.ImplMode))
+}
+
+// MhcPostParams are the arguments, in C order.
+type MhcPostParams struct {
+	X     *Tensor // (B,S,N,D) or (T,N,D)
+	HRes  *Tensor // (B,S,N,N) or (T,N,N)
+	HOut  *Tensor // (B,S,D) or (T,D)
+	HPost *Tensor // (B,S,N) or (T,N)
+	Out   *Tensor // output, (B,S,N,D) or (T,N,D)
+}
+
+var opMhcPost = Operator{
+	Symbol: "aclnnMhcPost", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiio",
+}
+
+// MhcPost mixes the residual streams of manifold-constrained hyper-connections and adds the layer's
+// output to each. C: aclnnMhcPost, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
+// does not implement it: newer than CANN 8.1, and not written yet.
+func MhcPost(st *acl.Stream, p MhcPostParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcPostParams) Operator() *Operator { return &opMhcPost }
+
+func (p *MhcPostParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.HRes)
+	c.Tensor(p.HOut)
+	c.Tensor(p.HPost)
+	c.Tensor(p.Out)
+}
+
+// MhcPostBackwardParams are the arguments, in C order.
+type MhcPostBackwardParams struct {
+	GradOutput *Tensor // (B,S,N,D) or (T,N,D)
+	X          *Tensor // (B,S,N,D) or (T,N,D)
+	HRes       *Tensor // (B,S,N,N) or (T,N,N)
+	HOut       *Tensor // (B,S,D) or (T,D)
+	HPost      *Tensor // (B,S,N) or (T,N)
+	GradX      *Tensor // output, (B,S,N,D) or (T,N,D)
+	GradHRes   *Tensor // output, (B,S,N,N) or (T,N,N)
+	GradHOut   *Tensor // output, (B,S,D) or (T,D)
+	GradHPost  *Tensor // output, (B,S,N) or (T,N)
+}
+
+var opMhcPostBackward = Operator{
+	Symbol: "aclnnMhcPostBackward", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiioooo",
+}
+
+// MhcPostBackward computes the gradients of MhcPost. C: aclnnMhcPostBackward, CANN since 9.1.0. Not
+// on Ascend910, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not
+// written yet.
+func MhcPostBackward(st *acl.Stream, p MhcPostBackwardParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcPostBackwardParams) Operator() *Operator { return &opMhcPostBackward }
+
+func (p *MhcPostBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.X)
+	c.Tensor(p.HRes)
+	c.Tensor(p.HOut)
+	c.Tensor(p.HPost)
+	c.Tensor(p.GradX)
+	c.Tensor(p.GradHRes)
+	c.Tensor(p.GradHOut)
+	c.Tensor(p.GradHPost)
+}
+
+// MhcPreParams are the arguments, in C order.
+type MhcPreParams struct {
+	X       *Tensor // (B,S,n,D) or (T,n,D)
+	Phi     *Tensor
+	Alpha   *Tensor // (3) or (2)
+	Bias    *Tensor
+	Gamma   *Tensor // optional, (n,D)
+	NormEps float64
+	HcEps   float64
+	HIn     *Tensor // output, (B,S,D) or (T,D)
+	HPost   *Tensor // output, (B,S,n) or (T,n)
+	HRes    *Tensor // output, (B,S,n,n) or (T,n,n)
+	InvRms  *Tensor // optional output, (B,S) or (T)
+	HMix    *Tensor // optional output
+	HPre    *Tensor // optional output, (B,S,n) or (T,n)
+}
+
+var opMhcPre = Operator{
+	Symbol: "aclnnMhcPre", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiii--oooooo",
+}
+
+// MhcPre computes the layer's input from the residual streams of manifold-constrained
+// hyper-connections, and the coefficients that MhcPost needs. C: aclnnMhcPre, CANN since 9.1.0. Not
+// on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func MhcPre(st *acl.Stream, p MhcPreParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcPreParams) Operator() *Operator { return &opMhcPre }
+
+func (p *MhcPreParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Phi)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Gamma)
+	c.Float64(p.NormEps)
+	c.Float64(p.HcEps)
+	c.Tensor(p.HIn)
+	c.Tensor(p.HPost)
+	c.Tensor(p.HRes)
+	c.Tensor(p.InvRms)
+	c.Tensor(p.HMix)
+	c.Tensor(p.HPre)
+}
+
+// MhcPreBackwardParams are the arguments, in C order.
+type MhcPreBackwardParams struct {
+	X         *Tensor
+	Phi       *Tensor
+	Alpha     *Tensor // (3)
+	GradHIn   *Tensor
+	GradHPost *Tensor
+	GradHRes  *Tensor
+	InvRms    *Tensor
+	HMix      *Tensor
+	HPre      *Tensor
+	HPost     *Tensor
+	Gamma     *Tensor
+	GradXPost *Tensor // optional
+	HcEps     float32
+	GradX     *Tensor // output
+	GradPhi   *Tensor // output
+	GradAlpha *Tensor // output, (3)
+	GradBias  *Tensor // output
+	GradGamma *Tensor // output
+}
+
+var opMhcPreBackward = Operator{
+	Symbol: "aclnnMhcPreBackward", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiiii-ooooo",
+}
+
+// MhcPreBackward computes the gradients of MhcPre. C: aclnnMhcPreBackward, CANN since 9.1.0. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func MhcPreBackward(st *acl.Stream, p MhcPreBackwardParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcPreBackwardParams) Operator() *Operator { return &opMhcPreBackward }
+
+func (p *MhcPreBackwardParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Phi)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.GradHIn)
+	c.Tensor(p.GradHPost)
+	c.Tensor(p.GradHRes)
+	c.Tensor(p.InvRms)
+	c.Tensor(p.HMix)
+	c.Tensor(p.HPre)
+	c.Tensor(p.HPost)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.GradXPost)
+	c.Float32(p.HcEps)
+	c.Tensor(p.GradX)
+	c.Tensor(p.GradPhi)
+	c.Tensor(p.GradAlpha)
+	c.Tensor(p.GradBias)
+	c.Tensor(p.GradGamma)
+}
+
+// MhcPreSinkhornParams are the arguments, in C order.
+type MhcPreSinkhornParams struct {
+	X            *Tensor // (bs,seq_len,n,c)
+	Phi          *Tensor // (n*n+2*n,n*c)
+	Alpha        *Tensor // (3)
+	Bias         *Tensor // (n*n+2*n)
+	HcMult       int64
+	NumIters     int64
+	HcEps        float64
+	NormEps      float64
+	NeedBackward bool
+	Hin          *Tensor // output, (bs,seq_len,c)
+	HPost        *Tensor // output, (bs,seq_len,n)
+	HRes         *Tensor // output, (bs,seq_len,n*n)
+	HPre         *Tensor // output, (bs,seq_len,n)
+	HcBeforeNorm *Tensor // output, (bs,seq_len,n*n+2*n)
+	InvRms       *Tensor // output, (bs,seq_len,1)
+	SumOut       *Tensor // output, (sk_iter_count*2,bs,seq_len,n)
+	NormOut      *Tensor // output, (sk_iter_count*2,bs,seq_len,n,n)
+}
+
+var opMhcPreSinkhorn = Operator{
+	Symbol: "aclnnMhcPreSinkhorn", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiii-----oooooooo",
+}
+
+// MhcPreSinkhorn is MhcPre whose mixing matrix is made doubly stochastic. C: aclnnMhcPreSinkhorn,
+// CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than
+// CANN 8.1, and not written yet.
+func MhcPreSinkhorn(st *acl.Stream, p MhcPreSinkhornParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcPreSinkhornParams) Operator() *Operator { return &opMhcPreSinkhorn }
+
+func (p *MhcPreSinkhornParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Phi)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.Bias)
+	c.Int64(p.HcMult)
+	c.Int64(p.NumIters)
+	c.Float64(p.HcEps)
+	c.Float64(p.NormEps)
+	c.Bool(p.NeedBackward)
+	c.Tensor(p.Hin)
+	c.Tensor(p.HPost)
+	c.Tensor(p.HRes)
+	c.Tensor(p.HPre)
+	c.Tensor(p.HcBeforeNorm)
+	c.Tensor(p.InvRms)
+	c.Tensor(p.SumOut)
+	c.Tensor(p.NormOut)
+}
+
+// MhcPreSinkhornBackwardParams are the arguments, in C order.
+type MhcPreSinkhornBackwardParams struct {
+	GradHin      *Tensor // (B,S,C)
+	GradHPost    *Tensor // (B,S,N)
+	GradHRes     *Tensor // (B,S,N*N) or (B,S,N,N)
+	X            *Tensor // (B,S,N,C)
+	Phi          *Tensor
+	Alpha        *Tensor // (3)
+	Bias         *Tensor
+	HPre         *Tensor // (B,S,N)
+	HcBeforeNorm *Tensor // (B,S,N*N+2*N)
+	InvRms       *Tensor // (B,S,1)
+	SumOut       *Tensor // (2*sk_iter_count,B,S,N)
+	NormOut      *Tensor // (2*sk_iter_count,B,S,N,N)
+	HcEps        float64
+	GradX        *Tensor // output, (B,S,N,C)
+	GradPhi      *Tensor // output
+	GradAlpha    *Tensor // output, (3)
+	GradBias     *Tensor // output
+}
+
+var opMhcPreSinkhornBackward = Operator{
+	Symbol: "aclnnMhcPreSinkhornBackward", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiiiiiiii-oooo",
+}
+
+// MhcPreSinkhornBackward computes the gradients of MhcPreSinkhorn. C: aclnnMhcPreSinkhornBackward,
+// CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than
+// CANN 8.1, and not written yet.
+func MhcPreSinkhornBackward(st *acl.Stream, p MhcPreSinkhornBackwardParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcPreSinkhornBackwardParams) Operator() *Operator { return &opMhcPreSinkhornBackward }
+
+func (p *MhcPreSinkhornBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradHin)
+	c.Tensor(p.GradHPost)
+	c.Tensor(p.GradHRes)
+	c.Tensor(p.X)
+	c.Tensor(p.Phi)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.Bias)
+	c.Tensor(p.HPre)
+	c.Tensor(p.HcBeforeNorm)
+	c.Tensor(p.InvRms)
+	c.Tensor(p.SumOut)
+	c.Tensor(p.NormOut)
+	c.Float64(p.HcEps)
+	c.Tensor(p.GradX)
+	c.Tensor(p.GradPhi)
+	c.Tensor(p.GradAlpha)
+	c.Tensor(p.GradBias)
+}
+
+// MhcPreV2Params are the arguments, in C order.
+type MhcPreV2Params struct {
+	X          *Tensor // (B,S,n,D) or (T,n,D)
+	Phi        *Tensor
+	Alpha      *Tensor // (3) or (2)
+	Bias       *Tensor
+	Gamma      *Tensor // optional, (n,D)
+	NormEps    float64
+	HcEps      float64
+	OpImplMode int64
+	HIn        *Tensor // output, (B,S,D) or (T,D)
+	HPost      *Tensor // output, (B,S,n) or (T,n)
+	HRes       *Tensor // output, (B,S,n,n) or (T,n,n)
+	InvRms     *Tensor // optional output, (B,S) or (T)
+	HMix       *Tensor // optional output
+	HPre       *Tensor // optional output, (B,S,n) or (T,n)
+}
+
+var opMhcPreV2 = Operator{
+	Symbol: "aclnnMhcPreV2", Library: "libopapi", Since: "unreleased",
+	Slots: "iiiii---oooooo",
+}
+
+// MhcPreV2 is MhcPre with a choice of the implementation. C: aclnnMhcPreV2, CANN after
+// 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func MhcPreV2(st *acl.Stream, p MhcPreV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcPreV2Params) Operator() *Operator { return &opMhcPreV2 }
+
+func (p *MhcPreV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Phi)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Gamma)
+	c.Float64(p.NormEps)
+	c.Float64(p.HcEps)
+	c.Int64(p.OpImplMode)
+	c.Tensor(p.HIn)
+	c.Tensor(p.HPost)
+	c.Tensor(p.HRes)
+	c.Tensor(p.InvRms)
+	c.Tensor(p.HMix)
+	c.Tensor(p.HPre)
+}
+
+// MhcSinkhornParams are the arguments, in C order.
+type MhcSinkhornParams struct {
+	X        *Tensor
+	Eps      float32
+	NumIters int64
+	Output   *Tensor // output
+	NormOut  *Tensor // output
+	SumOut   *Tensor // output
+}
+
+var opMhcSinkhorn = Operator{
+	Symbol: "aclnnMhcSinkhorn", Library: "libopapi", Since: "9.1.0",
+	Slots: "i--ooo",
+}
+
+// MhcSinkhorn makes matrices doubly stochastic by dividing rows and columns by their sums in turns.
+// C: aclnnMhcSinkhorn, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func MhcSinkhorn(st *acl.Stream, p MhcSinkhornParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcSinkhornParams) Operator() *Operator { return &opMhcSinkhorn }
+
+func (p *MhcSinkhornParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Float32(p.Eps)
+	c.Int64(p.NumIters)
+	c.Tensor(p.Output)
+	c.Tensor(p.NormOut)
+	c.Tensor(p.SumOut)
+}
+
+// MhcSinkhornBackwardParams are the arguments, in C order.
+type MhcSinkhornBackwardParams struct {
+	GradOutput *Tensor
+	NormOut    *Tensor
+	SumOut     *Tensor
+	Out        *Tensor // output
+}
+
+var opMhcSinkhornBackward = Operator{
+	Symbol: "aclnnMhcSinkhornBackward", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiio",
+}
+
+// MhcSinkhornBackward computes the gradient of MhcSinkhorn. C: aclnnMhcSinkhornBackward, CANN since
+// 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement
+// it: only the Ascend950 has it, and not written yet.
+func MhcSinkhornBackward(st *acl.Stream, p MhcSinkhornBackwardParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MhcSinkhornBackwardParams) Operator() *Operator { return &opMhcSinkhornBackward }
+
+func (p *MhcSinkhornBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.NormOut)
+	c.Tensor(p.SumOut)
+	c.Tensor(p.Out)
 }
 
 // QuantizedBatchNormParams are the arguments, in C order.

@@ -167,8 +167,8 @@ var opAdaptiveMaxPool2dBackward = Operator{
 }
 
 // AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d. C:
-// aclnnAdaptiveMaxPool2dBackward, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
-// computes: GradOutput, GradInput float32 float16 bfloat16; Indices int32 int64.
+// aclnnAdaptiveMaxPool2dBackward, CANN since 8.5.0. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16; Indices int32 int64.
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -229,8 +229,8 @@ var opAdaptiveMaxPool3dBackward = Operator{
 }
 
 // AdaptiveMaxPool3dBackward computes the gradient of AdaptiveMaxPool3d. C:
-// aclnnAdaptiveMaxPool3dBackward, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator
-// computes: GradOutput, GradInput float32 float16 bfloat16; Indices int32.
+// aclnnAdaptiveMaxPool3dBackward, CANN since 8.1.RC1. The emulator computes: GradOutput, GradInput
+// float32 float16 bfloat16; Indices int32.
 func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -948,4 +948,80 @@ func (p *MaxUnpool3dBackwardParams) Encode(c *Call) {
 	c.Ints(p.Stride)
 	c.Ints(p.Padding)
 	c.Tensor(p.Out)
+}
+
+// RoiPoolingGradWithArgMaxParams are the arguments, in C order.
+type RoiPoolingGradWithArgMaxParams struct {
+	GradOutput   *Tensor
+	GradInput    *Tensor // read and written
+	Rois         *Tensor
+	Argmax       *Tensor
+	PooledH      int64
+	PooledW      int64
+	SpatialScale float64
+}
+
+var opRoiPoolingGradWithArgMax = Operator{
+	Symbol: "aclnnRoiPoolingGradWithArgMax", Library: "libopapi", Since: "9.0.0",
+	Slots: "iiii---",
+}
+
+// RoiPoolingGradWithArgMax adds the gradient of RoiPoolingWithArgMax to GradInputRef. C:
+// aclnnRoiPoolingGradWithArgMax, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func RoiPoolingGradWithArgMax(st *acl.Stream, p RoiPoolingGradWithArgMaxParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *RoiPoolingGradWithArgMaxParams) Operator() *Operator { return &opRoiPoolingGradWithArgMax }
+
+func (p *RoiPoolingGradWithArgMaxParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.GradInput)
+	c.Tensor(p.Rois)
+	c.Tensor(p.Argmax)
+	c.Int64(p.PooledH)
+	c.Int64(p.PooledW)
+	c.Float64(p.SpatialScale)
+}
+
+// RoiPoolingWithArgMaxParams are the arguments, in C order.
+type RoiPoolingWithArgMaxParams struct {
+	X             *Tensor // 4 dimensions
+	Rois          *Tensor // 2 dimensions
+	PooledH       int64
+	PooledW       int64
+	SpatialScaleH float32
+	SpatialScaleW float32
+	Y             *Tensor // output, 4 dimensions
+	Argmax        *Tensor // output, 4 dimensions
+}
+
+var opRoiPoolingWithArgMax = Operator{
+	Symbol: "aclnnRoiPoolingWithArgMax", Library: "libopapi", Since: "9.0.0",
+	Slots: "ii----oo",
+}
+
+// RoiPoolingWithArgMax takes the maximum, with its index, of each bin of regions of images. C:
+// aclnnRoiPoolingWithArgMax, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func RoiPoolingWithArgMax(st *acl.Stream, p RoiPoolingWithArgMaxParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *RoiPoolingWithArgMaxParams) Operator() *Operator { return &opRoiPoolingWithArgMax }
+
+func (p *RoiPoolingWithArgMaxParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Rois)
+	c.Int64(p.PooledH)
+	c.Int64(p.PooledW)
+	c.Float32(p.SpatialScaleH)
+	c.Float32(p.SpatialScaleW)
+	c.Tensor(p.Y)
+	c.Tensor(p.Argmax)
 }

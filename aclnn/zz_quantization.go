@@ -369,6 +369,45 @@ func (p *DequantSwigluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
+// DynamicBlockMxQuantParams are the arguments, in C order.
+type DynamicBlockMxQuantParams struct {
+	X          *Tensor   // 2 to 3 dimensions
+	RoundMode  RoundMode // optional
+	DstType    DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	ScaleAlg   int64
+	DstTypeMax float64
+	YOut       *Tensor // output, 2 to 3 dimensions
+	Scale1Out  *Tensor // output, 3 to 4 dimensions
+	Scale2Out  *Tensor // output, 3 to 4 dimensions
+}
+
+var opDynamicBlockMxQuant = Operator{
+	Symbol: "aclnnDynamicBlockMxQuant", Library: "libopapi", Since: "9.1.0",
+	Slots: "i----ooo",
+}
+
+// DynamicBlockMxQuant quantises blocks of 32 by 32 elements with a shared power of two each. C:
+// aclnnDynamicBlockMxQuant, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func DynamicBlockMxQuant(st *acl.Stream, p DynamicBlockMxQuantParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DynamicBlockMxQuantParams) Operator() *Operator { return &opDynamicBlockMxQuant }
+
+func (p *DynamicBlockMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.YOut)
+	c.Tensor(p.Scale1Out)
+	c.Tensor(p.Scale2Out)
+}
+
 // DynamicBlockQuantParams are the arguments, in C order.
 type DynamicBlockQuantParams struct {
 	X            *Tensor // 2 to 3 dimensions
@@ -447,6 +486,251 @@ func (p *DynamicBlockQuantV2Params) Encode(c *Call) {
 	c.Float64(p.DstTypeMax)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
+}
+
+// DynamicDualLevelMxQuantParams are the arguments, in C order.
+type DynamicDualLevelMxQuantParams struct {
+	X               *Tensor   // 1 to 7 dimensions
+	SmoothScale     *Tensor   // optional, 1 dimension
+	RoundMode       RoundMode // optional
+	Level0BlockSize int64
+	Level1BlockSize int64
+	YOut            *Tensor // output, 1 to 7 dimensions
+	Level0ScaleOut  *Tensor // output, 1 to 7 dimensions
+	Level1ScaleOut  *Tensor // output, 1 to 8 dimensions
+}
+
+var opDynamicDualLevelMxQuant = Operator{
+	Symbol: "aclnnDynamicDualLevelMxQuant", Library: "libopapi", Since: "9.0.0",
+	Slots: "ii---ooo",
+}
+
+// DynamicDualLevelMxQuant quantises the last dimension to four bits with scales for blocks, and for
+// blocks of these. C: aclnnDynamicDualLevelMxQuant, CANN since 9.0.0. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func DynamicDualLevelMxQuant(st *acl.Stream, p DynamicDualLevelMxQuantParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DynamicDualLevelMxQuantParams) Operator() *Operator { return &opDynamicDualLevelMxQuant }
+
+func (p *DynamicDualLevelMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SmoothScale)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(p.Level0BlockSize)
+	c.Int64(p.Level1BlockSize)
+	c.Tensor(p.YOut)
+	c.Tensor(p.Level0ScaleOut)
+	c.Tensor(p.Level1ScaleOut)
+}
+
+// DynamicMxQuantParams are the arguments, in C order.
+type DynamicMxQuantParams struct {
+	X          *Tensor // 1 to 7 dimensions
+	Axis       int64
+	RoundMode  RoundMode // optional
+	DstType    DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	Blocksize  int64
+	ScaleAlg   int64
+	YOut       *Tensor // output, 1 to 7 dimensions
+	MxscaleOut *Tensor // output, 1 to 8 dimensions
+}
+
+var opDynamicMxQuant = Operator{
+	Symbol: "aclnnDynamicMxQuant", Library: "libopapi", Since: "8.5.0",
+	Slots: "i-----oo",
+}
+
+// DynamicMxQuant quantises blocks along Axis to floats of eight or four bits with a shared power of
+// two each. C: aclnnDynamicMxQuant, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func DynamicMxQuant(st *acl.Stream, p DynamicMxQuantParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DynamicMxQuantParams) Operator() *Operator { return &opDynamicMxQuant }
+
+func (p *DynamicMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Int64(p.Axis)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
+	c.Int64(p.Blocksize)
+	c.Int64(p.ScaleAlg)
+	c.Tensor(p.YOut)
+	c.Tensor(p.MxscaleOut)
+}
+
+// DynamicMxQuantV2Params are the arguments, in C order.
+type DynamicMxQuantV2Params struct {
+	X          *Tensor // 1 to 7 dimensions
+	Axis       int64
+	RoundMode  RoundMode // optional
+	DstType    DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	Blocksize  int64
+	ScaleAlg   int64
+	DstTypeMax float64
+	YOut       *Tensor // output, 1 to 7 dimensions
+	MxscaleOut *Tensor // output, 1 to 8 dimensions
+}
+
+var opDynamicMxQuantV2 = Operator{
+	Symbol: "aclnnDynamicMxQuantV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "i------oo",
+}
+
+// DynamicMxQuantV2 is DynamicMxQuant with a largest value for the type. C: aclnnDynamicMxQuantV2,
+// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func DynamicMxQuantV2(st *acl.Stream, p DynamicMxQuantV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DynamicMxQuantV2Params) Operator() *Operator { return &opDynamicMxQuantV2 }
+
+func (p *DynamicMxQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Int64(p.Axis)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
+	c.Int64(p.Blocksize)
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.YOut)
+	c.Tensor(p.MxscaleOut)
+}
+
+// DynamicMxQuantV3Params are the arguments, in C order.
+type DynamicMxQuantV3Params struct {
+	X           *Tensor // 1 to 7 dimensions
+	Axis        int64
+	RoundMode   RoundMode // optional
+	DstType     DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	Blocksize   int64
+	ScaleAlg    int64
+	DstTypeMax  float64
+	MaxLowBound float64
+	YOut        *Tensor // output, 1 to 7 dimensions
+	MxscaleOut  *Tensor // output, 1 to 8 dimensions
+}
+
+var opDynamicMxQuantV3 = Operator{
+	Symbol: "aclnnDynamicMxQuantV3", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "i-------oo",
+}
+
+// DynamicMxQuantV3 is DynamicMxQuantV2 with a bound below for the largest value of a block. C:
+// aclnnDynamicMxQuantV3, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func DynamicMxQuantV3(st *acl.Stream, p DynamicMxQuantV3Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DynamicMxQuantV3Params) Operator() *Operator { return &opDynamicMxQuantV3 }
+
+func (p *DynamicMxQuantV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Int64(p.Axis)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
+	c.Int64(p.Blocksize)
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.DstTypeMax)
+	c.Float64(p.MaxLowBound)
+	c.Tensor(p.YOut)
+	c.Tensor(p.MxscaleOut)
+}
+
+// DynamicMxQuantWithDualAxisParams are the arguments, in C order.
+type DynamicMxQuantWithDualAxisParams struct {
+	X           *Tensor   // 2 to 7 dimensions
+	RoundMode   RoundMode // optional
+	DstType     DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	ScaleAlg    int64
+	Y1Out       *Tensor // output, 2 to 7 dimensions
+	Mxscale1Out *Tensor // output, 2 to 8 dimensions
+	Y2Out       *Tensor // output, 2 to 7 dimensions
+	Mxscale2Out *Tensor // output, 2 to 8 dimensions
+}
+
+var opDynamicMxQuantWithDualAxis = Operator{
+	Symbol: "aclnnDynamicMxQuantWithDualAxis", Library: "libopapi", Since: "9.0.0",
+	Slots: "i---oooo",
+}
+
+// DynamicMxQuantWithDualAxis is DynamicMxQuant along each of the last two dimensions. C:
+// aclnnDynamicMxQuantWithDualAxis, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func DynamicMxQuantWithDualAxis(st *acl.Stream, p DynamicMxQuantWithDualAxisParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DynamicMxQuantWithDualAxisParams) Operator() *Operator { return &opDynamicMxQuantWithDualAxis }
+
+func (p *DynamicMxQuantWithDualAxisParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
+	c.Int64(p.ScaleAlg)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Mxscale1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.Mxscale2Out)
+}
+
+// DynamicMxQuantWithDualAxisV2Params are the arguments, in C order.
+type DynamicMxQuantWithDualAxisV2Params struct {
+	X           *Tensor   // 2 to 7 dimensions
+	RoundMode   RoundMode // optional
+	DstType     DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	ScaleAlg    int64
+	DstTypeMax  float64
+	Y1Out       *Tensor // output, 2 to 7 dimensions
+	Mxscale1Out *Tensor // output, 2 to 8 dimensions
+	Y2Out       *Tensor // output, 2 to 7 dimensions
+	Mxscale2Out *Tensor // output, 2 to 8 dimensions
+}
+
+var opDynamicMxQuantWithDualAxisV2 = Operator{
+	Symbol: "aclnnDynamicMxQuantWithDualAxisV2", Library: "libopapi", Since: "9.1.0",
+	Slots: "i----oooo",
+}
+
+// DynamicMxQuantWithDualAxisV2 is DynamicMxQuantWithDualAxis with a largest value for the type. C:
+// aclnnDynamicMxQuantWithDualAxisV2, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func DynamicMxQuantWithDualAxisV2(st *acl.Stream, p DynamicMxQuantWithDualAxisV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *DynamicMxQuantWithDualAxisV2Params) Operator() *Operator {
+	return &opDynamicMxQuantWithDualAxisV2
+}
+
+func (p *DynamicMxQuantWithDualAxisV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Mxscale1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.Mxscale2Out)
 }
 
 // DynamicQuantParams are the arguments, in C order.
@@ -877,6 +1161,96 @@ func (p *GroupQuantParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
+// GroupedDynamicBlockQuantParams are the arguments, in C order.
+type GroupedDynamicBlockQuantParams struct {
+	X             *Tensor
+	GroupList     *Tensor // 1 dimension
+	MinScale      float64
+	RoundMode     RoundMode // optional
+	DstType       DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	RowBlockSize  int64
+	ColBlockSize  int64
+	GroupListType GroupListType // GroupListCumsum or GroupListCount
+	YOut          *Tensor       // output, 2 to 3 dimensions
+	ScaleOut      *Tensor       // output, 2 to 3 dimensions
+}
+
+var opGroupedDynamicBlockQuant = Operator{
+	Symbol: "aclnnGroupedDynamicBlockQuant", Library: "libopapi", Since: "9.0.0",
+	Slots: "ii------oo",
+}
+
+// GroupedDynamicBlockQuant quantises the blocks of each group's rows to eight bits with a scale
+// each. C: aclnnGroupedDynamicBlockQuant, CANN since 9.0.0. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func GroupedDynamicBlockQuant(st *acl.Stream, p GroupedDynamicBlockQuantParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *GroupedDynamicBlockQuantParams) Operator() *Operator { return &opGroupedDynamicBlockQuant }
+
+func (p *GroupedDynamicBlockQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupList)
+	c.Float64(p.MinScale)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
+	c.Int64(p.RowBlockSize)
+	c.Int64(p.ColBlockSize)
+	c.Int64(int64(p.GroupListType))
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+}
+
+// GroupedDynamicBlockQuantV2Params are the arguments, in C order.
+type GroupedDynamicBlockQuantV2Params struct {
+	X             *Tensor
+	GroupList     *Tensor // 1 dimension
+	MinScale      float64
+	RoundMode     RoundMode // optional
+	DstType       DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	RowBlockSize  int64
+	ColBlockSize  int64
+	GroupListType GroupListType // GroupListCumsum or GroupListCount
+	DstTypeMax    float64
+	YOut          *Tensor // output, 2 to 3 dimensions
+	ScaleOut      *Tensor // output, 2 to 3 dimensions
+}
+
+var opGroupedDynamicBlockQuantV2 = Operator{
+	Symbol: "aclnnGroupedDynamicBlockQuantV2", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "ii-------oo",
+}
+
+// GroupedDynamicBlockQuantV2 is GroupedDynamicBlockQuant with a largest value for the type. C:
+// aclnnGroupedDynamicBlockQuantV2, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
+func GroupedDynamicBlockQuantV2(st *acl.Stream, p GroupedDynamicBlockQuantV2Params) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *GroupedDynamicBlockQuantV2Params) Operator() *Operator { return &opGroupedDynamicBlockQuantV2 }
+
+func (p *GroupedDynamicBlockQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupList)
+	c.Float64(p.MinScale)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(int64(p.DstType))
+	c.Int64(p.RowBlockSize)
+	c.Int64(p.ColBlockSize)
+	c.Int64(int64(p.GroupListType))
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+}
+
 // GroupedDynamicMxQuantParams are the arguments, in C order.
 type GroupedDynamicMxQuantParams struct {
 	X          *Tensor // 2 dimensions
@@ -957,6 +1331,52 @@ func (p *GroupedDynamicMxQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.Mxscale)
 }
 
+// GroupedDynamicMxQuantWithDualAxisParams are the arguments, in C order.
+type GroupedDynamicMxQuantWithDualAxisParams struct {
+	X             *Tensor   // 2 dimensions
+	GroupIndex    *Tensor   // 1 dimension
+	RoundMode     RoundMode // optional
+	ScaleAlg      int64
+	DstDtype      int64
+	MaxDtypeValue float64
+	Y1Out         *Tensor // output, 2 dimensions
+	Y1ScaleOut    *Tensor // output, 3 dimensions
+	Y2Out         *Tensor // output, 2 dimensions
+	Y2ScaleOut    *Tensor // output, 3 dimensions
+}
+
+var opGroupedDynamicMxQuantWithDualAxis = Operator{
+	Symbol: "aclnnGroupedDynamicMxQuantWithDualAxis", Library: "libopapi", Since: "unreleased",
+	Slots: "ii----oooo",
+}
+
+// GroupedDynamicMxQuantWithDualAxis quantises each group's rows along both dimensions with shared
+// powers of two. C: aclnnGroupedDynamicMxQuantWithDualAxis, CANN after 9.2.0-beta.1. Not on
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
+// Ascend950 has it, and not written yet.
+func GroupedDynamicMxQuantWithDualAxis(st *acl.Stream, p GroupedDynamicMxQuantWithDualAxisParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *GroupedDynamicMxQuantWithDualAxisParams) Operator() *Operator {
+	return &opGroupedDynamicMxQuantWithDualAxis
+}
+
+func (p *GroupedDynamicMxQuantWithDualAxisParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupIndex)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(p.ScaleAlg)
+	c.Int64(p.DstDtype)
+	c.Float64(p.MaxDtypeValue)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y1ScaleOut)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.Y2ScaleOut)
+}
+
 // GroupedQuantMaxParams are the arguments, in C order.
 type GroupedQuantMaxParams struct {
 	X         *Tensor // 2 to 8 dimensions
@@ -993,6 +1413,42 @@ func (p *GroupedQuantMaxParams) Encode(c *Call) {
 	c.Int64(int64(p.DstType))
 	c.Tensor(p.Y)
 	c.Tensor(p.Amax)
+}
+
+// MxToBlockMxQuantParams are the arguments, in C order.
+type MxToBlockMxQuantParams struct {
+	X       *Tensor // 2 to 3 dimensions
+	Mxscale *Tensor // 3 to 4 dimensions
+	DstType DType   // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	Y       *Tensor // output, 2 to 3 dimensions
+	Scale1  *Tensor // output, 3 to 4 dimensions
+	Scale2  *Tensor // output, 3 to 4 dimensions
+}
+
+var opMxToBlockMxQuant = Operator{
+	Symbol: "aclnnMxToBlockMxQuant", Library: "libopapi", Since: "9.2.0-beta.1",
+	Slots: "ii-ooo",
+}
+
+// MxToBlockMxQuant converts four-bit blocks with shared powers of two to eight bits, with scales
+// along both dimensions. C: aclnnMxToBlockMxQuant, CANN since 9.2.0-beta.1. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
+// it, and not written yet.
+func MxToBlockMxQuant(st *acl.Stream, p MxToBlockMxQuantParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *MxToBlockMxQuantParams) Operator() *Operator { return &opMxToBlockMxQuant }
+
+func (p *MxToBlockMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Mxscale)
+	c.Int64(int64(p.DstType))
+	c.Tensor(p.Y)
+	c.Tensor(p.Scale1)
+	c.Tensor(p.Scale2)
 }
 
 // QuantMaxParams are the arguments, in C order.
@@ -1108,6 +1564,48 @@ func (p *RotateQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
+// SituMxQuantParams are the arguments, in C order.
+type SituMxQuantParams struct {
+	X            *Tensor // 1 to 8 dimensions
+	Beta         float32
+	LinearBeta   float32
+	ActivateLeft bool
+	Axis         int64
+	DstType      DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	RoundMode    RoundMode // optional
+	YOut         *Tensor   // output, 1 to 8 dimensions
+	YScaleOut    *Tensor   // output, 2 to 9 dimensions
+}
+
+var opSituMxQuant = Operator{
+	Symbol: "aclnnSituMxQuant", Library: "libopapi", Since: "unreleased",
+	Slots: "i------oo",
+}
+
+// SituMxQuant multiplies one half of X by a bounded sigmoid of the other and quantises the result
+// with shared powers of two. C: aclnnSituMxQuant, CANN after 9.2.0-beta.1. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
+// it, and not written yet.
+func SituMxQuant(st *acl.Stream, p SituMxQuantParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SituMxQuantParams) Operator() *Operator { return &opSituMxQuant }
+
+func (p *SituMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Float32(p.Beta)
+	c.Float32(p.LinearBeta)
+	c.Bool(p.ActivateLeft)
+	c.Int64(p.Axis)
+	c.Int64(int64(p.DstType))
+	c.OptStr(string(p.RoundMode))
+	c.Tensor(p.YOut)
+	c.Tensor(p.YScaleOut)
+}
+
 // SwiGluQuantParams are the arguments, in C order.
 type SwiGluQuantParams struct {
 	X            *Tensor
@@ -1191,6 +1689,56 @@ func (p *SwiGluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
+// SwigluBackwardMxQuantWithDualAxisParams are the arguments, in C order.
+type SwigluBackwardMxQuantWithDualAxisParams struct {
+	X             *Tensor // 2 to 6 dimensions
+	YGrad         *Tensor // 2 to 6 dimensions
+	GroupIndex    *Tensor // optional, 1 dimension
+	ActivateLeft  bool
+	RoundMode     RoundMode // optional
+	ScaleAlg      int64
+	DstDtype      int64
+	MaxDtypeValue float64
+	Y1Out         *Tensor // output, 2 to 6 dimensions
+	Mxscale1Out   *Tensor // output, 3 to 7 dimensions
+	Y2Out         *Tensor // output, 2 to 6 dimensions
+	Mxscale2Out   *Tensor // output, 3 to 7 dimensions
+}
+
+var opSwigluBackwardMxQuantWithDualAxis = Operator{
+	Symbol: "aclnnSwigluBackwardMxQuantWithDualAxis", Library: "libopapi", Since: "9.1.0",
+	Slots: "iii-----oooo",
+}
+
+// SwigluBackwardMxQuantWithDualAxis computes the gradient of SwiGlu and quantises it along both
+// dimensions. C: aclnnSwigluBackwardMxQuantWithDualAxis, CANN since 9.1.0. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
+// it, and not written yet.
+func SwigluBackwardMxQuantWithDualAxis(st *acl.Stream, p SwigluBackwardMxQuantWithDualAxisParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SwigluBackwardMxQuantWithDualAxisParams) Operator() *Operator {
+	return &opSwigluBackwardMxQuantWithDualAxis
+}
+
+func (p *SwigluBackwardMxQuantWithDualAxisParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.YGrad)
+	c.Tensor(p.GroupIndex)
+	c.Bool(p.ActivateLeft)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(p.ScaleAlg)
+	c.Int64(p.DstDtype)
+	c.Float64(p.MaxDtypeValue)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Mxscale1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.Mxscale2Out)
+}
+
 // SwigluGroupQuantParams are the arguments, in C order.
 type SwigluGroupQuantParams struct {
 	X            *Tensor // 2 to 8 dimensions
@@ -1241,6 +1789,145 @@ func (p *SwigluGroupQuantParams) Encode(c *Call) {
 	c.Tensor(p.YOut)
 	c.Tensor(p.YScaleOut)
 	c.Tensor(p.YOriginOut)
+}
+
+// SwigluGroupQuantGradParams are the arguments, in C order.
+type SwigluGroupQuantGradParams struct {
+	GradY         *Tensor // 2 to 8 dimensions
+	X             *Tensor // 2 to 8 dimensions
+	Weight        *Tensor // optional, 1 to 8 dimensions
+	YOrigin       *Tensor // optional, 2 to 8 dimensions
+	GroupIndex    *Tensor // optional, 1 dimension
+	ClampLimit    float64
+	GradXOut      *Tensor // output, 2 to 8 dimensions
+	GradWeightOut *Tensor // optional output, 1 to 8 dimensions
+}
+
+var opSwigluGroupQuantGrad = Operator{
+	Symbol: "aclnnSwigluGroupQuantGrad", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiii-oo",
+}
+
+// SwigluGroupQuantGrad computes the gradients of SwigluGroupQuant. C: aclnnSwigluGroupQuantGrad,
+// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func SwigluGroupQuantGrad(st *acl.Stream, p SwigluGroupQuantGradParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SwigluGroupQuantGradParams) Operator() *Operator { return &opSwigluGroupQuantGrad }
+
+func (p *SwigluGroupQuantGradParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.YOrigin)
+	c.Tensor(p.GroupIndex)
+	c.Float64(p.ClampLimit)
+	c.Tensor(p.GradXOut)
+	c.Tensor(p.GradWeightOut)
+}
+
+// SwigluMxQuantParams are the arguments, in C order.
+type SwigluMxQuantParams struct {
+	X             *Tensor // 2 to 7 dimensions
+	GroupIndex    *Tensor // optional, 1 dimension
+	ActivateDim   int64
+	ActivateLeft  bool
+	SwigluMode    SwigluMode
+	ClampLimit    float64
+	GluAlpha      float64
+	GluBias       float64
+	GroupMode     int64
+	Axis          int64
+	DstType       DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	RoundMode     RoundMode // optional
+	ScaleAlg      int64
+	MaxDtypeValue float64
+	YOut          *Tensor // output, 2 to 7 dimensions
+	MxscaleOut    *Tensor // output, 3 to 8 dimensions
+}
+
+var opSwigluMxQuant = Operator{
+	Symbol: "aclnnSwigluMxQuant", Library: "libopapi", Since: "9.1.0",
+	Slots: "ii------------oo",
+}
+
+// SwigluMxQuant computes SwiGlu and quantises it with shared powers of two. C: aclnnSwigluMxQuant,
+// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
+func SwigluMxQuant(st *acl.Stream, p SwigluMxQuantParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SwigluMxQuantParams) Operator() *Operator { return &opSwigluMxQuant }
+
+func (p *SwigluMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupIndex)
+	c.Int64(p.ActivateDim)
+	c.Bool(p.ActivateLeft)
+	c.Int64(int64(p.SwigluMode))
+	c.Float64(p.ClampLimit)
+	c.Float64(p.GluAlpha)
+	c.Float64(p.GluBias)
+	c.Int64(p.GroupMode)
+	c.Int64(p.Axis)
+	c.Int64(int64(p.DstType))
+	c.OptStr(string(p.RoundMode))
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.MaxDtypeValue)
+	c.Tensor(p.YOut)
+	c.Tensor(p.MxscaleOut)
+}
+
+// SwigluMxQuantWithDualAxisParams are the arguments, in C order.
+type SwigluMxQuantWithDualAxisParams struct {
+	X             *Tensor // 2 dimensions
+	GroupIndex    *Tensor // optional, 1 dimension
+	ActivateLeft  bool
+	RoundMode     RoundMode // optional
+	ScaleAlg      int64
+	DstType       DType // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
+	MaxDtypeValue float64
+	Y1Out         *Tensor // output, 2 dimensions
+	Mxscale1Out   *Tensor // output, 3 dimensions
+	Y2Out         *Tensor // output, 2 dimensions
+	Mxscale2Out   *Tensor // output, 3 dimensions
+}
+
+var opSwigluMxQuantWithDualAxis = Operator{
+	Symbol: "aclnnSwigluMxQuantWithDualAxis", Library: "libopapi", Since: "9.1.0",
+	Slots: "ii-----oooo",
+}
+
+// SwigluMxQuantWithDualAxis computes SwiGlu and quantises it along both dimensions. C:
+// aclnnSwigluMxQuantWithDualAxis, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func SwigluMxQuantWithDualAxis(st *acl.Stream, p SwigluMxQuantWithDualAxisParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *SwigluMxQuantWithDualAxisParams) Operator() *Operator { return &opSwigluMxQuantWithDualAxis }
+
+func (p *SwigluMxQuantWithDualAxisParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupIndex)
+	c.Bool(p.ActivateLeft)
+	c.OptStr(string(p.RoundMode))
+	c.Int64(p.ScaleAlg)
+	c.Int64(int64(p.DstType))
+	c.Float64(p.MaxDtypeValue)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Mxscale1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.Mxscale2Out)
 }
 
 // SwinTransformerLnQkvQuantParams are the arguments, in C order.

@@ -282,6 +282,49 @@ func (p *ChunkFwdOParams) Encode(c *Call) {
 	c.Tensor(p.OOut)
 }
 
+// ChunkGatedDeltaRuleParams are the arguments, in C order.
+type ChunkGatedDeltaRuleParams struct {
+	Query            *Tensor // (T,Nk,Dk)
+	Key              *Tensor // (T,Nk,Dk)
+	Value            *Tensor // (T,Nv,Dv)
+	Beta             *Tensor // (T,Nv)
+	InitialState     *Tensor // (B,Nv,Dv,Dk)
+	ActualSeqLengths *Tensor // (B)
+	G                *Tensor // optional, (T,Nv)
+	ScaleValue       float32
+	Out              *Tensor // output, (T,Nv,Dv)
+	FinalState       *Tensor // output, (B,Nv,Dv,Dk)
+}
+
+var opChunkGatedDeltaRule = Operator{
+	Symbol: "aclnnChunkGatedDeltaRule", Library: "libopapi", Since: "9.1.0",
+	Slots: "iiiiiii-oo",
+}
+
+// ChunkGatedDeltaRule computes the gated delta rule over packed sequences in chunks. C:
+// aclnnChunkGatedDeltaRule, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: newer than CANN 8.1, and not written yet.
+func ChunkGatedDeltaRule(st *acl.Stream, p ChunkGatedDeltaRuleParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ChunkGatedDeltaRuleParams) Operator() *Operator { return &opChunkGatedDeltaRule }
+
+func (p *ChunkGatedDeltaRuleParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.Beta)
+	c.Tensor(p.InitialState)
+	c.Tensor(p.ActualSeqLengths)
+	c.Tensor(p.G)
+	c.Float32(p.ScaleValue)
+	c.Tensor(p.Out)
+	c.Tensor(p.FinalState)
+}
+
 // ChunkGatedDeltaRuleBwdDhuParams are the arguments, in C order.
 type ChunkGatedDeltaRuleBwdDhuParams struct {
 	Q            *Tensor
@@ -491,8 +534,8 @@ var opChunkKdaFwd = Operator{
 }
 
 // ChunkKdaFwd computes Kimi delta attention, a delta rule with a gate for each key channel, in
-// chunks. C: aclnnChunkKdaFwd of libcust_opapi, custom operator package. The emulator does not
-// implement it: of a custom package, and not written yet.
+// chunks. C: aclnnChunkKdaFwd of libcust_opapi, custom operator package. Not on Ascend910,
+// Ascend310P. The emulator does not implement it: of a custom package, and not written yet.
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

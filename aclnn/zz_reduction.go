@@ -1384,8 +1384,8 @@ var opUnique = Operator{
 }
 
 // Unique finds the different elements, and the place of each element among them. C: aclnnUnique,
-// CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes: Self, ValueOut float32
-// float16 bfloat16 float64 integers bool; InverseOut int64.
+// CANN since 8.1.RC1. The emulator computes: Self, ValueOut float32 float16 bfloat16 float64
+// integers bool; InverseOut int64.
 func Unique(st *acl.Stream, p UniqueParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1419,8 +1419,8 @@ var opUnique2 = Operator{
 }
 
 // Unique2 finds the different elements, the place of each element among them, and how often each
-// occurs. C: aclnnUnique2, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
-// Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut, CountsOut int64.
+// occurs. C: aclnnUnique2, CANN since 8.1.RC1. The emulator computes: Self, ValueOut float32
+// float16 bfloat16 float64 integers bool; InverseOut, CountsOut int64.
 func Unique2(st *acl.Stream, p Unique2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1456,9 +1456,8 @@ var opUniqueConsecutive = Operator{
 }
 
 // UniqueConsecutive drops elements that equal the one before, and counts how long each run was. C:
-// aclnnUniqueConsecutive, CANN since 8.1.RC1. Not on Ascend910, Ascend310P. The emulator computes:
-// Self, ValueOut float32 float16 bfloat16 float64 integers bool complex64 complex128; InverseOut,
-// CountsOut int64.
+// aclnnUniqueConsecutive, CANN since 8.1.RC1. The emulator computes: Self, ValueOut float32 float16
+// bfloat16 float64 integers bool complex64 complex128; InverseOut, CountsOut int64.
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

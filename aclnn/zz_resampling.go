@@ -100,6 +100,43 @@ func (p *BlendImagesCustomParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// CIoUParams are the arguments, in C order.
+type CIoUParams struct {
+	BBoxes  *Tensor // 2 dimensions
+	GtBoxes *Tensor // 2 dimensions
+	Trans   bool
+	IsCross bool
+	Mode    string
+	Overlap *Tensor // output, 2 dimensions
+	AtanSub *Tensor // output, 2 dimensions
+}
+
+var opCIoU = Operator{
+	Symbol: "aclnnCIoU", Library: "libopapi", Since: "9.0.0",
+	Slots: "ii---oo",
+}
+
+// CIoU computes the complete intersection over union of pairs of boxes, which also compares centres
+// and aspect ratios. C: aclnnCIoU, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+func CIoU(st *acl.Stream, p CIoUParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *CIoUParams) Operator() *Operator { return &opCIoU }
+
+func (p *CIoUParams) Encode(c *Call) {
+	c.Tensor(p.BBoxes)
+	c.Tensor(p.GtBoxes)
+	c.Bool(p.Trans)
+	c.Bool(p.IsCross)
+	c.Str(p.Mode)
+	c.Tensor(p.Overlap)
+	c.Tensor(p.AtanSub)
+}
+
 // GridSampler2DParams are the arguments, in C order.
 type GridSampler2DParams struct {
 	Input             *Tensor // 4 dimensions
@@ -250,6 +287,41 @@ func (p *GridSampler3DBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GridGrad)
 }
 
+// IouParams are the arguments, in C order.
+type IouParams struct {
+	BBoxes  *Tensor // (m,4)
+	GtBoxes *Tensor // (n,4)
+	Mode    string
+	Eps     float32
+	Aligned bool
+	Overlap *Tensor // output, (m,n) or (m,1)
+}
+
+var opIou = Operator{
+	Symbol: "aclnnIou", Library: "libopapi", Since: "8.5.0",
+	Slots: "ii---o",
+}
+
+// Iou computes the intersection over union, or over the second box, of each pair of boxes. C:
+// aclnnIou, CANN since 8.5.0. Not on Ascend910. The emulator does not implement it: newer than CANN
+// 8.1, and not written yet.
+func Iou(st *acl.Stream, p IouParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *IouParams) Operator() *Operator { return &opIou }
+
+func (p *IouParams) Encode(c *Call) {
+	c.Tensor(p.BBoxes)
+	c.Tensor(p.GtBoxes)
+	c.Str(p.Mode)
+	c.Float32(p.Eps)
+	c.Bool(p.Aligned)
+	c.Tensor(p.Overlap)
+}
+
 // MrgbaCustomParams are the arguments, in C order.
 type MrgbaCustomParams struct {
 	Rgb   *Tensor
@@ -315,6 +387,47 @@ func (p *NonMaxSuppressionParams) Encode(c *Call) {
 	c.Floats(p.ScoreThreshold)
 	c.Int64(int64(p.CenterPointBox))
 	c.Tensor(p.SelectedIndices)
+}
+
+// RasterizerParams are the arguments, in C order.
+type RasterizerParams struct {
+	V                   *Tensor // 2 dimensions
+	F                   *Tensor // 2 dimensions
+	D                   *Tensor // optional, 2 dimensions
+	Width               int64
+	Height              int64
+	OcclusionTruncation float64
+	UseDepthPrior       int64
+	FindicesOut         *Tensor // output, 2 dimensions
+	BarycentricOut      *Tensor // output, 3 dimensions
+}
+
+var opRasterizer = Operator{
+	Symbol: "aclnnRasterizer", Library: "libopapi", Since: "9.0.0",
+	Slots: "iii----oo",
+}
+
+// Rasterizer finds the triangle that is nearest in each pixel, and the pixel's barycentric
+// coordinates in it. C: aclnnRasterizer, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950.
+// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func Rasterizer(st *acl.Stream, p RasterizerParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *RasterizerParams) Operator() *Operator { return &opRasterizer }
+
+func (p *RasterizerParams) Encode(c *Call) {
+	c.Tensor(p.V)
+	c.Tensor(p.F)
+	c.Tensor(p.D)
+	c.Int64(p.Width)
+	c.Int64(p.Height)
+	c.Float64(p.OcclusionTruncation)
+	c.Int64(p.UseDepthPrior)
+	c.Tensor(p.FindicesOut)
+	c.Tensor(p.BarycentricOut)
 }
 
 // ResizeParams are the arguments, in C order.
@@ -465,6 +578,39 @@ func (p *RoiAlignV2BackwardParams) Encode(c *Call) {
 	c.Int64(p.SamplingRatio)
 	c.Bool(p.Aligned)
 	c.Tensor(p.GradInput)
+}
+
+// ThreeInterpolateBackwardParams are the arguments, in C order.
+type ThreeInterpolateBackwardParams struct {
+	GradX  *Tensor
+	Idx    *Tensor
+	Weight *Tensor
+	M      int32
+	GradY  *Tensor // output
+}
+
+var opThreeInterpolateBackward = Operator{
+	Symbol: "aclnnThreeInterpolateBackward", Library: "libopapi", Since: "8.5.0",
+	Slots: "iii-o",
+}
+
+// ThreeInterpolateBackward adds the gradient of each point to the three points from which it was
+// interpolated. C: aclnnThreeInterpolateBackward, CANN since 8.5.0. Not on Ascend910, Ascend310P.
+// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+func ThreeInterpolateBackward(st *acl.Stream, p ThreeInterpolateBackwardParams) error {
+	c := NewCall(st, p.Operator())
+	p.Encode(c)
+	return c.Launch()
+}
+
+func (p *ThreeInterpolateBackwardParams) Operator() *Operator { return &opThreeInterpolateBackward }
+
+func (p *ThreeInterpolateBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradX)
+	c.Tensor(p.Idx)
+	c.Tensor(p.Weight)
+	c.Int64(int64(p.M))
+	c.Tensor(p.GradY)
 }
 
 // UpsampleBicubic2dParams are the arguments, in C order.

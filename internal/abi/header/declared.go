@@ -31,6 +31,7 @@ type Prototype struct {
 	Ret      string
 	Params   []abi.Param // Name, which may be missing, and Type
 	Variadic bool
+	File     string // the name of the header without its folder, where a reader of several sets it
 	Unread   string // why the parameters could not be read; "" when they were
 }
 

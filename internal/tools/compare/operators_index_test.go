@@ -99,7 +99,7 @@ func places() (list []operator) {
 				return fill(&aclnn.IndexSelectParams{}, x(d), axis, row(d), d.out(dt))
 			})
 			add("scatter", func(d *data) arguments {
-				return fill(&aclnn.ScatterParams{}, x(d), axis, each(d), x(d), aclnn.ScatterReplace, d.out(dt))
+				return fill(&aclnn.ScatterParams{}, x(d), axis, each(d), x(d), aclnn.ScatterReductionReplace, d.out(dt))
 			})
 			add("scatter_add", func(d *data) arguments {
 				return fill(&aclnn.ScatterAddParams{}, x(d), axis, each(d), x(d), d.out(dt))
@@ -111,16 +111,16 @@ func places() (list []operator) {
 				continue
 			}
 			add("scatter_value", func(d *data) arguments {
-				return fill(&aclnn.ScatterValueParams{}, x(d), axis, each(d), 3., aclnn.ScatterReplace, d.out(dt))
+				return fill(&aclnn.ScatterValueParams{}, x(d), axis, each(d), 3., aclnn.ScatterReductionReplace, d.out(dt))
 			})
 			add("scatter_reduce_max", func(d *data) arguments {
-				return fill(&aclnn.ScatterReduceParams{}, x(d), axis, each(d), x(d), aclnn.ScatterMax, true, d.out(dt))
+				return fill(&aclnn.ScatterReduceParams{}, x(d), axis, each(d), x(d), aclnn.ScatterReductionMax, true, d.out(dt))
 			})
 			add("scatter_reduce_mean", func(d *data) arguments {
-				return fill(&aclnn.ScatterReduceParams{}, x(d), axis, each(d), x(d), aclnn.ScatterMean, true, d.out(dt))
+				return fill(&aclnn.ScatterReduceParams{}, x(d), axis, each(d), x(d), aclnn.ScatterReductionMean, true, d.out(dt))
 			})
 			add("scatter_reduce_prod", func(d *data) arguments {
-				return fill(&aclnn.ScatterReduceParams{}, x(d), axis, each(d), x(d), aclnn.ScatterMultiply, true, d.out(dt))
+				return fill(&aclnn.ScatterReduceParams{}, x(d), axis, each(d), x(d), aclnn.ScatterReductionMultiply, true, d.out(dt))
 			})
 			add("index_copy", func(d *data) arguments {
 				return fill(&aclnn.InplaceIndexCopyParams{}, x(d), axis, row(d), x(d))

@@ -76,13 +76,14 @@ var (
 	nextSubject = regexp.MustCompile("，(`?[a-z])")
 	endOfTable  = regexp.MustCompile(`^\s*-?\s*\**返回值|^#`)
 	aboutTypes  = regexp.MustCompile(`^[-\s]*(参数|入参)?的?数据类型|^[-\s]*不支持[A-Z]`)
+	wrapped     = regexp.MustCompile(`(?m)^[ \t]*[-*][ \t][^\n<|]*(?:\n[ \t]+[^\s\-*<|#>][^\n]*)+`) // an item of a list on several lines
 	condition   = regexp.MustCompile(`[当时]`)
 )
 
 // pageTypes returns the element types that a page gives for each tensor of an operator on a chip: those
 // of the table of parameters, with what the notes below it add and take away for the chip.
 func pageTypes(text string, o *abi.Operator, letter byte) map[string][]string {
-	section := sectionOf(partsFor(text, pageChips[letter]), o.Symbol)
+	section := unwrap(sectionOf(partsFor(text, pageChips[letter]), o.Symbol))
 	cells := typeCells(section, o)
 	notes := chipNotes(section, letter)
 	marks := map[string]bool{} // of types that the chip does not have
@@ -112,6 +113,11 @@ func pageTypes(text string, o *abi.Operator, letter byte) map[string][]string {
 		}
 	}
 	return types
+}
+
+// unwrap puts each item of a list on one line.
+func unwrap(text string) string {
+	return wrapped.ReplaceAllStringFunc(text, func(item string) string { return strings.ReplaceAll(item, "\n", " ") })
 }
 
 // partsFor leaves out the parts of a page that are for other chips.

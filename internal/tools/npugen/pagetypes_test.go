@@ -44,7 +44,7 @@ func TestDocumentedText(t *testing.T) {
 	require.NoError(t, err)
 	text := documentedText(table, sitesOf(table, []checkout{{name: "a/one", files: map[string]string{
 		"math/lerp/docs/aclnnLerp.md": typesPage,
-		"math/sin/docs/aclnnSin.md": "## 产品支持情况\n| Atlas A2 训练系列产品 | √ |\n## aclnnSinGetWorkspaceSize\n- self（aclTensor*，计算输入）：数据类型支持FLOAT、DOUBLE。\n" +
+		"math/sin/docs/aclnnSin.md": "## 产品支持情况\n| Atlas A2 训练系列产品 | √ |\n## aclnnSinGetWorkspaceSize\n- self（aclTensor*，计算输入）：数据类型支持FLOAT、\n  DOUBLE、\n  FLOAT16。\n" +
 			"- out (aclTensor\\*): INT4\n- alpha(aclScalar): INT8\n",
 	}}}))
 	_, list, _ := strings.Cut(string(text), "names.\n")
@@ -58,7 +58,7 @@ Lerp weight ab int8 int32 bool
 Lerp weight n int8 int32
 Lerp out ab float32
 Lerp out n float32 bfloat16
-Sin self b float32 float64
+Sin self b float32 float64 float16
 Sin out b int4
 `, list)
 }

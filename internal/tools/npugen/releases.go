@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -114,6 +115,10 @@ func declaredIn(dir, revision string) (header.Declared, error) {
 			if err != nil && strings.Contains(text, "aclnnStatus") {
 				return all, fmt.Errorf("%s of %s: %w", p, revision, err)
 			}
+			for name, f := range d.Functions {
+				f.File = path.Base(p)
+				d.Functions[name] = f
+			}
 			all.Add(d)
 		}
 	}
@@ -160,15 +165,26 @@ type dated struct {
 
 // write rewrites the versions in the lines of the table's files.
 func (all history) write(dir string, covered map[string][]string) error {
+	var texts []string
+	known := map[string]bool{}
 	for _, file := range []string{"cann.txt", "extra.txt"} {
-		name := filepath.Join(dir, file)
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {
 			return err
 		}
-		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		texts = append(texts, string(text))
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Split(line, "\t"); f[0] == "op" {
+				known[f[3]] = true
+			}
+		}
+	}
+	for n, file := range []string{"cann.txt", "extra.txt"} {
+		name := filepath.Join(dir, file)
+		lines := strings.Split(strings.TrimSuffix(texts[n], "\n"), "\n")
 		entries, at := map[string]*entry{}, make([]*dated, len(lines))
 		for i, line := range lines {
+			var err error
 			if at[i], err = formOf(line); err != nil {
 				return fmt.Errorf("%s:%d: %w", file, i+1, err)
 			}
@@ -184,8 +200,16 @@ func (all history) write(dir string, covered map[string][]string) error {
 			last := e.forms[len(e.forms)-1]
 			added[last] = append(added[last], all.date(key, e, covered[key])...)
 		}
+		var missing []string
+		if file == "cann.txt" {
+			missing = all.missing(known, covered)
+		}
 		var b strings.Builder
 		for i, line := range lines {
+			for len(missing) > 0 && strings.HasPrefix(line, "op\t") && compareOperators(missing[0], line) < 0 {
+				b.WriteString(missing[0] + "\n")
+				missing = missing[1:]
+			}
 			if at[i] == nil {
 				b.WriteString(line + "\n")
 				continue
@@ -196,12 +220,59 @@ func (all history) write(dir string, covered map[string][]string) error {
 				}
 			}
 		}
+		for _, line := range missing {
+			b.WriteString(line + "\n")
+		}
 		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
 			return err
 		}
 	}
 	_, err := abi.Load()
 	return err
+}
+
+// publicOperator reports whether programs are meant to call an operator. CANN calls others within its own; guides
+// have a placeholder.
+func publicOperator(symbol string) bool {
+	return strings.HasPrefix(symbol, "aclnn") && !strings.HasPrefix(symbol, "aclnnInner") && !strings.HasSuffix(symbol, "Base") && symbol != "aclnnXxx"
+}
+
+// missing returns the lines of the operators that the table lacks, in its order.
+func (all history) missing(known map[string]bool, covered map[string][]string) (lines []string) {
+	for name := range covered {
+		symbol, ok := strings.CutSuffix(name, abi.PhaseOne)
+		if !ok || known[symbol] || !publicOperator(symbol) {
+			continue
+		}
+		newest := &dated{kind: "op"}
+		for _, release := range abi.Releases() {
+			f, ok := all[release].Functions[name]
+			if n := len(f.Params); ok && f.Unread == "" && n > 2 && f.Params[n-1].Type == "aclOpExecutor **" {
+				newest.types = f.Types()
+				if f.File != "" && "aclnnop/"+f.File != abi.UsualHeader(symbol) {
+					newest.rest = "aclnnop/" + f.File + "\t" + symbol
+				} else {
+					newest.rest = "\t" + symbol
+				}
+				for _, p := range f.Params[:n-2] {
+					newest.rest += "\t" + p.Name + ":" + p.Type
+				}
+			}
+		}
+		for _, form := range append(all.date(name, &entry{forms: []*dated{newest}}, covered[name]), newest) {
+			if len(form.versions) > 0 {
+				lines = append(lines, form.kind+"\t"+abi.VersionText(form.versions)+"\t"+form.rest)
+			}
+		}
+	}
+	slices.SortFunc(lines, compareOperators)
+	return lines
+}
+
+// compareOperators orders lines of operators by the names of their phases one, and the forms of one by release.
+func compareOperators(a, b string) int {
+	x, y := strings.Split(a, "\t"), strings.Split(b, "\t")
+	return cmp.Or(strings.Compare(x[3]+abi.PhaseOne, y[3]+abi.PhaseOne), strings.Compare(x[1], y[1]))
 }
 
 // formOf splits a line of the table; it returns nil for lines without releases.
