@@ -164,7 +164,7 @@ func (p *ApplyRotaryPosEmbV2Params) Encode(c *Call) {
 // AttentionUpdateParams are the arguments, in C order.
 type AttentionUpdateParams struct {
 	Lse        []*Tensor // (batch*seqLen*headNum)
-	LocalOut   []*Tensor // output, (batch*seqLen*headNum,headDim)
+	LocalOut   []*Tensor // (batch*seqLen*headNum,headDim)
 	UpdateType int64
 	Out        *Tensor // output, (batch*seqLen*headNum,headDim)
 	LseOut     *Tensor // output, (batch*seqLen*headNum)
@@ -172,12 +172,12 @@ type AttentionUpdateParams struct {
 
 var opAttentionUpdate = Operator{
 	Symbol: "aclnnAttentionUpdate", Library: "libopapi", Since: "8.5.0",
-	Slots: "io-oo",
+	Slots: "ii-oo",
 }
 
 // AttentionUpdate merges attention outputs over several parts of the keys by the logarithms of
 // their sums. C: aclnnAttentionUpdate, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
-// computes: Lse, LseOut float32.
+// computes: Lse, LseOut float32; LocalOut, Out float32 float16 bfloat16.
 func AttentionUpdate(st *acl.Stream, p AttentionUpdateParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1313,8 +1313,9 @@ var opFlashAttentionScoreGradV3 = Operator{
 }
 
 // FlashAttentionScoreGradV3 is FlashAttentionScoreGradV2 with a gradient for the sinks. C:
-// aclnnFlashAttentionScoreGradV3, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// aclnnFlashAttentionScoreGradV3, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, KeyIn, Value, Dy, AttentionIn, DqOut, DkOut, DvOut float32 float16 bfloat16;
+// AttenMask uint8 bool; SoftmaxMax, SoftmaxSum, SinkIn, DsinkOut float32.
 func FlashAttentionScoreGradV3(st *acl.Stream, p FlashAttentionScoreGradV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1574,7 +1575,8 @@ var opFlashAttentionScoreV3 = Operator{
 
 // FlashAttentionScoreV3 is FlashAttentionScoreV2 with a sink for each head: a logit without a value
 // in every softmax. C: aclnnFlashAttentionScoreV3, CANN since 8.5.0. Not on Ascend910, Ascend310P.
-// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// The emulator computes: Query, Key, Value, AttentionOut float32 float16 bfloat16; AttenMask uint8
+// bool; Sink, SoftmaxMaxOut, SoftmaxSumOut float32.
 func FlashAttentionScoreV3(st *acl.Stream, p FlashAttentionScoreV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2093,7 +2095,8 @@ var opFlashAttentionUnpaddingScoreGradV5 = Operator{
 
 // FlashAttentionUnpaddingScoreGradV5 is FlashAttentionUnpaddingScoreGradV4 with a gradient for the
 // sinks. C: aclnnFlashAttentionUnpaddingScoreGradV5, CANN since 8.5.0. Not on Ascend910,
-// Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// Ascend310P. The emulator computes: Query, KeyIn, Value, Dy, AttentionIn, DqOut, DkOut, DvOut
+// float32 float16 bfloat16; SoftmaxMax, SoftmaxSum, SinkIn, DsinkOut float32.
 func FlashAttentionUnpaddingScoreGradV5(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2479,7 +2482,8 @@ var opFlashAttentionVarLenScoreV5 = Operator{
 
 // FlashAttentionVarLenScoreV5 is FlashAttentionVarLenScoreV4 with a sink for each head. C:
 // aclnnFlashAttentionVarLenScoreV5, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Query, Key, Value, AttentionOut float32 float16 bfloat16; Sink, SoftmaxMaxOut,
+// SoftmaxSumOut float32.
 func FlashAttentionVarLenScoreV5(st *acl.Stream, p FlashAttentionVarLenScoreV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3305,8 +3309,8 @@ var opGatherPaKvCache = Operator{
 }
 
 // GatherPaKvCache copies keys and values from a paged cache into packed sequences. C:
-// aclnnGatherPaKvCache, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnGatherPaKvCache, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
+// KeyCache, ValueCache, Key, Value float16 bfloat16 int8; BlockTables, SeqLens, SeqOffset int32.
 func GatherPaKvCache(st *acl.Stream, p GatherPaKvCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3742,7 +3746,7 @@ var opInplacePartialRotaryMul = Operator{
 
 // InplacePartialRotaryMul rotates a range of columns of XRef in place, by Cos and Sin. C:
 // aclnnInplacePartialRotaryMul, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: X, Cos, Sin float32 float16 bfloat16.
 func InplacePartialRotaryMul(st *acl.Stream, p InplacePartialRotaryMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3890,7 +3894,8 @@ var opKvRmsNormRopeCache = Operator{
 
 // KvRmsNormRopeCache normalises the latent part of Kv, rotates the rotary part, and writes both
 // into caches. C: aclnnKvRmsNormRopeCache, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: Kv, Gamma, Cos, Sin, KRopeOut, CKvOut float16 bfloat16; Index int64; KCache,
+// CkvCache float16 bfloat16 int8; KRopeScale, CKvScale, KRopeOffset float32.
 func KvRmsNormRopeCache(st *acl.Stream, p KvRmsNormRopeCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4001,7 +4006,8 @@ var opLightningIndexer = Operator{
 
 // LightningIndexer chooses for each query the keys with the largest sums of weighted, rectified
 // products. C: aclnnLightningIndexer, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Query, Key, SparseValuesOut float16 bfloat16; Weights float32 float16 bfloat16;
+// ActualSeqLengthsQuery, ActualSeqLengthsKey, BlockTable, SparseIndicesOut int32.
 func LightningIndexer(st *acl.Stream, p LightningIndexerParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4998,9 +5004,9 @@ var opMlaPrologV3WeightNz = Operator{
 // queries. C: aclnnMlaPrologV3WeightNz, CANN since 8.5.0. The emulator computes: TokenX, WeightDq,
 // WeightUqQr, WeightDkvKr, KvCache, KrCache, QueryOut, QueryNormOut bfloat16 int8; WeightUk,
 // RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut bfloat16; CacheIndex int64;
-// DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkr,
-// SmoothScalesCq, KNopeClipAlpha, DequantScaleQNopeOut, DequantScaleQNormOut float32; QuantScaleCkv
-// float32 float16 bfloat16 float64 integers bool; ActualSeqLen int32.
+// DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr, QuantScaleCkv,
+// QuantScaleCkr, SmoothScalesCq, KNopeClipAlpha, DequantScaleQNopeOut, DequantScaleQNormOut
+// float32; ActualSeqLen int32.
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5098,10 +5104,11 @@ var opMlaPrologV4WeightNz = Operator{
 
 // MlaPrologV4WeightNz is MlaPrologV3WeightNz, and can leave out the rotation. C:
 // aclnnMlaPrologV4WeightNz, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
-// computes: TokenX, WeightDq, WeightUqQr, WeightDkvKr, KvCache, KrCache bfloat16 int8; WeightUk,
-// RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryOut, QueryRopeOut, QueryNormOut bfloat16;
-// CacheIndex int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr, DequantScaleWDkvKr,
-// QuantScaleCkv, QuantScaleCkr, KNopeClipAlpha float32.
+// computes: TokenX, WeightDq, WeightUqQr, WeightDkvKr, KvCache, KrCache, QueryOut, QueryNormOut
+// bfloat16 int8; WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut
+// bfloat16; CacheIndex int64; DequantScaleX, DequantScaleWDq, DequantScaleWUqQr,
+// DequantScaleWDkvKr, QuantScaleCkv, QuantScaleCkr, KNopeClipAlpha, DequantScaleQNopeOut,
+// DequantScaleQNormOut float32.
 func MlaPrologV4WeightNz(st *acl.Stream, p MlaPrologV4WeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6974,8 +6981,10 @@ var opRingAttentionUpdateV2 = Operator{
 }
 
 // RingAttentionUpdateV2 is RingAttentionUpdate with a choice of the layout of the statistics. C:
-// aclnnRingAttentionUpdateV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnRingAttentionUpdateV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: PrevAttnOut, CurAttnOut, AttnOut float32 float16 bfloat16; PrevSoftmaxMax,
+// PrevSoftmaxSum, CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut float32; ActualSeqQlen
+// int64.
 func RingAttentionUpdateV2(st *acl.Stream, p RingAttentionUpdateV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7350,7 +7359,8 @@ var opSparseFlashAttention = Operator{
 
 // SparseFlashAttention computes latent attention of each query over the keys that SparseIndices
 // lists. C: aclnnSparseFlashAttention, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Query, Key, Value, QueryRope, KeyRope, AttentionOut float16 bfloat16; SparseIndices,
+// ActualSeqLengthsQuery, ActualSeqLengthsKv int32; SoftmaxMax, SoftmaxSum float32.
 func SparseFlashAttention(st *acl.Stream, p SparseFlashAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7487,7 +7497,8 @@ var opSparseFlashAttentionV2 = Operator{
 
 // SparseFlashAttentionV2 is SparseFlashAttention with a sink for each head. C:
 // aclnnSparseFlashAttentionV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Query, Key, Value, QueryRope, KeyRope, AttentionOut float16 bfloat16; SparseIndices,
+// ActualSeqLengthsQuery, ActualSeqLengthsKv int32; Sinks, SoftmaxMax, SoftmaxSum float32.
 func SparseFlashAttentionV2(st *acl.Stream, p SparseFlashAttentionV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -1672,8 +1672,8 @@ var opMoeGatingTopKBackward = Operator{
 }
 
 // MoeGatingTopKBackward computes the gradient of MoeGatingTopK. C: aclnnMoeGatingTopKBackward, CANN
-// since 9.1.0. Not on Ascend910, Ascend310P, Ascend950. The emulator does not implement it: newer
-// than CANN 8.1, and not written yet.
+// since 9.1.0. Not on Ascend910, Ascend310P, Ascend950. The emulator computes: XNorm float32;
+// GradY, Out float32 float16 bfloat16; ExpertIdx int32.
 func MoeGatingTopKBackward(st *acl.Stream, p MoeGatingTopKBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2250,8 +2250,8 @@ var opMoeTokenPermuteV2 = Operator{
 }
 
 // MoeTokenPermuteV2 is MoeTokenPermute that may quantise each row. C: aclnnMoeTokenPermuteV2, CANN
-// after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than
-// CANN 8.1, and not written yet.
+// after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator computes: Tokens, PermuteTokensOut
+// float32 float16 bfloat16 int8; Indices int32 int64; SortedIndicesOut int32.
 func MoeTokenPermuteV2(st *acl.Stream, p MoeTokenPermuteV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -302,8 +302,9 @@ var opChunkGatedDeltaRule = Operator{
 }
 
 // ChunkGatedDeltaRule computes the gated delta rule over packed sequences in chunks. C:
-// aclnnChunkGatedDeltaRule, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnChunkGatedDeltaRule, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes:
+// Query, Key, Value, Beta, InitialState, Out, FinalState bfloat16; ActualSeqLengths int32; G
+// float32.
 func ChunkGatedDeltaRule(st *acl.Stream, p ChunkGatedDeltaRuleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -68,7 +68,7 @@ type AttentionArgs struct {
 	Sinks *aclnn.Tensor
 
 	Out *aclnn.Tensor // like Query, with Dv
-	// SoftmaxMax and SoftmaxSum receive the maximum and the sum of every softmax row, the sum with the sink, which
+	// SoftmaxMax and SoftmaxSum receive the maximum and the sum of every softmax row, its sink among them, which
 	// AttentionGrad needs: [B,N,Sq,8] or [T,N,8], float32, eight equal copies. In TND the rows of a
 	// sequence are ordered by head. Nil if the gradient is not needed.
 	SoftmaxMax, SoftmaxSum *aclnn.Tensor

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -16,6 +17,7 @@ type flash[A any] struct {
 	params  aclnn.Params // of the C function, for its name
 	packed  bool         // takes layout TND only
 	anyBias bool         // takes every kind of bias
+	sinks   bool         // takes the sinks of the heads, and only calls that have some
 	dims    int64        // largest head dimension
 	queue   func(s *steps, a *A, p *plan)
 }
@@ -27,6 +29,7 @@ type plan struct {
 	geometry
 	tensor   *aclnn.Tensor // the mask, nil if there is no tensor
 	top, sum *aclnn.Tensor // the softmax statistics
+	dsinks   *aclnn.Tensor // the gradient of the sinks, for a kernel that computes it
 	keepProb float64
 	pseType  aclnn.PseType
 
@@ -34,6 +37,23 @@ type plan struct {
 }
 
 var flashForward = []flash[AttentionArgs]{
+	{params: &aclnn.FlashAttentionScoreV3Params{}, dims: narrowDims, anyBias: true, sinks: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
+		launch(s, aclnn.FlashAttentionScoreV3, aclnn.FlashAttentionScoreV3Params{
+			Query: a.Query, Key: a.Key, Value: a.Value, RealShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, Prefix: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdx: p.queryStart, KvStartIdx: p.keyStart, Sink: a.Sinks, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOut: a.Out,
+		})
+	}},
+	{params: &aclnn.FlashAttentionVarLenScoreV5Params{}, dims: narrowDims, packed: true, anyBias: true, sinks: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
+		launch(s, aclnn.FlashAttentionVarLenScoreV5, aclnn.FlashAttentionVarLenScoreV5Params{
+			Query: a.Query, Key: a.Key, Value: a.Value, RealShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, Prefix: p.Prefix, ActualSeqQLen: p.SeqQueries, ActualSeqKvLen: p.SeqKeys,
+			ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdx: p.queryStart, KvStartIdx: p.keyStart, Sink: a.Sinks, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOut: a.Out,
+		})
+	}},
 	{params: &aclnn.FlashAttentionScoreParams{}, dims: wideDims, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScore, aclnn.FlashAttentionScoreParams{
 			Query: a.Query, Key: a.Key, Value: a.Value, RealShift: a.Bias, DropMask: a.DropMask,
@@ -71,6 +91,25 @@ var flashForward = []flash[AttentionArgs]{
 }
 
 var flashBackward = []flash[AttentionGradArgs]{
+	{params: &aclnn.FlashAttentionScoreGradV3Params{}, dims: narrowDims, anyBias: true, sinks: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
+		launch(s, aclnn.FlashAttentionScoreGradV3, aclnn.FlashAttentionScoreGradV3Params{
+			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, SoftmaxMax: p.top, SoftmaxSum: p.sum, AttentionIn: a.Out,
+			Prefix: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdx: p.queryStart, KvStartIdx: p.keyStart, SinkIn: a.Sinks, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue, DsinkOut: p.dsinks,
+		})
+	}},
+	{params: &aclnn.FlashAttentionUnpaddingScoreGradV5Params{}, dims: narrowDims, packed: true, anyBias: true, sinks: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
+		launch(s, aclnn.FlashAttentionUnpaddingScoreGradV5, aclnn.FlashAttentionUnpaddingScoreGradV5Params{
+			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShift: a.Bias, DropMask: a.DropMask,
+			AttenMask: p.tensor, SoftmaxMax: p.top, SoftmaxSum: p.sum, AttentionIn: a.Out,
+			Prefix: p.Prefix, ActualSeqQLen: p.SeqQueries, ActualSeqKvLen: p.SeqKeys,
+			ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: aclnn.Layout(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdx: p.queryStart, KvStartIdx: p.keyStart, SinkIn: a.Sinks, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue, DsinkOut: p.dsinks,
+		})
+	}},
 	{params: &aclnn.FlashAttentionScoreGradParams{}, dims: wideDims, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScoreGrad, aclnn.FlashAttentionScoreGradParams{
 			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShift: a.Bias, DropMask: a.DropMask,
@@ -120,6 +159,10 @@ func (f *flash[A]) supports(env *Env, k key.Attention) error {
 		return errors.New("layout TND is packed")
 	case !f.anyBias && k.Bias && k.BiasKind != BiasBeforeScale:
 		return errors.New("it adds a bias before the scale only")
+	case f.sinks && !k.Sinks:
+		return errors.New("the heads have no sinks")
+	case f.sinks && strings.HasPrefix(env.SoC, "Ascend950"):
+		return errors.New("it has no sinks on the Ascend950")
 	case k.Heads > headLimit:
 		return fmt.Errorf("%d query heads are more than %d", k.Heads, headLimit)
 	case k.Dim > f.dims:
@@ -130,7 +173,7 @@ func (f *flash[A]) supports(env *Env, k key.Attention) error {
 	return env.Has(f.params)
 }
 
-// newAttention prefers the fused entry points, and among them those with fewer arguments.
+// newAttention prefers the fused entry points, and among them those that take sinks, and then those with fewer arguments.
 func newAttention(reg *Registry) *Op[AttentionArgs, key.Attention] {
 	composite := func(ctx context.Context, st *acl.Stream, a *AttentionArgs, p *plan) error {
 		if a.Sinks == nil {
@@ -151,7 +194,9 @@ func newAttention(reg *Registry) *Op[AttentionArgs, key.Attention] {
 			}
 			if a.tensors(ctx, reg, s, p); s.Err() == nil {
 				f.queue(s, a, p)
-				a.sink(ctx, reg, s, p)
+				if !f.sinks {
+					a.sink(ctx, reg, s, p)
+				}
 			}
 		}))
 }
@@ -168,8 +213,13 @@ func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, key.Attention] {
 			if a.Query.Len() == 0 || a.Key.Len() == 0 {
 				a.clear(s)
 			} else if a.tensors(ctx, reg, s, p); s.Err() == nil {
+				if p.dsinks = a.DSinks; f.sinks && p.dsinks == nil {
+					p.dsinks = s.Like(a.Sinks)
+				}
 				f.queue(s, a, p)
-				a.sink(ctx, reg, s, p)
+				if !f.sinks {
+					a.sink(ctx, reg, s, p)
+				}
 			}
 		}))
 }

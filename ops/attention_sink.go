@@ -9,11 +9,12 @@ import (
 )
 
 // AttentionSinkArgs describes how the result of attention takes in the sinks of its heads, scores in each softmax row of keys whose values
-// are zero: with (o, m, l) the result, the maximum and the sum of a softmax row, and s the sink, l′ = l + e^(s−m) and o′ = o·l/l′; the maximum remains that of the keys. Attention does it for its own Sinks; of
+// are zero: with (o, m, l) the result, the maximum and the sum of a softmax row, and s the sink, m′ = max(m, s),
+// l′ = l·e^(m−m′) + e^(s−m′) and o′ = o·l·e^(m−m′)/l′. Attention does it for its own Sinks; of
 // attention to parts of the keys, the sum of all takes them in once. Tensors may be views with any strides.
 type AttentionSinkArgs struct {
 	Out                    *aclnn.Tensor // [B,N,S,D], float32, float16 or bfloat16, in place
-	SoftmaxMax, SoftmaxSum *aclnn.Tensor // [B,N,S,8], float32, as Attention writes them; the sum in place
+	SoftmaxMax, SoftmaxSum *aclnn.Tensor // [B,N,S,8], float32, as Attention writes them, in place
 	Sinks                  *aclnn.Tensor // [N], float32
 }
 
@@ -91,12 +92,11 @@ func newAttentionSinkGrad(reg *Registry) *Op[AttentionSinkGradArgs, key.Attentio
 		})
 }
 
-// weights returns e^(s−m) of every row, [B,N,S,8]. It is bounded as the sums are.
-func (a *AttentionSinkArgs) weights(s *steps) *aclnn.Tensor {
-	w := s.Tensor(aclnn.Float32, a.SoftmaxMax.Shape()...)
+// weights returns e^(s−m) of every row, [B,N,S,8], for a maximum that is at least the sink.
+func (a *AttentionSinkArgs) weights(s *steps, top *aclnn.Tensor) *aclnn.Tensor {
+	w := s.Like(top)
 	s.Copy(w, a.Sinks.Reshape(1, -1, 1, 1))
-	s.exponentials(w, a.SoftmaxMax)
-	s.bound(w)
+	s.exponentials(w, top)
 	return w
 }
 
@@ -104,13 +104,17 @@ func (a *AttentionSinkArgs) run(s *steps) {
 	if a.Out.Len() == 0 {
 		return
 	}
-	sum := a.weights(s)
-	s.add(sum, a.SoftmaxSum, 1)
-	s.bound(sum)
-	share := s.Like(sum)
-	launch(s, aclnn.Div, aclnn.DivParams{Self: a.SoftmaxSum, Other: sum, Out: share})
-	out := s.mul(s.float(a.Out), share.Narrow(3, 0, 1))
+	top, keys := s.Tensor(aclnn.Float32, a.SoftmaxMax.Shape()...), s.Tensor(aclnn.Float32, a.SoftmaxMax.Shape()...)
+	launch(s, aclnn.Maximum, aclnn.MaximumParams{Self: a.SoftmaxMax, Other: a.Sinks.Reshape(1, -1, 1, 1), Out: top})
+	s.Copy(keys, a.SoftmaxMax)
+	s.exponentials(keys, top)
+	s.times(keys, a.SoftmaxSum)
+	sum := a.weights(s, top)
+	s.add(sum, keys, 1)
+	launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: keys, Other: sum})
+	out := s.mul(s.float(a.Out), keys.Narrow(3, 0, 1))
 	s.Copy(a.Out, out)
+	s.Copy(a.SoftmaxMax, top)
 	s.Copy(a.SoftmaxSum, sum)
 }
 
@@ -122,7 +126,7 @@ func (a *AttentionSinkGradArgs) runGrad(s *steps) {
 		}
 		return
 	}
-	p := a.weights(s)
+	p := a.weights(s, a.SoftmaxMax)
 	launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{Self: p, Other: a.SoftmaxSum})
 	delta := s.sum(s.mul(s.float(a.DOut), s.float(a.Out)), -1)
 	s.times(delta, p.Narrow(3, 0, 1))

@@ -87,8 +87,12 @@ func TestAttentionSinks(t *testing.T) {
 	for _, dt := range opstest.FloatTypes {
 		for _, layout := range []ops.Layout{ops.BSND, ops.BNSD, ops.BSH, ops.SBH, ops.TND} {
 			for _, window := range []int{tokens, 3} {
-				for _, kernel := range [][2]string{{"composite", "composite"}, {"", ""}} {
-					t.Run(fmt.Sprint(dt, layout, " window ", window, " ", kernel[0]), func(t *testing.T) {
+				kernels := [][2]string{{"composite", "composite"}, {"FlashAttentionScore", "FlashAttentionScoreGrad"}, {"FlashAttentionScoreV3", "FlashAttentionScoreGradV3"}, {"composite", "FlashAttentionScoreGradV3"}, {"", ""}}
+				if layout == ops.TND {
+					kernels = [][2]string{{"composite", "composite"}, {"FlashAttentionVarLenScore", "FlashAttentionUnpaddingScoreGrad"}, {"FlashAttentionVarLenScoreV5", "FlashAttentionUnpaddingScoreGradV5"}, {"", ""}}
+				}
+				for _, kernel := range kernels {
+					t.Run(fmt.Sprint(dt, layout, " window ", window, " ", kernel), func(t *testing.T) {
 						b := opstest.New(t)
 						lengths := []int{tokens}
 						if layout == ops.TND {
@@ -154,7 +158,7 @@ func TestAttentionSinks(t *testing.T) {
 
 // TestAttentionSinksHideAll: a row that sees no key stays zero and gives its sink no gradient.
 func TestAttentionSinksHideAll(t *testing.T) {
-	for _, kernel := range []string{"composite", "FlashAttentionScore"} {
+	for _, kernel := range []string{"composite", "FlashAttentionScore", "FlashAttentionScoreV3"} {
 		b := opstest.New(t)
 		require.NoError(t, b.Attention().Pin(kernel))
 		x, _ := b.Input(aclnn.Float32, 1, 1, 2, 2, 16)

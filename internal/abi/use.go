@@ -44,6 +44,7 @@ var exceptions = []exception{
 	{"hOut", "MhcPost MhcPostBackward", Read},
 	{"normOut", "MhcPreSinkhornBackward MhcSinkhornBackward", Read},
 	{"offsetOut", "DeformableConv2dBackward", Read},
+	{"localOut", "AttentionUpdate", Read},
 	{"out", "SparseFlashAttentionGrad SparseFlashMlaGrad", Read},
 	{"prevAttnOut", "RingAttentionUpdate RingAttentionUpdateV2", Read},
 	{"sumOut", "MhcPreSinkhornBackward MhcSinkhornBackward", Read},

@@ -53,12 +53,16 @@ const AttentionFold = C.ATTENTION_FOLD
 // float32 and Sum the number of columns; with ZeroMaskedRows the output is 0 and Sum is the
 // highest float32.
 //
+// With Sink, each softmax row of a head has one more score, whose value is zero, in Max and Sum too; a row that sees
+// nothing else gives 0.
+//
 // A bias that depends only on row - column may be folded. Bias then has AttentionFold rows, the
 // first of which is row BiasFold, and at least as many columns as the scores; Last is at most 0.
 type Attention struct {
 	Query, Key, Value, Out kernel.View
 	QueryRope, KeyRope     kernel.View // extra columns of Query and Key; unused if Shape is nil
 	Max, Sum               kernel.View
+	Sink                   kernel.View // float32 [heads, 1, 1]; none if Shape is nil. The gradient needs Max and Sum only
 	Scale                  float32
 	Bias                   kernel.View // matrix [heads, rows, columns] of the query's dtype, or slopes [heads, 1, 1]
 	BiasFold               int64
@@ -351,6 +355,9 @@ func (a *Attention) check() error {
 			return fmt.Errorf("softmax statistics %v%v are not float32%v", v.DType, v.Shape, stats)
 		}
 	}
+	if a.Sink.Shape != nil && (a.Sink.DType != dtype.Float32 || !slices.Equal(a.Sink.Shape, []int64{q[0], 1, 1})) {
+		return fmt.Errorf("sinks %v%v are not float32[%d,1,1]", a.Sink.DType, a.Sink.Shape, q[0])
+	}
 	scores := []int64{q[0], q[1], k[1]}
 	if a.Mask.Data != nil && !slices.Equal(a.Mask.Shape, scores) {
 		return fmt.Errorf("mask %v does not fit scores %v", a.Mask.Shape, scores)
@@ -398,7 +405,7 @@ func (a *Attention) c() C.struct_attention {
 		query_rope: planeOf(a.QueryRope), key_rope: planeOf(a.KeyRope),
 		dtype: C.int32_t(a.Query.DType), bias_kind: C.int32_t(a.BiasKind), scale: C.float(a.Scale),
 		query: planeOf(a.Query), key: planeOf(a.Key), value: planeOf(a.Value), out: planeOf(a.Out),
-		max: planeOf(a.Max), sum: planeOf(a.Sum), distance: C.int64_t(a.Distance),
+		max: planeOf(a.Max), sum: planeOf(a.Sum), sink: planeOf(a.Sink), distance: C.int64_t(a.Distance),
 		first: C.int64_t(max(a.First, -Unlimited)), last: C.int64_t(min(a.Last, Unlimited)), prefix: C.int64_t(a.Prefix),
 		keep: (*C.uint8_t)(a.Keep), keep_bit: C.int64_t(a.KeepBit),
 	}

@@ -29,6 +29,7 @@ struct attention {
 	const int64_t *pages; /* of keys and values, in the order of their tokens, or NULL; forward only */
 	int64_t page_rows;    /* tokens of a page */
 	struct plane max, sum; /* fp32; col is the stride between the eight copies */
+	struct plane sink;     /* [heads, 1, 1], fp32: a score of each softmax row whose value is zero; forward only */
 	struct plane bias;     /* [heads, q_len, kv_len], or one fp32 slope per head */
 	int64_t bias_cols;     /* columns of a bias row */
 	int64_t bias_fold;     /* so many leading rows share ATTENTION_FOLD bias rows by diagonals */

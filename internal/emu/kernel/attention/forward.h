@@ -277,6 +277,23 @@ static int forward_blind(const struct forward *f)
 	return 0;
 }
 
+/* Takes the sinks of the heads into the softmax of the rows. */
+static void forward_sinks(struct forward *f)
+{
+	for (int64_t i = 0; i < f->heads * f->rows; i++) {
+		const float sink = *(const float *)plane_at(&f->a->sink, 4, f->head + i / f->rows, 0), before = f->all.max[i];
+		const float max = sink > before ? sink : before;
+		vf32 keep = vset(before - max), take = vset(sink - max);
+		vexp_down(&keep, 1);
+		vexp_down(&take, 1);
+		float *out = f->all.out + i * f->v;
+		for (int64_t j = 0; j < pad_panel(f->a->value_dim); j += VECTOR_FLOATS)
+			vstore(out + j, vload(out + j) * keep);
+		f->all.sum[i] = f->all.sum[i] * keep[0] + take[0];
+		f->all.max[i] = max;
+	}
+}
+
 static void forward_finish(struct forward *f)
 {
 	const struct attention *a = f->a;
@@ -312,8 +329,10 @@ static void attention_forward(const struct attention_block *b, int64_t part, flo
 		forward_sweep(&f, part, 1);
 		return;
 	}
-	/* A row that sees nothing averages all values, so it needs every tile. */
 	forward_add(&f, b->parts, 1);
+	if (a->sink.data)
+		forward_sinks(&f);
+	/* A row that sees nothing, and has no sink, averages all values, so it needs every tile. */
 	if (!a->zero_masked_rows && forward_blind(&f))
 		forward_add(&f, NULL, 0);
 	forward_finish(&f);

@@ -13,12 +13,14 @@ type Attention struct {
 	Visible                                    func(head, row, col int64) bool                     // nil makes every cell visible
 	Keep                                       func(head, row, col int64) float64                  // dropout factor; nil is 1
 	ZeroMaskedRows                             bool
+	Sinks                                      []float64 // of the heads: one more score of each row, whose value is zero; nil is none
 }
 
 // AttentionResult holds the outputs and gradients of Attention.
 type AttentionResult struct {
 	Out, Max, Sum                 []float64
 	QueryGrad, KeyGrad, ValueGrad []float64
+	SinkGrad                      []float64
 }
 
 // Compute evaluates the definition.
@@ -26,7 +28,7 @@ func (a *Attention) Compute() AttentionResult {
 	r := AttentionResult{
 		Out: make([]float64, a.Heads*a.Rows*a.ValueDim), Max: make([]float64, a.Heads*a.Rows), Sum: make([]float64, a.Heads*a.Rows),
 		QueryGrad: make([]float64, a.Heads*a.Rows*a.Dim), KeyGrad: make([]float64, a.KeyHeads*a.Cols*a.Dim),
-		ValueGrad: make([]float64, a.KeyHeads*a.Cols*a.ValueDim),
+		ValueGrad: make([]float64, a.KeyHeads*a.Cols*a.ValueDim), SinkGrad: make([]float64, a.Heads),
 	}
 	if a.Cols == 0 {
 		return r
@@ -60,6 +62,11 @@ func (a *Attention) computeRow(r *AttentionResult, head, row int64) {
 			keep[col] = a.Keep(head, row, col)
 		}
 	}
+	if a.Sinks != nil {
+		top = max(top, a.Sinks[head])
+		sum = math.Exp(a.Sinks[head] - top)
+	}
+	sink := sum
 	for col := range p {
 		p[col] = math.Exp(p[col] - top)
 		sum += p[col]
@@ -79,6 +86,7 @@ func (a *Attention) computeRow(r *AttentionResult, head, row int64) {
 	}
 	outGrad := a.OutGrad[at*a.ValueDim:][:a.ValueDim]
 	delta := dot(outGrad, out)
+	r.SinkGrad[head] -= sink / sum * delta
 	for col := range a.Cols {
 		cell := kv*a.Cols + col
 		add(r.ValueGrad[cell*a.ValueDim:][:a.ValueDim], outGrad, p[col]*keep[col])

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
@@ -15,16 +16,20 @@ import (
 var attentionTable = op.Table{
 	"FlashAttentionScore":                flashAttention,
 	"FlashAttentionScoreV2":              flashAttention,
+	"FlashAttentionScoreV3":              flashAttention,
 	"FlashAttentionVarLenScore":          flashAttention,
 	"FlashAttentionVarLenScoreV2":        flashAttention,
 	"FlashAttentionVarLenScoreV3":        flashAttention,
 	"FlashAttentionVarLenScoreV4":        flashAttention,
+	"FlashAttentionVarLenScoreV5":        flashAttention,
 	"FlashAttentionScoreGrad":            flashAttentionGrad,
 	"FlashAttentionScoreGradV2":          flashAttentionGrad,
+	"FlashAttentionScoreGradV3":          flashAttentionGrad,
 	"FlashAttentionUnpaddingScoreGrad":   flashAttentionGrad,
 	"FlashAttentionUnpaddingScoreGradV2": flashAttentionGrad,
 	"FlashAttentionUnpaddingScoreGradV3": flashAttentionGrad,
 	"FlashAttentionUnpaddingScoreGradV4": flashAttentionGrad,
+	"FlashAttentionUnpaddingScoreGradV5": flashAttentionGrad,
 }.Selects()
 
 // tilingFailed is the code that phase two of the forward operators returns if tiling failed,
@@ -64,6 +69,7 @@ type attention struct {
 	keepProb   float64
 	scale      float32
 	max, sum   *op.Tensor
+	sink       *op.Tensor // [heads], float32
 	out        *op.Tensor
 	tokenMajor bool // TND: the statistics are [T,N,8] in memory, in the order of the tokens
 }
@@ -87,9 +93,9 @@ func firstOf(c *op.Call, name string) int64 {
 	return 0
 }
 
-// readAttention reads the arguments that both directions have. key and pse are the names of these
+// readAttention reads the arguments that both directions have. key, pse and sink are the names of these
 // parameters.
-func readAttention(c *op.Call, key, pse string) *attention {
+func readAttention(c *op.Call, key, pse, sink string) *attention {
 	a := &attention{
 		drop:     given(c, "dropMaskOptional"),
 		keepProb: c.Float("keepProb"),
@@ -109,6 +115,9 @@ func readAttention(c *op.Call, key, pse string) *attention {
 	a.bias = attentionBias{
 		tensor: given(c, pse), kind: pseBeforeScale,
 		start: firstOf(c, "kvStartIdxOptional") - firstOf(c, "qStartIdxOptional"),
+	}
+	if c.Has(sink) {
+		a.sink = given(c, sink)
 	}
 	if c.Has("pseType") {
 		a.bias.kind = c.Int("pseType")
@@ -207,6 +216,18 @@ func (a *attention) checkTiling(form func(*attentionShape) error) error {
 		}
 	}
 	return nil
+}
+
+// checkSink checks the sinks, which the 950 does not have.
+func (a *attention) checkSink(c *op.Call) {
+	if a.sink == nil || c.Err() != nil {
+		return
+	}
+	if c.Chip() == acceptance.Ascend950 {
+		c.Invalid("%v: attention of the Ascend950 has no sinks", a.sink)
+	}
+	c.DType(a.sink, dtype.Float32)
+	c.Shape(a.sink, []int64{a.headNum}, "headNum")
 }
 
 // checkDrop checks the size of the dropout bits.
@@ -320,6 +341,9 @@ func (a *attention) kernelItem(it attentionItem) attentionkernel.Attention {
 		Out:   l.view(a.out, it.batch, it.row, a.heads, it.rows, a.valDim),
 		Max:   a.stats(a.max, it), Sum: a.stats(a.sum, it),
 		Scale: a.scale, ZeroMaskedRows: a.mask.zero,
+	}
+	if a.sink != nil {
+		k.Sink = a.sink.As([]int64{a.heads, 1, 1}, []int64{a.sink.Strides[0], 0, 0})
 	}
 	if a.queryRope != nil {
 		k.QueryRope = l.view(a.queryRope, it.batch, it.row, a.heads, it.rows, a.ropeDim)

@@ -6,10 +6,10 @@ import (
 )
 
 // flashAttention is aclnnFlashAttentionScore and its variants: attentionOut =
-// softmax(mask(scale·QKᵀ, bias))·V. It also returns the maximum and the sum of each row for the
+// softmax(mask(scale·QKᵀ, bias))·V, with a sink of each head among the scores of a row, if given. It also returns the maximum and the sum of each row for the
 // backward pass.
 func flashAttention(c *op.Call) (op.Run, error) {
-	a := readAttention(c, "key", "realShiftOptional")
+	a := readAttention(c, "key", "realShiftOptional", "sinkOptional")
 	a.max, a.sum, a.out = c.Tensor("softmaxMaxOut"), c.Tensor("softmaxSumOut"), c.Tensor("attentionOutOut")
 	c.RequiredText("inputLayout")
 	if c.Err() == nil && a.max.Len() == 0 && a.sum.Len() == 0 && a.out.Len() == 0 {
@@ -55,6 +55,7 @@ func (a *attention) checkForward(c *op.Call) {
 	if a.dim > maxHeadDim {
 		c.Invalid("Head dim must <= %d, but it is %d in %v", maxHeadDim, a.dim, a.query)
 	}
+	a.checkSink(c)
 	a.readStatsLayout(c, "softmaxOutLayout")
 	if c.Has("queryRope") {
 		if q, k := c.Optional("queryRope"), c.Optional("keyRope"); q != nil || k != nil {

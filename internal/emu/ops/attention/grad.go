@@ -1,9 +1,12 @@
 package attention
 
 import (
+	"math"
 	"slices"
 
+	"github.com/goascend/cann/internal/emu/kernel"
 	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -12,12 +15,13 @@ type attentionGrad struct {
 	*attention
 	dy, dq, dk, dv *op.Tensor
 	dqRope, dkRope *op.Tensor
+	dsink          *op.Tensor
 }
 
 // flashAttentionGrad is aclnnFlashAttentionScoreGrad and its variants. As on the device, the
 // gradient of the bias (dpseOut) is not written.
 func flashAttentionGrad(c *op.Call) (op.Run, error) {
-	g := attentionGrad{attention: readAttention(c, "keyIn", "pseShiftOptional"), dy: c.Tensor("dy")}
+	g := attentionGrad{attention: readAttention(c, "keyIn", "pseShiftOptional", "sinkInOptional"), dy: c.Tensor("dy")}
 	g.out = c.Tensor("attentionInOptional")
 	g.dq, g.dk, g.dv = c.Tensor("dqOut"), c.Tensor("dkOut"), c.Tensor("dvOut")
 	c.RequiredText("inputLayout")
@@ -40,7 +44,10 @@ func flashAttentionGrad(c *op.Call) (op.Run, error) {
 	}
 	c.Workspace(n)
 	return func(x *op.Exec) error {
-		return attentionkernel.FlashAttentionGrad(g.kernelItems(), g.kernelGrads(), x.Workspace())
+		if err := attentionkernel.FlashAttentionGrad(g.kernelItems(), g.kernelGrads(), x.Workspace()); err != nil || g.dsink == nil {
+			return err
+		}
+		return g.sinkGrad()
 	}, c.Err()
 }
 
@@ -62,6 +69,11 @@ func (g *attentionGrad) checkEntry(c *op.Call) {
 	g.readLayout(c)
 	if c.Err() == nil && g.dim == 0 {
 		c.Invalid("The dimension of D is zero: %v with headNum %d", g.query, g.headNum)
+	}
+	g.checkSink(c)
+	if g.sink != nil {
+		g.dsink = c.Tensor("dsinkOut")
+		c.Same(g.sink, g.dsink)
 	}
 	g.readStatsLayout(c, "softmaxInLayout")
 	if c.Has("queryRope") {
@@ -128,4 +140,37 @@ func (g *attentionGrad) kernelGrads() []attentionkernel.AttentionGrad {
 		}
 	}
 	return grads
+}
+
+// sinkGrad computes the gradient of the sinks: minus the sum over the rows of a head of the sink's probability times
+// the product of the output and its gradient.
+func (g *attentionGrad) sinkGrad() error {
+	sinks, err := elementwise.Doubles(g.sink.View())
+	if err != nil {
+		return err
+	}
+	sums := make([]float64, g.heads)
+	for i, grad := range g.kernelGrads() {
+		item := g.items[i]
+		if item.rows == 0 || item.cols == 0 {
+			continue
+		}
+		k := g.kernelItem(item)
+		var read [4][]float64
+		for n, v := range []kernel.View{k.Out, grad.OutGrad, k.Max, k.Sum} {
+			if read[n], err = elementwise.Doubles(v); err != nil {
+				return err
+			}
+		}
+		out, dy, top, sum := read[0], read[1], read[2], read[3]
+		for row := range g.heads * item.rows {
+			delta := 0.0
+			for j := row * g.valDim; j < (row+1)*g.valDim; j++ {
+				delta += float64(out[j] * dy[j])
+			}
+			head, stat := row/item.rows, row*attentionkernel.AttentionStatCopies
+			sums[head] -= float64(math.Exp(sinks[head]-top[stat]) / sum[stat] * delta)
+		}
+	}
+	return elementwise.SetFloats(g.dsink.View(), sums)
 }

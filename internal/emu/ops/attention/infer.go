@@ -22,7 +22,7 @@ var inferenceTable = op.Table{
 	"IncreFlashAttention": inferAttention, "IncreFlashAttentionV2": inferAttention, "IncreFlashAttentionV3": inferAttention, "IncreFlashAttentionV4": inferAttention,
 	"FusedInferAttentionScore": inferAttention, "FusedInferAttentionScoreV2": inferAttention,
 	"FusedInferAttentionScoreV3": inferAttention, "FusedInferAttentionScoreV4": inferAttention,
-	"RingAttentionUpdate": ringAttentionUpdate, "AttentionUpdate": attentionUpdate,
+	"RingAttentionUpdate": ringAttentionUpdate, "RingAttentionUpdateV2": ringAttentionUpdate, "AttentionUpdate": attentionUpdate,
 }.Selects()
 
 // inference is one call.

@@ -25,6 +25,5 @@ func TestElementTypes(t *testing.T) {
 		"aclnnDequantRopeQuantKvcache accepts x":            "only integers are multiplied by the scale",
 		"aclnnMlaProlog accepts":                            "only integers are multiplied by the scale",
 		"aclnnMlaPrologV2WeightNz accepts":                  "only integers are multiplied by the scale",
-		"aclnnMlaPrologV3WeightNz accepts":                  "only integers are multiplied by the scale",
 	})
 }

@@ -332,9 +332,11 @@ func (m *latent) scales() {
 		}
 	}
 	if m.cache.DType == dtype.Int8 && m.tile == 0 {
-		if m.quantCache = m.Tensor("quantScaleCkvOptional"); m.quantCache.Len() != 1 {
-			m.quantCache = scale("quantScaleCkvOptional", m.key)
+		n := m.key
+		if m.Tensor("quantScaleCkvOptional").Len() == 1 {
+			n = 1
 		}
+		m.quantCache = scale("quantScaleCkvOptional", n)
 	}
 	if m.ropeCache.DType == dtype.Int8 && m.tile == 0 {
 		m.quantRope = scale("quantScaleCkrOptional", m.rope)

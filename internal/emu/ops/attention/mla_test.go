@@ -98,6 +98,7 @@ func TestMlaProlog(t *testing.T) {
 		{name: "MlaPrologV3WeightNz", up: true, cache: true, tile: true}, {name: "MlaPrologV3WeightNz", x: true, up: true, smooth: true, cache: true, tile: true, low: true, flat: true, mode: "TND"},
 		{name: "MlaPrologV4WeightNz", mode: "PA_BSND"}, {name: "MlaPrologV4WeightNz", plain: true, low: true}, {name: "MlaPrologV4WeightNz", plain: true, up: true, cache: true, rope: true, tiled: true},
 		{name: "MlaPrologV4WeightNz", plain: true, x: true, up: true, cache: true, tile: true, mode: "BSND"},
+		{name: "MlaPrologV4WeightNz", plain: true, x: true, up: true, cache: true, query: true}, {name: "MlaPrologV4WeightNz", plain: true, x: true, up: true, low: true, mode: "TND", flat: true},
 	} {
 		const T, D, R, N, K = latentTokens, latentDim, latentRope, latentHeads, latentKey
 		bf, f := dtype.BFloat16, dtype.Float32

@@ -17,7 +17,8 @@ var rotary = op.Table{
 	"RotaryPositionEmbedding": rotaryPositionEmbedding, "InterleaveRope": rotaryPositionEmbedding,
 	"RotaryPositionEmbeddingGrad": rotaryGrad,
 	"ApplyRotaryPosEmb":           applyRotary, "ApplyRotaryPosEmbV2": applyRotary, "RopeWithSinCosCache": cachedRotary,
-}.Selects("RotaryPositionEmbeddingGrad", "RopeWithSinCosCache")
+	"InplacePartialRotaryMul": partialRotary,
+}.Selects("RotaryPositionEmbeddingGrad", "RopeWithSinCosCache", "InplacePartialRotaryMul")
 
 // angles checks cos and sin against x.
 func angles(c *op.Call, cos, sin, x *op.Tensor, mode rowwise.RotaryMode) {
@@ -307,4 +308,81 @@ func spreadAngles(cos, sin, rows kernel.View, mode rowwise.RotaryMode) error {
 // 1.
 func broadcasts(shape, to []int64) bool {
 	return len(shape) == len(to) && !slices.ContainsFunc(op.Axes(len(to)), func(i int) bool { return shape[i] != 1 && shape[i] != to[i] })
+}
+
+// partialRotary rotates the pairs (0,1), (2,3), … of a range of columns of x [B,S,N,D] in place. cos and sin are [B,S,1,·] or
+// [B,1,1,·] with the width of the range.
+func partialRotary(c *op.Call) (op.Run, error) {
+	x, cos, sin, span := c.Tensor("xRef"), c.Tensor("cos"), c.Tensor("sin"), c.Ints("partialSlice")
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	c.Plain(x, cos, sin)
+	c.DType(x, op.FloatTypes...)
+	c.Same(cos, sin)
+	if cos.DType != dtype.Float32 {
+		c.SameDType(x, cos)
+	}
+	c.Rank(x, 4, 4)
+	c.Rank(cos, 4, 4)
+	if mode := c.Int("rotary_mode"); mode != 1 {
+		c.Invalid("rotary_mode is %d; only 1 is supported, neighbours as pairs", mode)
+	}
+	for _, t := range []*op.Tensor{x, cos, sin} {
+		if t.Len() > 0 && !t.Contiguous() {
+			c.Invalid("%v must be contiguous", t)
+		}
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	const widest = 1024
+	width := x.Dim(3)
+	if span == nil {
+		span = []int64{0, width}
+	}
+	if width > widest || width%2 != 0 {
+		c.Invalid("%v: the last dimension must be even and at most %d", x, widest)
+	}
+	if len(span) != 2 || span[0] < 0 || span[1] < span[0] || span[1] > width || (span[1]-span[0])%2 != 0 {
+		c.Invalid("partialSlice is %s; it must be [start, end) within the %d columns of %v, with an even number of them", op.Dims(span), width, x)
+		return nil, c.Err()
+	}
+	n := span[1] - span[0]
+	c.Shape(cos, []int64{x.Dim(0), cos.Dim(1), 1, n}, "[B,S,1,·] or [B,1,1,·], with the columns of partialSlice")
+	if cos.Dim(1) != x.Dim(1) && cos.Dim(1) != 1 {
+		c.Invalid("%v must have the tokens of %v, or 1", cos, x)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return func(*op.Exec) error {
+		if n == 0 || x.Len() == 0 {
+			return nil
+		}
+		to := x.View().Narrow(3, span[0], n)
+		v, err := elementwise.Doubles(to)
+		if err != nil {
+			return err
+		}
+		cosines, err := elementwise.Doubles(cos.View())
+		if err != nil {
+			return err
+		}
+		sines, err := elementwise.Doubles(sin.View())
+		if err != nil {
+			return err
+		}
+		tokens, heads := x.Dim(1), x.Dim(2)
+		for row := range x.Dim(0) * tokens * heads {
+			token := row / heads
+			angle := (token/tokens*cos.Dim(1) + token%tokens%cos.Dim(1)) * n
+			for i := int64(0); i < n; i += 2 {
+				a, b := v[row*n+i], v[row*n+i+1]
+				v[row*n+i] = float64(a*cosines[angle+i]) - float64(b*sines[angle+i])
+				v[row*n+i+1] = float64(b*cosines[angle+i+1]) + float64(a*sines[angle+i+1])
+			}
+		}
+		return elementwise.SetFloats(to, v)
+	}, nil
 }

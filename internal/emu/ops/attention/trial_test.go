@@ -31,6 +31,7 @@ type trial struct {
 	keep    func(item int, head, row, col int64) float64
 	zero    bool
 	noGrad  bool
+	sinks   []float64 // of the heads
 }
 
 // unlimited is a value of preTokens or nextTokens that hides nothing.
@@ -165,7 +166,7 @@ func noise(r *rand.Rand, lengths []int64, heads, dim int64) [][]float64 {
 // trialTensors holds the tensors of a trial.
 type trialTensors struct {
 	query, key, value, dy, out, max, sum *op.Tensor
-	dq, dk, dv                           *op.Tensor
+	dq, dk, dv, dsink                    *op.Tensor
 }
 
 // start creates inputs, unwritten outputs and the arguments of the forward call.
@@ -196,6 +197,10 @@ func (x *trial) start(t testing.TB) (trialTensors, optest.Args) {
 	if x.packed() {
 		a["actualSeqQLenOptional"], a["actualSeqKvLenOptional"] = ends(x.rows), ends(x.cols)
 	}
+	if x.sinks != nil {
+		a["sinkOptional"] = optest.TensorIn(t, dtype.Float32, kerneltest.Gapped, []int64{x.heads}, x.sinks...)
+		v.dsink = optest.TensorIn(t, dtype.Float32, kerneltest.Gapped, []int64{x.heads})
+	}
 	maps.Copy(a, x.args)
 	return v, a
 }
@@ -204,11 +209,15 @@ func (x *trial) start(t testing.TB) (trialTensors, optest.Args) {
 var backwardNames = map[string]string{
 	"key": "keyIn", "realShiftOptional": "pseShiftOptional", "softmaxMaxOut": "softmaxMaxOptional",
 	"softmaxSumOut": "softmaxSumOptional", "attentionOutOut": "attentionInOptional", "softmaxOutLayout": "softmaxInLayout",
+	"sinkOptional": "sinkInOptional",
 }
 
 // backwardArgs converts the arguments of the forward call to those of the backward call.
 func (v trialTensors) backwardArgs(forward optest.Args) optest.Args {
 	a := optest.Args{"dy": v.dy, "dqOut": v.dq, "dkOut": v.dk, "dvOut": v.dv}
+	if v.dsink != nil {
+		a["dsinkOut"] = v.dsink
+	}
 	for name, value := range forward {
 		if other, ok := backwardNames[name]; ok {
 			name = other
@@ -227,12 +236,13 @@ func (x *trial) check(t *testing.T) {
 		optest.Run(t, x.backward(), v.backwardArgs(a))
 	}
 	query, key, value, dy := x.split(v.query, x.rows, x.heads, x.dim), x.split(v.key, x.cols, x.keyHeads, x.dim), x.split(v.value, x.cols, x.keyHeads, x.valDim), x.split(v.dy, x.rows, x.heads, x.valDim)
+	sinkGrad := make([]float64, x.heads)
 	out, top, total := x.split(v.out, x.rows, x.heads, x.valDim), x.statistics(t, v.max), x.statistics(t, v.sum)
 	dq, dk, dv := x.split(v.dq, x.rows, x.heads, x.dim), x.split(v.dk, x.cols, x.keyHeads, x.dim), x.split(v.dv, x.cols, x.keyHeads, x.valDim)
 	for i := range x.rows {
 		o := kerneltest.Attention{
 			Heads: x.heads, KeyHeads: x.keyHeads, Rows: x.rows[i], Cols: x.cols[i], Dim: x.dim, ValueDim: x.valDim,
-			Query: query[i], Key: key[i], Value: value[i], OutGrad: dy[i], Scale: x.scale(), ZeroMaskedRows: x.zero,
+			Query: query[i], Key: key[i], Value: value[i], OutGrad: dy[i], Scale: x.scale(), ZeroMaskedRows: x.zero, Sinks: x.sinks,
 		}
 		if x.visible != nil {
 			o.Visible = func(h, r, c int64) bool { return x.visible(i, h, r, c) }
@@ -254,7 +264,11 @@ func (x *trial) check(t *testing.T) {
 			close("dq", want.QueryGrad, dq[i], limit)
 			close("dk", want.KeyGrad, dk[i], limit)
 			close("dv", want.ValueGrad, dv[i], limit)
+			optest.Add(sinkGrad, want.SinkGrad)
 		}
+	}
+	if v.dsink != nil && !x.noGrad {
+		optest.CloseTo(t, "dsink", sinkGrad, optest.Values(v.dsink), 2*optest.ResultLimit(x.dtype))
 	}
 }
 

@@ -3,6 +3,7 @@ package moe
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -16,6 +17,21 @@ func unpadded(c *op.Call) {
 	if c.Bool("paddedMode") {
 		c.Invalid("paddedMode is true; only false is supported")
 	}
+}
+
+// tokenPermuteV2 is tokenPermute with a quantisation of the rows that only the Ascend950 has; other chips pass quantMode by.
+func tokenPermuteV2(c *op.Call) (op.Run, error) {
+	mode, scale := c.Int("quantMode"), c.Tensor("expandedScaleOut")
+	switch {
+	case c.Err() != nil:
+	case !slices.Contains([]int64{-1, 2, 3, 9}, mode):
+		c.Invalid("quantMode is %d; use -1, or on the Ascend950 2, 3 or 9", mode)
+	case mode != -1 && c.Chip() == acceptance.Ascend950:
+		c.Invalid("quantMode is %d: the emulator does not quantise the rows", mode)
+	case scale.Len() != 0:
+		c.Invalid("%v must be empty without a quantisation", scale)
+	}
+	return tokenPermute(c)
 }
 
 // tokenPermute sorts the rows of tokens, repeated once per expert, by expert, and records the

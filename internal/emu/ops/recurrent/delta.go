@@ -7,16 +7,16 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// deltaRule lists the linear-attention operators of the custom package: the chunked gated delta
-// rule forward and backward, and its recurrent form. The tensors are [B,H,T,D]; tokens are
+// deltaRule lists the linear-attention operators of the custom package, the chunked gated delta
+// rule forward and backward, and CANN's own recurrent and chunked forms. The tensors of the former are [B,H,T,D]; tokens are
 // divided into chunks, and two lists describe packed sequences.
 var deltaRule = op.Table{
 	"ChunkLocalCumsum": chunkLocalCumsum, "RecomputeWUFwd": recomputeWU,
 	"ChunkGatedDeltaRuleFwdH": deltaStates, "ChunkFwdO": deltaOutput,
 	"ChunkBwdDvLocal": deltaLocalGrad, "ChunkGatedDeltaRuleBwdDhu": deltaStatesGrad, "ChunkBwdDqkwg": deltaInputGrad,
 	"PrepareWyReprBwdDa": deltaSystemGrad, "PrepareWyReprBwdFull": deltaWUGrad, "PrepareWyReprBwd": deltaSolveGrad,
-	"RecurrentGatedDeltaRule": recurrentDelta,
-}.Selects("ChunkGatedDeltaRuleFwdH", "ChunkGatedDeltaRuleBwdDhu", "RecurrentGatedDeltaRule")
+	"RecurrentGatedDeltaRule": recurrentDelta, "ChunkGatedDeltaRule": chunkedDelta,
+}.Selects("ChunkGatedDeltaRuleFwdH", "ChunkGatedDeltaRuleBwdDhu", "RecurrentGatedDeltaRule", "ChunkGatedDeltaRule")
 
 // deltaForm holds the sizes that the chunk operators share.
 type deltaForm struct {

@@ -1,0 +1,428 @@
+package attention
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// indexed lists attention over keys that an indexer chooses for each query: DeepSeek's sparse attention.
+var indexed = op.Table{"LightningIndexer": lightningIndexer, "SparseFlashAttention": sparseFlashAttention, "SparseFlashAttentionV2": sparseFlashAttention}.Selects()
+
+// indexedTokens finds queries and keys in one of the layouts BSND, TND, and for keys PA_BSND.
+type indexedTokens struct {
+	query, key       *op.Tensor
+	queries, keys    *op.Tensor // lengths, which may be nil
+	table            *op.Tensor
+	batch            int64
+	packed           bool // queries are TND
+	packedKeys, page bool // keys are TND, or pages
+	causal           bool
+}
+
+// readIndexed reads the arguments that the operators share. keyLengths is the name of the lengths of the keys, and layout of their layout.
+func readIndexed(c *op.Call, keyLengths, layout string) *indexedTokens {
+	x := &indexedTokens{query: c.Tensor("query"), key: c.Tensor("key"), queries: c.Optional("actualSeqLengthsQueryOptional"), keys: c.Optional(keyLengths), table: c.Optional("blockTableOptional")}
+	if c.Err() != nil {
+		return x
+	}
+	queryLayout, keyLayout := cmp.Or(c.Text("layoutQueryOptional"), "BSND"), cmp.Or(c.Text(layout), "BSND")
+	x.packed, x.packedKeys, x.page = queryLayout == "TND", keyLayout == "TND", keyLayout == "PA_BSND"
+	if !x.packed && queryLayout != "BSND" {
+		c.Invalid("layoutQuery is %q; use BSND or TND", queryLayout)
+	}
+	if !x.packedKeys && !x.page && keyLayout != "BSND" {
+		c.Invalid("%s is %q; use BSND, TND or PA_BSND", layout, keyLayout)
+	}
+	if !x.page && x.packed != x.packedKeys {
+		c.Invalid("layoutQuery is %s and that of the keys %s; they must be equal, or the keys paged", queryLayout, keyLayout)
+	}
+	c.Plain(x.query, x.key)
+	c.DType(x.query, op.HalfTypes...)
+	c.SameDType(x.query, x.key)
+	for _, r := range []struct {
+		t      *op.Tensor
+		packed bool
+	}{{x.query, x.packed}, {x.key, x.packedKeys}} {
+		if rank := 4; r.packed {
+			c.Rank(r.t, rank-1, rank-1)
+		} else {
+			c.Rank(r.t, rank, rank)
+		}
+		if !r.t.Contiguous() {
+			c.Invalid("%v must be contiguous", r.t)
+		}
+	}
+	switch mode := c.Int("sparseMode"); mode {
+	case 0, 3:
+		x.causal = mode == 3
+	default:
+		c.Invalid("sparseMode is %d; use 0, or 3 for a causal mask that ends at the lower right corner", mode)
+	}
+	for _, name := range []string{"preTokens", "nextTokens"} {
+		if n := c.Int(name); n != math.MaxInt64 {
+			c.Invalid("%s is %d; only 2^63-1 is supported", name, n)
+		}
+	}
+	if x.packed && x.queries == nil {
+		c.Invalid("actualSeqLengthsQuery is null; packed queries need it")
+	}
+	if (x.packedKeys || x.page) && x.keys == nil {
+		c.Invalid("%s is null; packed or paged keys need it", keyLengths)
+	}
+	if x.page != (x.table != nil) {
+		c.Invalid("blockTable must be given for PA_BSND and null otherwise")
+	}
+	if c.Err() != nil {
+		return x
+	}
+	x.batch = x.query.Dim(0)
+	if x.packed {
+		x.batch = x.queries.Dim(0)
+	}
+	for _, t := range []*op.Tensor{x.queries, x.keys} {
+		if t != nil {
+			c.Plain(t)
+			c.DType(t, dtype.Int32)
+			c.Shape(t, []int64{x.batch}, "one for each sequence")
+		}
+	}
+	if x.key.Dim(-2) != 1 {
+		c.Invalid("%v must have 1 head", x.key)
+	}
+	if x.page {
+		c.Plain(x.table)
+		c.DType(x.table, dtype.Int32)
+		c.Rank(x.table, 2, 2)
+		if n := x.key.Dim(1); x.table.Dim(0) != x.batch || n%16 != 0 || n < 16 || n > 1024 {
+			c.Invalid("%v and %v: want a row of the table for each sequence, and pages of a multiple of 16 tokens up to 1024", x.table, x.key)
+		}
+	} else if !x.packedKeys && x.key.Dim(0) != x.batch {
+		c.Invalid("%v and %v must have as many sequences", x.query, x.key)
+	}
+	return x
+}
+
+// row is the first dimension after those of tokens: heads.
+func (x *indexedTokens) row(heads, last int64) []int64 {
+	if x.packed {
+		return []int64{x.query.Dim(0), heads, last}
+	}
+	return []int64{x.query.Dim(0), x.query.Dim(1), heads, last}
+}
+
+// indexedSequence is where the tokens of a sequence are: rows of the queries, and of the keys where each token may have its own.
+type indexedSequence struct {
+	query, queries int64   // the first row, and how many
+	keys           []int64 // rows
+}
+
+// sequences reads the lengths.
+func (x *indexedTokens) sequences(name string) ([]indexedSequence, error) {
+	spans := func(t, lengths *op.Tensor, packed bool) (from, n []int64, err error) {
+		from, n = make([]int64, x.batch), make([]int64, x.batch)
+		var given []int64
+		if lengths != nil {
+			if given, err = elementwise.Indices(lengths.View()); err != nil {
+				return nil, nil, err
+			}
+		}
+		for b := range x.batch {
+			switch {
+			case packed:
+				if b > 0 {
+					from[b] = given[b-1]
+				}
+				n[b] = given[b] - from[b]
+				if n[b] < 0 || given[b] > t.Dim(0) {
+					return nil, nil, fmt.Errorf("%s: the sums of lengths %s must increase up to the tokens of %v", name, op.Dims(given), t)
+				}
+			default:
+				from[b], n[b] = b*t.Dim(1), t.Dim(1)
+				if given != nil {
+					n[b] = given[b]
+				}
+			}
+		}
+		return from, n, nil
+	}
+	q, nq, err := spans(x.query, x.queries, x.packed)
+	if err != nil {
+		return nil, err
+	}
+	k, nk, err := spans(x.key, x.keys, x.packedKeys)
+	if err != nil {
+		return nil, err
+	}
+	var pages []int64
+	if x.page {
+		if pages, err = elementwise.Indices(x.table.View()); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]indexedSequence, x.batch)
+	for b := range all {
+		all[b] = indexedSequence{query: q[b], queries: nq[b], keys: make([]int64, max(nk[b], 0))}
+		most := x.key.Dim(1)
+		if x.page {
+			most = x.table.Dim(1) * x.key.Dim(1)
+		}
+		if nq[b] < 0 || nk[b] < 0 || !x.packed && nq[b] > x.query.Dim(1) || !x.packedKeys && nk[b] > most {
+			return nil, fmt.Errorf("%s: sequence %d has %d queries and %d keys, for %v and %v", name, b, nq[b], nk[b], x.query, x.key)
+		}
+		for j := range all[b].keys {
+			row := k[b] + int64(j)
+			if x.page {
+				size := x.key.Dim(1)
+				page := pages[int64(b)*x.table.Dim(1)+int64(j)/size]
+				if page < 0 || page >= x.key.Dim(0) {
+					return nil, fmt.Errorf("%s: blockTable has %d for %v", name, page, x.key)
+				}
+				row = page*size + int64(j)%size
+			}
+			all[b].keys[j] = row
+		}
+	}
+	return all, nil
+}
+
+// visible returns how many keys query i of a sequence sees: the first ones.
+func (x *indexedTokens) visible(s *indexedSequence, i int64) int64 {
+	n := int64(len(s.keys))
+	if x.causal {
+		n = max(0, min(n, n-s.queries+i+1))
+	}
+	return n
+}
+
+// lightningIndexer gives each query the keys with the largest Σ wₕ·max(0, qₕ·k) over its heads, the largest first, and −1 in
+// the places that are left, whose values are −∞.
+func lightningIndexer(c *op.Call) (op.Run, error) {
+	x := readIndexed(c, "actualSeqLengthsKeyOptional", "layoutKeyOptional")
+	weights, out := c.Tensor("weights"), c.Tensor("sparseIndicesOut")
+	count := c.Int("sparseCount")
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	heads, dim := x.query.Dim(-2), x.query.Dim(-1)
+	c.DType(weights, append(slices.Clone(op.HalfTypes), dtype.Float32)...)
+	if weights.DType != dtype.Float32 {
+		c.SameDType(x.query, weights)
+	}
+	c.Plain(weights, out)
+	c.Shape(weights, x.query.Shape[:x.query.Rank()-1], "one for each head of each query")
+	c.DType(out, dtype.Int32)
+	c.Shape(out, x.row(1, count), "sparseCount keys for each query")
+	if heads < 1 || heads > 64 || dim != 128 || x.key.Dim(-1) != dim {
+		c.Invalid("%v and %v: want 1 to 64 heads of the query, and a head dimension of 128", x.query, x.key)
+	}
+	if count < 1 || count > 8192 || count > 2048 && count%1024 != 0 {
+		c.Invalid("sparseCount is %d; use 1 to 2048, 3072, 4096, 5120, 6144, 7168 or 8192", count)
+	}
+	for _, t := range []*op.Tensor{weights, out} {
+		if !t.Contiguous() {
+			c.Invalid("%v must be contiguous", t)
+		}
+	}
+	var values *op.Tensor
+	if c.Bool("returnValues") {
+		values = c.Tensor("sparseValuesOut")
+		if c.Err() == nil {
+			c.SameDType(x.query, values)
+			c.Shape(values, out.Shape, "that of sparseIndicesOut")
+		}
+		if x.page {
+			c.Invalid("returnValues is true; paged keys return none")
+		}
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return func(*op.Exec) error {
+		sequences, err := x.sequences(c.Name())
+		if err != nil {
+			return err
+		}
+		var read [3][]float64
+		for i, t := range []*op.Tensor{x.query, x.key, weights} {
+			if read[i], err = elementwise.Doubles(t.View()); err != nil {
+				return err
+			}
+		}
+		chosen, score := make([]float64, out.Len()), make([]float64, out.Len())
+		for i := range chosen {
+			chosen[i], score[i] = -1, math.Inf(-1)
+		}
+		for _, s := range sequences {
+			for i := range s.queries {
+				row := s.query + i
+				scores := make([]float64, x.visible(&s, i))
+				order := make([]int, len(scores))
+				for j := range scores {
+					order[j] = j
+					for h := range heads {
+						product := dotted(read[0][(row*heads+h)*dim:][:dim], read[1][s.keys[j]*dim:][:dim])
+						scores[j] += float64(read[2][row*heads+h] * max(0, product))
+					}
+				}
+				slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+				for n, j := range order[:min(len(order), int(count))] {
+					chosen[row*count+int64(n)], score[row*count+int64(n)] = float64(j), scores[j]
+				}
+			}
+		}
+		if err := elementwise.SetFloats(out.View(), chosen); err != nil || values == nil {
+			return err
+		}
+		return elementwise.SetFloats(values.View(), score)
+	}, nil
+}
+
+func dotted(a, b []float64) (sum float64) {
+	for i, x := range a {
+		sum += float64(x * b[i])
+	}
+	return sum
+}
+
+// sparseFlashAttention is latent attention of each query over the blocks of keys that sparseIndices lists, up to the first −1. The
+// second version has sinks. The result of a query that sees no key is 0.
+func sparseFlashAttention(c *op.Call) (op.Run, error) {
+	x := readIndexed(c, "actualSeqLengthsKvOptional", "layoutKvOptional")
+	value, indices, out := c.Tensor("value"), c.Tensor("sparseIndices"), c.Tensor("attentionOut")
+	queryRope, keyRope := c.Tensor("queryRopeOptional"), c.Tensor("keyRopeOptional")
+	block, scale := c.Int("sparseBlockSizeOptional"), c.Float("scaleValue")
+	var sinks *op.Tensor
+	if c.Has("sinksOptional") {
+		sinks = c.Optional("sinksOptional")
+	}
+	if mode := c.Int("attentionMode"); mode != 2 {
+		c.Invalid("attentionMode is %d; only 2 is supported, latent attention", mode)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	heads, dim, rope, count := x.query.Dim(-2), x.query.Dim(-1), queryRope.Dim(-1), indices.Dim(-1)
+	c.Plain(value, indices, out, queryRope, keyRope)
+	c.SameDType(x.query, value, queryRope, keyRope, out)
+	c.SameShape(x.key, value)
+	c.SameShape(x.query, out)
+	c.DType(indices, dtype.Int32)
+	c.Shape(indices, x.row(1, count), "the chosen blocks of each query")
+	c.Shape(queryRope, append(slices.Clone(x.query.Shape[:x.query.Rank()-1]), rope), "the tokens and heads of the query")
+	c.Shape(keyRope, append(slices.Clone(x.key.Shape[:x.key.Rank()-1]), rope), "the tokens of the keys")
+	if dim != 512 || rope != 64 || x.key.Dim(-1) != dim {
+		c.Invalid("%v, %v and %v: want a head dimension of 512, and 64 rotated columns", x.query, x.key, queryRope)
+	}
+	if heads < 1 || heads > 128 || heads&(heads-1) != 0 || count < 1 {
+		c.Invalid("%v and %v: want 1 to 128 heads, a power of two, and chosen blocks", x.query, indices)
+	}
+	if block < 1 || block > 128 || block&(block-1) != 0 || x.page && x.key.Dim(1)%block != 0 {
+		c.Invalid("sparseBlockSize is %d; use a power of two up to 128 that divides the size of a page", block)
+	}
+	for _, t := range []*op.Tensor{value, indices, queryRope, keyRope, out} {
+		if !t.Contiguous() {
+			c.Invalid("%v must be contiguous", t)
+		}
+	}
+	if sinks != nil {
+		c.Plain(sinks)
+		c.DType(sinks, dtype.Float32)
+		c.Shape(sinks, []int64{heads}, "one for each head")
+	}
+	var top, sum *op.Tensor
+	if c.Bool("returnSoftmaxLse") {
+		top, sum = c.Tensor("softmaxMax"), c.Tensor("softmaxSum")
+		want := []int64{x.query.Dim(0), 1, x.query.Dim(1), heads}
+		if x.packed {
+			want = []int64{1, x.query.Dim(0), heads}
+		}
+		for _, t := range []*op.Tensor{top, sum} {
+			if t != nil {
+				c.DType(t, dtype.Float32)
+				c.Shape(t, want, "a number for each query and head")
+			}
+		}
+		if x.page {
+			c.Invalid("returnSoftmaxLse is true; paged keys return none")
+		}
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return func(*op.Exec) error {
+		sequences, err := x.sequences(c.Name())
+		if err != nil {
+			return err
+		}
+		var read [5][]float64
+		for i, v := range []kernel.View{x.query.View(), x.key.View(), value.View(), queryRope.View(), keyRope.View()} {
+			if read[i], err = elementwise.Doubles(v); err != nil {
+				return err
+			}
+		}
+		blocks, err := elementwise.Indices(indices.View())
+		if err != nil {
+			return err
+		}
+		var extra []float64
+		if sinks != nil {
+			if extra, err = elementwise.Doubles(sinks.View()); err != nil {
+				return err
+			}
+		}
+		rows := x.query.Len() / dim
+		result, maxima, sums := make([]float64, rows*dim), make([]float64, rows), make([]float64, rows)
+		for _, s := range sequences {
+			for i := range s.queries {
+				var keys []int64
+				limit := x.visible(&s, i)
+				for _, n := range blocks[(s.query+i)*count:][:count] {
+					if n < 0 {
+						break
+					}
+					for j := n * block; j < min((n+1)*block, limit); j++ {
+						keys = append(keys, s.keys[j])
+					}
+				}
+				for h := range heads {
+					row := (s.query+i)*heads + h
+					scores, highest, total := make([]float64, len(keys)), -math.MaxFloat32, 0.0
+					if extra != nil {
+						highest = extra[h]
+					}
+					for n, k := range keys {
+						scores[n] = scale * (dotted(read[0][row*dim:][:dim], read[1][k*dim:][:dim]) + dotted(read[3][row*rope:][:rope], read[4][k*rope:][:rope]))
+						highest = max(highest, scores[n])
+					}
+					if extra != nil {
+						total = math.Exp(extra[h] - highest)
+					}
+					for n := range keys {
+						scores[n] = math.Exp(scores[n] - highest)
+						total += scores[n]
+					}
+					for n, k := range keys {
+						for d, v := range read[2][k*dim:][:dim] {
+							result[row*dim+int64(d)] += float64(scores[n] / total * v)
+						}
+					}
+					maxima[row], sums[row] = highest, total
+				}
+			}
+		}
+		if err := elementwise.SetFloats(out.View(), result); err != nil || top == nil {
+			return err
+		}
+		if err := elementwise.SetFloats(top.View(), maxima); err != nil {
+			return err
+		}
+		return elementwise.SetFloats(sum.View(), sums)
+	}, nil
+}
