@@ -1851,7 +1851,7 @@ var opMhcPost = Operator{
 
 // MhcPost mixes the residual streams of manifold-constrained hyper-connections and adds the layer's
 // output to each. C: aclnnMhcPost, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: X, HOut, Out float16 bfloat16; HRes, HPost float32.
 func MhcPost(st *acl.Stream, p MhcPostParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1887,8 +1887,8 @@ var opMhcPostBackward = Operator{
 }
 
 // MhcPostBackward computes the gradients of MhcPost. C: aclnnMhcPostBackward, CANN since 9.1.0. Not
-// on Ascend910, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not
-// written yet.
+// on Ascend910, Ascend310P. The emulator computes: GradOutput, X, HOut, GradX, GradHOut float16
+// bfloat16; HRes, HPost, GradHRes, GradHPost float32.
 func MhcPostBackward(st *acl.Stream, p MhcPostBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

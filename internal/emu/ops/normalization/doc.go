@@ -20,6 +20,7 @@ var Table = op.Merge(
 	addedNorms,
 	batchNorms,
 	groupNorms,
+	hyperConnections,
 	mxNorms,
 	norms,
 	quantBatchNorms,
