@@ -32,6 +32,7 @@ type comm struct {
 	current exchange        // the running phase
 	keep    []byte          // see fold
 	order   *sanitize.Order // shared by all ranks in this process, which wait for each other
+	streams *sanitize.Turn  // of this rank, whose collectives take turns
 	pending atomic.Int64    // number of collectives that are queued or running
 	asleep  atomic.Bool     // suspended
 
@@ -50,7 +51,7 @@ func (l *Library) newComm(name string, device, owner, rank, size int) (*comm, er
 	}
 	c := &comm{
 		library: l, name: name, device: device, owner: owner, rank: rank, size: size, keep: keep,
-		links: make([]link, size), order: l.rt.Order(name), turn: make(chan struct{}, 1), broken: make(chan struct{}),
+		links: make([]link, size), order: l.rt.Order(name), streams: &sanitize.Turn{Name: fmt.Sprintf("communicator %q", name)}, turn: make(chan struct{}, 1), broken: make(chan struct{}),
 	}
 	c.turn <- struct{}{}
 	l.mu.Lock()

@@ -56,3 +56,42 @@ func TestFreedInCollective(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoStreams: the sanitizer reports collectives of one communicator on two streams that nothing orders, which share notifies on a device, and nothing when an
+// event orders them.
+func TestTwoStreams(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		n := newMachine(t, patient, sanitize.Config{Race: true})
+		all := []*rank{newRank(t, n, 0), newRank(t, n, 1)}
+		joinAll(all)
+		type second struct{ stream, event uint64 }
+		var others []second
+		for _, r := range all {
+			stream, event := new(uint64), new(uint64)
+			r.must("aclrtCreateStream", address(stream))
+			r.must("aclrtCreateEvent", address(event))
+			others = append(others, second{*stream, *event})
+			p, q := r.upload(ones(4)), r.upload(ones(4))
+			r.must("HcclAllReduce", p, p, 4, int32Type, sum, r.comm, r.stream)
+			if ordered {
+				r.must("aclrtRecordEvent", *event, r.stream)
+				r.must("aclrtStreamWaitEvent", *stream, *event)
+			}
+			r.must("HcclAllReduce", q, q, 4, int32Type, sum, r.comm, *stream)
+		}
+		for i, r := range all {
+			first, last := r.sync(), r.call("aclrtSynchronizeStream", others[i].stream)
+			if ordered {
+				require.Zero(t, first, r.text())
+				require.Zero(t, last, r.text())
+			} else {
+				require.NotZero(t, max(first, last), "rank %d", i)
+			}
+			r.must("aclrtDestroyStream", others[i].stream)
+			r.must("aclrtDestroyEvent", others[i].event)
+		}
+		for _, r := range all {
+			r.close()
+		}
+	}
+}

@@ -21,7 +21,7 @@ type work struct {
 func (c *comm) work(p plan, s *rt.Stream) *work {
 	p.header.Call = functionOf(p.call)
 	w := &work{c: c, plan: p, memory: s.Memory(), captured: s.Capturing()}
-	w.task = rt.Task{Name: p.call, Repeatable: true, Wait: w.run, Drop: w.drop, Releases: c.order, Acquires: c.order}
+	w.task = rt.Task{Name: p.call, Repeatable: true, Wait: w.run, Drop: w.drop, Releases: c.order, Acquires: c.order, Turn: c.streams}
 	if c.library.rt.Sanitizes() {
 		w.task.Accesses = p.accesses
 	}

@@ -37,6 +37,7 @@ type Task struct {
 	Accesses func() []sanitize.Access // the device memory that the task touches, in order
 	Releases *sanitize.Order          // tasks that acquire it afterwards come after this task
 	Acquires *sanitize.Order          // the task comes after those that released it
+	Turn     *sanitize.Turn           // what it uses alone
 	Host     bool                     // the task runs code of the program
 	after    sanitize.Clock           // the program's clock when it queued the task
 	ended    func()                   // called when the task has ended or was dropped; may be nil
@@ -56,7 +57,7 @@ func (t Task) do(s *Stream, cancel <-chan struct{}) error {
 
 // step returns the task as the sanitizer sees it.
 func (t *Task) step() sanitize.Step {
-	return sanitize.Step{Name: t.Name, Accesses: t.Accesses, Releases: t.Releases, Acquires: t.Acquires, Host: t.Host, After: t.after}
+	return sanitize.Step{Name: t.Name, Accesses: t.Accesses, Releases: t.Releases, Acquires: t.Acquires, Turn: t.Turn, Host: t.Host, After: t.after}
 }
 
 // Fault is an asynchronous device error: the code that the next synchronising call returns and the

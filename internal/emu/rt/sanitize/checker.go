@@ -26,6 +26,7 @@ type Step struct {
 	Accesses func() []Access // the device memory that the task touches, in order; may be nil
 	Releases *Order          // tasks that acquire it afterwards come after this task; may be nil
 	Acquires *Order          // the task comes after those that released it; may be nil
+	Turn     *Turn           // what the task uses alone; may be nil
 	Host     bool            // the task runs code of the program
 	After    Clock           // of the program when it queued the task
 }
@@ -103,10 +104,11 @@ func (z *Checker) Enter(a *Actor, step *Step) (finding string) {
 		for o := step.Releases; o != nil; o = o.Also {
 			o.clock = o.clock.join(now)
 		}
+		finding = step.Turn.take(step.Name, a.ID, now)
 		z.mu.Unlock()
 	}
-	if step.Accesses == nil {
-		return ""
+	if step.Accesses == nil || finding != "" {
+		return finding
 	}
 	return z.check(step.Name, a.ID, now, step.Accesses())
 }

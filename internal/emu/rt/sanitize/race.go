@@ -2,6 +2,28 @@ package sanitize
 
 import "fmt"
 
+// Turn is something that tasks use one after another, such as the communicator of a rank: tasks of different streams must be ordered by
+// events, also where they touch different memory.
+type Turn struct {
+	Name  string // for messages
+	actor int32
+	tick  uint64
+	what  string
+}
+
+// take notes that a task takes its turn, and returns a text if nothing orders it after the last one.
+func (t *Turn) take(task string, actor int32, now Clock) (finding string) {
+	if t == nil {
+		return ""
+	}
+	if now[t.actor] < t.tick {
+		finding = fmt.Sprintf("race: %s on %s, %s on %s; both use %s, and nothing orders them: record an event on %s after it and make %s wait for that event (CANN_EMU_SANITIZE=race)",
+			task, actorName(actor), t.what, actorName(t.actor), t.Name, actorName(t.actor), actorName(actor))
+	}
+	t.actor, t.tick, t.what = actor, now[actor], task
+	return finding
+}
+
 // touched is a past access, with the data needed to check later accesses against it.
 type touched struct {
 	interval // from the first to the last byte
