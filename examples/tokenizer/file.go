@@ -40,10 +40,8 @@ type file struct {
 	Normalizer    *normalizerFile `json:"normalizer"`
 	PreTokenizer  *preTokenizer   `json:"pre_tokenizer"`
 	PostProcessor *processor      `json:"post_processor"`
-	Decoder       *struct {
-		Type string `json:"type"`
-	} `json:"decoder"`
-	Model model `json:"model"`
+	Decoder       *decoderFile    `json:"decoder"`
+	Model         model           `json:"model"`
 }
 
 type model struct {
@@ -53,6 +51,7 @@ type model struct {
 	Prefix       string           `json:"continuing_subword_prefix"`
 	Suffix       string           `json:"end_of_word_suffix"`
 	ByteFallback bool             `json:"byte_fallback"`
+	FuseUnknown  bool             `json:"fuse_unk"`
 	IgnoreMerges bool             `json:"ignore_merges"`
 	Vocab        map[string]int32 `json:"vocab"`
 	Merges       rules            `json:"merges"`
@@ -135,10 +134,10 @@ func Parse(text []byte) (*Tokenizer, error) {
 	}
 	t := &Tokenizer{special: map[int32]bool{}, ids: f.Model.Vocab}
 	var err error
-	if t.model, err = f.Model.merger(); err != nil {
-		return nil, err
+	if t.spelling, err = f.Decoder.spelling(); err != nil {
+		return nil, unsupported(err)
 	}
-	if err := f.decoder(); err != nil {
+	if t.model, err = f.Model.merger(t.spelling != nil); err != nil {
 		return nil, err
 	}
 	if t.normalize, err = f.Normalizer.build(); err != nil {
@@ -146,7 +145,10 @@ func Parse(text []byte) (*Tokenizer, error) {
 	}
 	t.split = whole
 	if f.PreTokenizer != nil {
-		if t.split, err = f.PreTokenizer.splitter(); err != nil {
+		if t.split, err = f.PreTokenizer.splitter(); err == nil {
+			t.metaspace, err = f.PreTokenizer.metaspace(t.spelling != nil)
+		}
+		if err != nil {
 			return nil, unsupported(err)
 		}
 	}
@@ -188,9 +190,13 @@ func (t *Tokenizer) add(tokens []added) error {
 		}
 		size = max(size, id+1)
 	}
-	t.bytes = make([][]byte, size)
+	t.bytes, t.single = make([][]byte, size), map[int32]bool{}
 	for content, id := range t.ids {
-		t.bytes[id] = tokenBytes(content)
+		if t.spelling == nil {
+			t.bytes[id] = tokenBytes(content)
+		} else if t.bytes[id], t.single[id] = t.spelling.token(content); t.spelling.bytes && t.special[id] {
+			t.single[id] = false
+		}
 	}
 	return nil
 }
@@ -204,31 +210,34 @@ const (
 	normalSteps = 4_000_000
 )
 
-func (f *file) decoder() error {
-	if f.Decoder == nil || f.Decoder.Type != "ByteLevel" {
-		return unsupported(fmt.Errorf("the decoder is not ByteLevel, as that of byte-level BPE is"))
-	}
-	return nil
-}
-
-func (m *model) merger() (*merger, error) {
+// merger makes the model, over the characters of a text or over its bytes.
+func (m *model) merger(characters bool) (*merger, error) {
 	switch {
 	case m.Type != "BPE" && m.Type != "":
 		return nil, unsupported(fmt.Errorf("model %q (BPE is supported)", m.Type))
-	case m.ByteFallback:
-		return nil, unsupported(fmt.Errorf("byte_fallback, as SentencePiece models have it"))
+	case m.ByteFallback && !characters:
+		return nil, unsupported(fmt.Errorf("byte_fallback with the decoder ByteLevel: every byte is known"))
 	case m.Prefix != "" || m.Suffix != "":
 		return nil, unsupported(fmt.Errorf("continuing_subword_prefix %q, end_of_word_suffix %q", m.Prefix, m.Suffix))
 	case m.Dropout != nil && *m.Dropout != 0:
 		return nil, unsupported(fmt.Errorf("dropout %v: encoding would be random", *m.Dropout))
-	case m.Unknown != nil && *m.Unknown != "":
+	case m.Unknown != nil && *m.Unknown != "" && !characters:
 		return nil, unsupported(fmt.Errorf("unk_token %q: byte-level BPE knows every byte", *m.Unknown))
 	case len(m.Vocab) == 0:
 		return nil, fmt.Errorf("tokenizer.json: the vocabulary is empty")
 	}
 	out := &merger{words: make(map[string]int32, len(m.Vocab)), merges: make(map[[2]int32]merged, len(m.Merges)), whole: m.IgnoreMerges, known: map[string][]int32{}}
 	for token, id := range m.Vocab {
-		out.words[string(tokenBytes(token))] = id
+		if !characters {
+			token = string(tokenBytes(token))
+		}
+		out.words[token] = id
+	}
+	if characters {
+		var err error
+		if out.characters, err = m.characters(); err != nil {
+			return nil, err
+		}
 	}
 	for b := range out.single {
 		id, ok := m.Vocab[string(byteRunes[b])]

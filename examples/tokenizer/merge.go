@@ -1,15 +1,19 @@
 package tokenizer
 
-import "sync"
+import (
+	"sync"
+	"unicode/utf8"
+)
 
-// merger is the BPE model: it joins the bytes of a word, always the pair with the lowest rank
+// merger is the BPE model: it joins the bytes of a word, or its characters, always the pair with the lowest rank
 // and of those the leftmost, until no pair of the table is left.
 // (Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016.)
 type merger struct {
-	words  map[string]int32 // token's bytes → id
-	single [256]int32       // id of each byte, or -1
-	merges map[[2]int32]merged
-	whole  bool // a word of the vocabulary is taken at once, without merging ("ignore_merges")
+	words      map[string]int32 // token's bytes → id
+	single     [256]int32       // id of each byte, or -1
+	characters *characters      // nil for a model over bytes
+	merges     map[[2]int32]merged
+	whole      bool // a word of the vocabulary is taken at once, without merging ("ignore_merges")
 
 	mu    sync.RWMutex
 	known map[string][]int32 // words that came before
@@ -55,10 +59,26 @@ func (m *merger) merge(ids []int32, word string) []int32 {
 		}
 	}
 	list := make([]symbol, 0, len(word))
-	for i := range len(word) {
-		if id := m.single[word[i]]; id >= 0 {
-			n := int32(len(list))
-			list = append(list, symbol{id: id, before: n - 1, behind: n + 1})
+	add := func(id int32) {
+		n := int32(len(list))
+		list = append(list, symbol{id: id, before: n - 1, behind: n + 1})
+	}
+	if m.characters != nil {
+		unknown := false
+		for at, r := range word {
+			character := word[at:][:utf8.RuneLen(r)]
+			if id, ok := m.words[character]; ok {
+				add(id)
+				unknown = false
+			} else {
+				unknown = m.characters.ids(character, unknown, add)
+			}
+		}
+	} else {
+		for i := range len(word) {
+			if id := m.single[word[i]]; id >= 0 {
+				add(id)
+			}
 		}
 	}
 	var pairs pairHeap

@@ -20,7 +20,10 @@ type preTokenizer struct {
 	Pattern          pattern        `json:"pattern"`
 	Behavior         string         `json:"behavior"`
 	Invert           bool           `json:"invert"`
-	AddPrefixSpace   bool           `json:"add_prefix_space"`
+	AddPrefixSpace   *bool          `json:"add_prefix_space"`
+	Replacement      string         `json:"replacement"`
+	PrependScheme    string         `json:"prepend_scheme"`
+	Split            *bool          `json:"split"`
 	UseRegex         *bool          `json:"use_regex"`
 	IndividualDigits bool           `json:"individual_digits"`
 }
@@ -57,7 +60,7 @@ func (p *preTokenizer) splitter() (splitter, error) {
 				return nil, err
 			}
 		}
-		if !p.AddPrefixSpace {
+		if p.AddPrefixSpace == nil || !*p.AddPrefixSpace {
 			return words, nil
 		}
 		return func(text string, b *budget.Budget, each func(string) error) error {
@@ -74,8 +77,38 @@ func (p *preTokenizer) splitter() (splitter, error) {
 		return byPattern(pattern{Regex: new(`\p{N}`)}, behavior, false)
 	case "Split":
 		return byPattern(p.Pattern, p.Behavior, p.Invert)
+	case "Metaspace": // whose spaces are replaced before
+		if p.Split != nil && !*p.Split {
+			return whole, nil
+		}
+		return byPattern(pattern{String: &p.Replacement}, "MergedWithNext", false)
 	}
-	return nil, fmt.Errorf("pre-tokenizer %q is not supported (Sequence, Split, Digits and ByteLevel are)", p.Type)
+	return nil, fmt.Errorf("pre-tokenizer %q is not supported (Sequence, Split, Digits, ByteLevel and Metaspace are)", p.Type)
+}
+
+// metaspace finds a Metaspace, which must be the first stage, and refuses stages that do not fit the model.
+func (p *preTokenizer) metaspace(characters bool) (m *metaspace, err error) {
+	switch {
+	case p.Type == "Metaspace":
+		return newMetaspace(p.Replacement, p.PrependScheme, p.AddPrefixSpace)
+	case p.Type == "ByteLevel" && characters:
+		return nil, fmt.Errorf("pre-tokenizer ByteLevel without the decoder ByteLevel")
+	case p.Type != "Sequence":
+		return nil, nil
+	}
+	for i := range p.PreTokenizers {
+		one, err := p.PreTokenizers[i].metaspace(characters)
+		if err != nil {
+			return nil, err
+		}
+		if one != nil && i > 0 {
+			return nil, fmt.Errorf("pre-tokenizer Metaspace behind another one")
+		}
+		if one != nil {
+			m = one
+		}
+	}
+	return m, nil
 }
 
 func whole(text string, _ *budget.Budget, each func(word string) error) error { return each(text) }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goascend/cann/examples/budget"
 )
@@ -16,11 +17,14 @@ type Tokenizer struct {
 	model     *merger
 	normalize normalizer
 	split     splitter
-	raw       *matcher // added tokens that are found in the text as it is
-	normal    *matcher // added tokens that are found in normalised text
-	prefix    []int32  // what EncodeSpecial puts before a text
-	suffix    []int32  // and after it
-	bytes     [][]byte // of each id
+	raw       *matcher       // added tokens that are found in the text as it is
+	normal    *matcher       // added tokens that are found in normalised text
+	prefix    []int32        // what EncodeSpecial puts before a text
+	suffix    []int32        // and after it
+	metaspace *metaspace     // or nil
+	spelling  *spelling      // nil for byte-level BPE
+	bytes     [][]byte       // of each id
+	single    map[int32]bool // tokens of one byte that stands for a part of a character
 	special   map[int32]bool
 	ids       map[string]int32 // of added tokens and of the vocabulary
 }
@@ -66,7 +70,12 @@ const longestWord = 2 << 20
 
 // encode adds the ids of a text to ids, up to most.
 func (t *Tokenizer) encode(ids []int32, text string, most int) ([]int32, error) {
-	b := budget.New(context.Background(), "encoding the text", leastSteps+stepsPerByte*len(text))
+	steps := stepsPerByte
+	if t.spelling != nil {
+		steps *= 3 // a space becomes a character of three bytes
+	}
+	b := budget.New(context.Background(), "encoding the text", leastSteps+steps*len(text))
+	begin := true // of the text
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	add := func(more ...int32) error {
 		if ids = append(ids, more...); len(ids) > most {
@@ -82,16 +91,19 @@ func (t *Tokenizer) encode(ids []int32, text string, most int) ([]int32, error) 
 		return add()
 	}
 	normal := func(part string, id int32) error {
+		first := begin
+		begin = false
 		if id >= 0 {
 			return add(id)
 		}
-		return t.split(part, b, word)
+		return t.split(t.metaspace.apply(part, first), b, word)
 	}
 	if err := add(); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	err := t.raw.split(text, b, func(part string, id int32) error {
 		if id >= 0 {
+			begin = false
 			return add(id)
 		}
 		part, err := t.normalize(part, b)
@@ -115,13 +127,42 @@ func (t *Tokenizer) DecodePlain(ids []int32) string { return t.decode(ids, true)
 
 func (t *Tokenizer) decode(ids []int32, plain bool) string {
 	var out []byte
+	run := 0 // where the bytes begin that tokens of one byte have added last
+	flush := func() {
+		if !utf8.Valid(out[run:]) { // as tokenizers, which takes all or none of them
+			out = append(out[:run], strings.Repeat("\uFFFD", len(out)-run)...)
+		}
+	}
+	first := true
 	for _, id := range ids {
 		if plain && t.special[id] {
 			continue
 		}
-		out = append(out, t.Bytes(id)...)
+		one := t.Bytes(id)
+		if t.spelling == nil {
+			out = append(out, one...)
+			continue
+		}
+		if first {
+			one = t.spelling.begin(one)
+		}
+		first = false
+		if !t.single[id] {
+			flush()
+		}
+		if out = append(out, one...); !t.single[id] {
+			run = len(out)
+		}
 	}
-	return replaceInvalid(out)
+	if t.spelling == nil {
+		return replaceInvalid(out)
+	}
+	flush()
+	text := string(out)
+	for range t.spelling.strip {
+		text = strings.TrimPrefix(text, " ")
+	}
+	return text
 }
 
 // Bytes gives the bytes that a token stands for, or nil for an id that the vocabulary lacks. They

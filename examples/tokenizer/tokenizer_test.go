@@ -160,6 +160,9 @@ func TestUnsupported(t *testing.T) {
 	for name, change := range map[string]parts{
 		"Unigram":       {"model": parts{"type": "Unigram"}},
 		"byte_fallback": {"model": parts{"byte_fallback": true}},
+		"Metaspace":     {"pre_tokenizer": parts{"type": "Sequence", "pretokenizers": []parts{{"type": "Digits"}, {"type": "Metaspace", "replacement": "▁"}}}},
+		"Strip":         {"decoder": parts{"type": "Sequence", "decoders": []parts{{"type": "Strip", "content": " ", "start": 1}}}},
+		"ByteLevel":     {"decoder": parts{"type": "Metaspace", "replacement": "▁"}, "pre_tokenizer": parts{"type": "ByteLevel"}},
 		"dropout":       {"model": parts{"dropout": 0.1}},
 		"unk_token":     {"model": parts{"unk_token": "<unk>"}},
 		"end_of_word":   {"model": parts{"end_of_word_suffix": "</w>"}},

@@ -62,11 +62,13 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	}
 	f := &completionShape{language: s.Language, probabilities: q.LogProbs != nil, scored: job.request.PromptLogProbs, said: make([]said, len(job.prompts)*job.n)}
 	for i := range f.said {
-		f.said[i].stream = s.Language.Stream()
+		if f.said[i].stream = s.Language.Stream(); f.scored {
+			f.said[i].stream.FromBegin()
+		}
 	}
 	if q.Echo {
 		for _, p := range job.prompts {
-			text := s.Language.Stream()
+			text := s.Language.Stream().FromBegin()
 			var b strings.Builder
 			for _, id := range p {
 				b.WriteString(text.Next(id))
