@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"sync/atomic"
 )
 
@@ -66,4 +68,29 @@ func Size(what string, n, most int, unit string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s has %d %s; at most %d are allowed", ErrLimit, what, n, unit, most)
+}
+
+// Config is the largest size in bytes of a JSON file with options, such as config.json, and of a key file.
+const Config = 16 << 20
+
+// ReadFile reads a file of at most so many bytes. The error of a larger one matches ErrLimit, and nothing of it is kept.
+func ReadFile(path string, most int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // it is only read
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if err := Size(path, int(info.Size()), most, "bytes"); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1)) // devices and pipes have no size
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > most {
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrLimit, path, most)
+	}
+	return text, nil
 }

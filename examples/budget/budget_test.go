@@ -3,6 +3,9 @@ package budget_test
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,4 +72,20 @@ func TestSize(t *testing.T) {
 	err := budget.Size("the file", 6, 5, "bytes")
 	require.ErrorIs(t, err, budget.ErrLimit)
 	require.EqualError(t, err, "over the limit: the file has 6 bytes; at most 5 are allowed")
+}
+
+// TestReadFile: a file is read up to its bound, also one that does not say how large it is.
+func TestReadFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(path, []byte("12345"), 0o600))
+	text, err := budget.ReadFile(path, 5)
+	require.NoError(t, err)
+	require.Equal(t, "12345", string(text))
+	_, err = budget.ReadFile(path, 4)
+	require.ErrorIs(t, err, budget.ErrLimit)
+	require.ErrorContains(t, err, "config.json has 5 bytes; at most 4 are allowed")
+	_, err = budget.ReadFile("/dev/zero", 1<<20)
+	require.ErrorIs(t, err, budget.ErrLimit)
+	_, err = budget.ReadFile(path+"x", 1)
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }

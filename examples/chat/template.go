@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/jinja"
 	"github.com/goascend/cann/examples/verdict"
@@ -76,7 +76,7 @@ func given(value json.RawMessage) bool { return len(value) > 0 && string(value) 
 // sources gives the text of each template: the folder's own, or those of an entry of a configuration, and the additional ones.
 func sources(folder string, entry json.RawMessage) (all map[string]string, err error) {
 	all = map[string]string{}
-	text, err := os.ReadFile(filepath.Join(folder, "chat_template.jinja"))
+	text, err := budget.ReadFile(filepath.Join(folder, "chat_template.jinja"), budget.Config)
 	switch {
 	case err == nil:
 		all["default"] = string(text)
@@ -92,7 +92,7 @@ func sources(folder string, entry json.RawMessage) (all map[string]string, err e
 		return nil, err
 	}
 	for _, path := range more {
-		text, err := os.ReadFile(path)
+		text, err := budget.ReadFile(path, budget.Config)
 		if err != nil {
 			return nil, err
 		}

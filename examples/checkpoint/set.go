@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -100,9 +101,12 @@ func Agree(ctx context.Context, group *world.Group, path string) (*Set, error) {
 	return s, nil
 }
 
+// mostManifest is the largest size in bytes of a manifest: of some million tensors.
+const mostManifest = 256 << 20
+
 func openSet(path string) (*Set, error) {
 	name := filepath.Join(path, manifestName)
-	content, err := os.ReadFile(name)
+	content, err := budget.ReadFile(name, mostManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", path, ErrNone)
 	}

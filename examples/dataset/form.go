@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // Form is the format of a file of samples.
@@ -179,8 +181,20 @@ func beginsAsJSON(text []byte) bool {
 	return false
 }
 
+// A compressed file becomes at most so many times as large, and so many bytes more: text becomes some 10 times as large, and a
+// file of a megabyte that fills the disk holds nothing to learn.
+const (
+	mostGrowth = 256
+	mostMore   = 64 << 20
+)
+
 // unpackTo writes the contents of a compressed file to a temporary one, so that lines can be found again in the middle.
 func unpackTo(f *os.File) (_ *os.File, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	most := mostGrowth*info.Size() + mostMore
 	r, closed, err := unpacked(f)
 	if err != nil {
 		return nil, err
@@ -190,7 +204,11 @@ func unpackTo(f *os.File) (_ *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = io.Copy(to, r); err != nil {
+	n, err := io.Copy(to, io.LimitReader(r, most+1))
+	if err == nil && n > most {
+		err = fmt.Errorf("%w: a file of %d bytes unpacks to more than %d; unpack it yourself if that is meant", budget.ErrLimit, info.Size(), most)
+	}
+	if err != nil {
 		return nil, errors.Join(err, discard(to))
 	}
 	return to, nil

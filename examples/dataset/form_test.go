@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/dataset"
 )
@@ -163,4 +164,24 @@ func TestOtherPrograms(t *testing.T) {
 		require.Equal(t, 1, d.Report().Bad, line)
 		require.True(t, strings.Contains(d.Report().FirstBad.Error(), want), "%v", d.Report().FirstBad)
 	}
+}
+
+// TestUnpacked: a compressed file that would fill the disk is refused, and nothing of it is left.
+func TestUnpacked(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var packed bytes.Buffer
+	z, err := zstd.NewWriter(&packed)
+	require.NoError(t, err)
+	lines := bytes.Repeat([]byte("{\"text\":\"one\"}\n"), 1<<16)
+	for range 160 {
+		_, err = z.Write(lines)
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	_, err = dataset.Open(write(t, "bomb.jsonl.zst", packed.String()), dataset.Options{Tokenizer: bytewise.Tokenizer})
+	require.ErrorIs(t, err, budget.ErrLimit)
+	require.ErrorContains(t, err, "unpack it yourself")
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/verdict"
 )
 
@@ -134,6 +135,9 @@ func Check(folder string) (warnings []string, err error) {
 	return warnings, errors.Join(errs...)
 }
 
+// mostIndex is the size in bytes up to which aclnn/safetensors reads an index.
+const mostIndex = 100_000_000
+
 // shards are the files with the weights.
 func shards(folder string) (map[string]bool, error) {
 	const single, index = "model.safetensors", "model.safetensors.index.json"
@@ -141,7 +145,7 @@ func shards(folder string) (map[string]bool, error) {
 	if _, err := os.Stat(filepath.Join(folder, single)); err == nil {
 		files[single] = true
 	}
-	text, err := os.ReadFile(filepath.Join(folder, index))
+	text, err := budget.ReadFile(filepath.Join(folder, index), mostIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		return files, nil
 	}
@@ -172,7 +176,7 @@ func find(name string) File {
 // Decode reads a file of a folder through a table. A file that is not there is read as one without keys.
 func Decode(folder, name string, t verdict.Table, to ...any) (warnings []string, err error) {
 	t.Format = filepath.Join(folder, name)
-	text, err := os.ReadFile(t.Format)
+	text, err := budget.ReadFile(t.Format, budget.Config)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -199,7 +203,7 @@ func ReadPooling(folder string) (pool Pool, err error) {
 		return Mean, nil
 	}
 	file := filepath.Join(folder, "modules.json")
-	text, err := os.ReadFile(file)
+	text, err := budget.ReadFile(file, budget.Config)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Mean, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/durable"
 	"github.com/goascend/cann/examples/verdict"
@@ -133,7 +134,7 @@ func ReadLoRA(folder string) (LoRA, error) {
 
 func readPEFT(folder string) (l LoRA, raw map[string]json.RawMessage, err error) {
 	path := filepath.Join(folder, adapterConfigFile)
-	text, err := os.ReadFile(path)
+	text, err := budget.ReadFile(path, budget.Config)
 	if errors.Is(err, fs.ErrNotExist) && checkpoint.Find(folder) {
 		return l, nil, fmt.Errorf("%s is a checkpoint of a training, not an adapter's folder: trainstep -resume %s -export FOLDER writes one", folder, folder)
 	}

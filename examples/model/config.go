@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/quantization"
 )
 
@@ -238,7 +238,7 @@ func textConfig(text []byte) ([]byte, error) {
 
 // ReadConfig reads a config.json file, see ParseConfig.
 func ReadConfig(path string) (Config, error) {
-	text, err := os.ReadFile(path)
+	text, err := budget.ReadFile(path, budget.Config)
 	if err != nil {
 		return Config{}, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/durable"
 	"github.com/goascend/cann/examples/quantization"
 )
@@ -77,7 +78,7 @@ func (e *exporter) plain(ctx context.Context, folder, like string, c *quantizati
 
 // plainConfig copies a config.json without its quantization_config.
 func plainConfig(from, to string) error {
-	text, err := os.ReadFile(from)
+	text, err := budget.ReadFile(from, budget.Config)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
@@ -170,7 +171,7 @@ func (o *options) complete(f *command.Flags) (err error) {
 	if o.keys == "" {
 		return nil
 	}
-	text, err := os.ReadFile(o.keys)
+	text, err := budget.ReadFile(o.keys, budget.Config)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -19,12 +17,8 @@ var ErrUnsupported = errors.New("unsupported tokenizer")
 
 // Load reads the tokenizer.json of a hub folder.
 func Load(folder string) (*Tokenizer, error) {
-	f, err := os.Open(filepath.Join(folder, "tokenizer.json"))
+	text, err := budget.ReadFile(filepath.Join(folder, "tokenizer.json"), mostBytes)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
-	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	t, err := Parse(text)

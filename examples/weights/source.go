@@ -14,6 +14,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
@@ -184,7 +185,7 @@ func (s Source) Ends() ([]int32, error) {
 	if _, err := hub.Decode(s.Folder, "generation_config.json", hub.GenerationConfig, &generation); err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(s.Folder, "config.json"))
+	text, err := budget.ReadFile(filepath.Join(s.Folder, "config.json"), budget.Config)
 	if err == nil {
 		err = json.Unmarshal(text, &whole)
 	}
