@@ -15,5 +15,6 @@
 //
 // Nothing in it is fitted to measured steps. So it is a bound from below for everything that kernels and links lose against the figures
 // of the chip, and what it leaves out: contention of links between jobs, fragmented memory, experts with more rows than others, and data that
-// is late. chips has a source for each figure, or says that it is assumed.
+// is late. The memory that the program reports is exact but for blocks that wait for another stream: while nothing is computed, all streams are done at
+// once, and the blocks are free earlier. chips has a source for each figure, or says that it is assumed.
 package simulate
