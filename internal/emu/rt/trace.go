@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"strconv"
@@ -15,7 +16,7 @@ import (
 )
 
 // Trace writes Chrome trace events to the file that CANN_EMU_TRACE names: host calls by thread, and
-// the work of every stream. Perfetto can open the file even if the end of the list is missing.
+// the work of every stream. After each Flush the file is a JSON list.
 type Trace struct {
 	mu     sync.Mutex
 	file   *os.File
@@ -23,6 +24,8 @@ type Trace struct {
 	start  time.Time
 	named  map[[2]int]bool // processes and threads that have been named
 	closed bool
+	before string // what separates the next event from what is there
+	ended  bool   // the file has the end of the list
 }
 
 // traceEvent is one event of the format; times are in microseconds.
@@ -46,10 +49,12 @@ func OpenTrace(path string) (*Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("CANN_EMU_TRACE: %w", err)
 	}
-	t := &Trace{file: file, w: bufio.NewWriter(file), start: time.Now(), named: make(map[[2]int]bool)}
-	_, _ = t.w.WriteString("[\n")
+	t := &Trace{file: file, w: bufio.NewWriter(file), start: time.Now(), named: make(map[[2]int]bool), before: "[\n"}
 	return t, nil
 }
+
+// endOfList ends the file until there are more events.
+const endOfList = "\n]\n"
 
 // hostProcess is the row of host calls; device d has row d+1.
 const hostProcess = 0
@@ -119,8 +124,13 @@ func (t *Trace) write(e traceEvent) {
 		return
 	}
 	line, err := json.Marshal(e)
+	if err == nil && t.ended {
+		_, err = t.file.Seek(-int64(len(endOfList)), io.SeekEnd)
+		t.ended = false
+	}
 	if err == nil {
-		_, err = t.w.Write(append(line, ',', '\n'))
+		_, err = t.w.Write(append([]byte(t.before), line...))
+		t.before = ",\n"
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "CANN_EMU_TRACE:", err)
@@ -135,7 +145,17 @@ func (t *Trace) Flush() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed || t.ended {
+		return
+	}
+	if t.before == "[\n" { // no event yet
+		_, _ = t.w.WriteString("[")
+		t.before = "\n"
+	}
+	_, _ = t.w.WriteString(endOfList) // Flush returns its error
+	t.ended = true
 	if err := t.w.Flush(); err != nil {
+		fmt.Fprintln(os.Stderr, "CANN_EMU_TRACE:", err)
 		t.closed = true
 	}
 }

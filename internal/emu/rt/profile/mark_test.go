@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,7 +74,7 @@ func TestMarks(t *testing.T) {
 	require.NoError(t, err)
 	p.Runtime.Trace = nil
 	var events []event
-	require.NoError(t, json.Unmarshal([]byte(strings.TrimSuffix(string(b), ",\n")+"]"), &events))
+	require.NoError(t, json.Unmarshal(b, &events))
 	rows := map[string][]string{}
 	for _, e := range events {
 		if e.Phase == "X" {
