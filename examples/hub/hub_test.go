@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 	require.Contains(t, fmt.Sprint(warnings), "nobody is 1: this key is not known")
 	require.Contains(t, fmt.Sprint(warnings), "weights.xyz: it is not known what this is")
 	for name, want := range map[string]string{
-		"adapter_config.json": "-adapter", "quant_config.json": "AWQ", "2_Dense/config.json": "not projected", "generation_config.json": "num_beams is 4", "tokenizer_config.json": "split_special_tokens is true",
+		"adapter_config.json": "-adapter", "hf_quant_config.json": "ModelOpt", "2_Dense/config.json": "not projected", "generation_config.json": "num_beams is 4", "tokenizer_config.json": "split_special_tokens is true",
 	} {
 		sub := t.TempDir()
 		text := map[string]string{"generation_config.json": `{"num_beams":4}`, "tokenizer_config.json": `{"split_special_tokens":true}`}[name]
