@@ -44,6 +44,50 @@ func TestGoldenTokens(t *testing.T) {
 	}
 }
 
+// TestGoldenCharacters: BPE over characters, in the forms that conversions of SentencePiece have, agrees with the tokenizers library
+// (testdata/golden/tokenizer/characters/make.py): the ids, and the texts that they give back with and without special tokens.
+func TestGoldenCharacters(t *testing.T) {
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	forms, err := filepath.Glob(filepath.Join(dir, "tokenizer", "characters", "*", "cases.json"))
+	require.NoError(t, err)
+	require.Len(t, forms, 7)
+	for _, path := range forms {
+		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
+			tok, err := tokenizer.Load(filepath.Dir(path))
+			require.NoError(t, err)
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			var all struct {
+				Cases []struct {
+					encoded
+					Special []int32
+					Plain   string
+				}
+				Lists []encoded
+			}
+			require.NoError(t, json.Unmarshal(text, &all))
+			require.NotEmpty(t, all.Cases)
+			for _, c := range all.Cases {
+				ids, err := tok.Encode(c.Text)
+				require.NoError(t, err)
+				if len(ids) == 0 {
+					ids = []int32{}
+				}
+				require.Equal(t, c.IDs, ids, "%q", c.Text)
+				special, err := tok.EncodeSpecial(c.Text)
+				require.NoError(t, err)
+				require.Equal(t, c.Special, special, "%q", c.Text)
+				require.Equal(t, c.Decoded, tok.Decode(c.IDs), "%q", c.Text)
+				require.Equal(t, c.Plain, tok.DecodePlain(c.Special), "%q", c.Text)
+			}
+			for _, c := range all.Lists {
+				require.Equal(t, c.Decoded, tok.Decode(c.IDs), "%v", c.IDs)
+			}
+		})
+	}
+}
+
 // load reads a tokenizer of the golden data and its cases. The large one of a hub is not part of the
 // repository's data.
 func load(t testing.TB, name string) (*tokenizer.Tokenizer, []encoded) {
