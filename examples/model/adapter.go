@@ -112,6 +112,7 @@ func (a *Adapter) pair(q *Parameter, t target) pair {
 	}
 	switch {
 	case q.spread.parts == 0:
+		p.a.heads, p.b.heads = q.heads, q.heads
 	case q.spread.axis == 0:
 		p.b.spread, p.a.heads = q.spread, true
 	default:

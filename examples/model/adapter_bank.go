@@ -66,6 +66,8 @@ func (bank *AdapterBank) Load(ctx context.Context, slot int, folder string) (err
 				return fmt.Errorf("model: %s: %s has rank %d; the adapter bank takes up to %d", folder, l.module, rank, bank.rank)
 			case l.experts > 0:
 				return fmt.Errorf("model: %s: an adapter bank adapts no stacked weights of experts, and %s is one; merge the adapter into a model instead", folder, l.on.Name)
+			case l.on.absorbed:
+				return fmt.Errorf("model: %s: an adapter bank does not adapt %s, through which queries pass to the latents of a cache; merge the adapter into a model instead", folder, l.on.Name)
 			case l.on == bank.m.head.weight:
 				return fmt.Errorf("model: %s: an adapter bank adapts no output head, which has rows of its own", folder)
 			}

@@ -27,7 +27,7 @@ type Cache struct {
 
 // past is the cache of one layer.
 type past struct {
-	keys, values *aclnn.Tensor // of attention, [batch, capacity, heads, features]
+	keys, values *aclnn.Tensor // of attention, [batch, capacity, heads, features]; latents and rotated keys of latent attention
 	inputs       *aclnn.Tensor // last inputs of a delta net's convolution, [batch, channels, taps]
 	state        *aclnn.Tensor // of its rule, [batch, heads, key features, value features], float32
 }
@@ -57,15 +57,23 @@ func (m *Model) NewCache(size, length int) (*Cache, error) {
 func (c *Cache) layer(index int) *past {
 	cfg, dt := c.m.Config, c.m.dt
 	if !cfg.linear(index) {
-		cells := []int64{c.batch, c.capacity, int64(cfg.KVHeads), int64(cfg.HeadDim)}
+		heads, key, value := cfg.cells()
 		// Hidden places get a weight of zero, but zero times the NaN of used memory would be NaN.
-		return &past{keys: zeros(&c.memory, dt, cells...), values: zeros(&c.memory, dt, cells...)}
+		return &past{keys: zeros(&c.memory, dt, c.batch, c.capacity, heads, key), values: zeros(&c.memory, dt, c.batch, c.capacity, heads, value)}
 	}
 	hk, hv, dk, dv := int64(cfg.LinearKeyHeads), int64(cfg.LinearValueHeads), int64(cfg.LinearKeyDim), int64(cfg.LinearValueDim)
 	return &past{
 		inputs: c.memory.Tensor(dt, c.batch, 2*hk*dk+hv*dv, int64(cfg.LinearTaps)),
 		state:  c.memory.Tensor(aclnn.Float32, c.batch, hv, dk, dv),
 	}
+}
+
+// cells returns the heads of a token in a cache, and the features of each in the two tensors of a layer.
+func (c Config) cells() (heads, key, value int64) {
+	if c.family().latent {
+		return 1, int64(c.KVRank), int64(c.RotatedHeadDim)
+	}
+	return int64(c.KVHeads), int64(c.HeadDim), int64(c.HeadDim)
 }
 
 // Close frees the cache.

@@ -58,6 +58,26 @@ type Config struct {
 	// Quantization is the form of the weights in the folder, nil for plain ones. Load dequantises them.
 	Quantization *quantization.Config `json:"-"`
 
+	// Fields of experts as DeepSeek has them: the number of shared experts, of first layers without experts, of groups of experts and of
+	// those that a token chooses among, and a factor of the weights.
+	SharedExperts int     `json:"n_shared_experts,omitempty"`
+	FirstDense    int     `json:"first_k_dense_replace,omitempty"`
+	Groups        int     `json:"n_group,omitempty"`
+	TopGroups     int     `json:"topk_group,omitempty"`
+	RoutedScale   float64 `json:"routed_scaling_factor,omitempty"`
+	// NextLayers is the number of layers behind the last one that predict further tokens; they are left out.
+	NextLayers int    `json:"num_nextn_predict_layers,omitempty"`
+	TopKMethod string `json:"topk_method,omitempty"` // of deepseek_v2: greedy, which "" stands for, or group_limited_greedy
+
+	// Fields of latent attention: features of the latents of queries (0 for none) and of keys and values; of a head's queries and keys, those that
+	// are rotated, and those of its values; and whether the features of a rotated pair are neighbours.
+	QRank          int  `json:"q_lora_rank,omitempty"`
+	KVRank         int  `json:"kv_lora_rank,omitempty"`
+	PlainHeadDim   int  `json:"qk_nope_head_dim,omitempty"`
+	RotatedHeadDim int  `json:"qk_rope_head_dim,omitempty"`
+	ValueHeadDim   int  `json:"v_head_dim,omitempty"`
+	Interleaved    bool `json:"rope_interleave,omitempty"`
+
 	// Fields of models that mix gated delta nets and attention.
 	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // rotated fraction of a head
 	LayerTypes       []string `json:"layer_types,omitempty"`           // linear_attention, sliding_attention or full_attention
@@ -94,7 +114,12 @@ func parseConfig(text []byte) (Config, error) {
 		return c, unknownType(head.Type)
 	}
 	f := families[head.Type]
-	c = Config{InitializerRange: 0.02, RMSNormEps: cmp.Or(f.absent.RMSNormEps, 1e-6), RouterLossScale: cmp.Or(f.absent.RouterLossScale, 0.001), NormTopK: f.mixtral || f.clipped, AttentionBias: f.absent.AttentionBias}
+	c = Config{InitializerRange: 0.02, RMSNormEps: cmp.Or(f.absent.RMSNormEps, 1e-6), RouterLossScale: cmp.Or(f.absent.RouterLossScale, 0.001), NormTopK: f.mixtral || f.clipped || f.absent.NormTopK, AttentionBias: f.absent.AttentionBias}
+	if f.deepseek {
+		a := f.absent
+		c.SharedExperts, c.FirstDense, c.Groups, c.TopGroups, c.RoutedScale = a.SharedExperts, a.FirstDense, a.Groups, a.TopGroups, a.RoutedScale
+		c.QRank, c.KVRank, c.PlainHeadDim, c.RotatedHeadDim, c.ValueHeadDim, c.Interleaved = a.QRank, a.KVRank, a.PlainHeadDim, a.RotatedHeadDim, a.ValueHeadDim, a.Interleaved
+	}
 	var more struct {
 		Window     json.RawMessage `json:"sliding_window"`
 		Windowed   bool            `json:"use_sliding_window"`
@@ -105,6 +130,10 @@ func parseConfig(text []byte) (Config, error) {
 		Experts    *int            `json:"num_local_experts"` // name in newer versions
 		Interval   int             `json:"full_attention_interval"`
 		NormTopK   *bool           `json:"norm_topk_prob"`
+		Routed     int             `json:"n_routed_experts"`
+		QRank      json.RawMessage `json:"q_lora_rank"`
+		Shared     json.RawMessage `json:"n_shared_experts"`
+		Groups     json.RawMessage `json:"n_group"`
 
 		Quantization json.RawMessage `json:"quantization_config"`
 	}
@@ -122,7 +151,21 @@ func parseConfig(text []byte) (Config, error) {
 		}
 		c.Experts = *more.Experts
 	}
-	c.HeadDim = cmp.Or(c.HeadDim, f.absent.HeadDim)
+	if f.deepseek {
+		c.Experts = more.Routed
+		if string(more.Shared) == "null" {
+			c.SharedExperts = 0
+		}
+		if string(more.Groups) == "null" {
+			c.Groups, c.TopGroups = 0, 0
+		}
+	}
+	if f.latent {
+		c.KVHeads, c.HeadDim = c.Heads, c.RotatedHeadDim
+		if string(more.QRank) == "null" {
+			c.QRank = 0
+		}
+	}
 	if f.divided && c.Heads > 0 {
 		c.HeadDim = cmp.Or(c.HeadDim, c.HiddenSize/c.Heads)
 	}
@@ -273,6 +316,11 @@ func (c Config) Validate() error {
 	}
 	if c.family().sparse {
 		if err := c.validateSparse(); err != nil {
+			return err
+		}
+	}
+	if c.family().latent {
+		if err := c.validateLatent(); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,9 @@
 package model
 
 import (
+	"fmt"
+	"math"
+
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/autograd"
@@ -15,6 +18,7 @@ type experts struct {
 	count        int64      // number of experts of all ranks
 	perToken     int64
 	routing      ops.MoERoutingArgs // without tensors
+	bias         *Parameter         // of the choice, or nil; training leaves it as it is
 	nz           nzUse
 	clipped      *clippedUnit // in place of SwiGLU, or nil
 }
@@ -46,12 +50,54 @@ func newExperts(ps *parameters, c Config, prefix string) experts {
 	if c.family().clipped {
 		return newClippedExperts(ps, c, prefix)
 	}
-	return experts{
+	f := experts{
 		router: linear{weight: ps.add(prefix+"gate.weight", n, h)},
 		gateUp: ps.addExperts(prefix+"experts.gate_up_proj", n, 2*i, h),
 		down:   ps.addExperts(prefix+"experts.down_proj", n, h, i),
-		count:  n, perToken: int64(c.ExpertsPerToken), routing: ops.MoERoutingArgs{Normalize: c.NormTopK}, nz: c.nzUse(),
+		count:  n, perToken: int64(c.ExpertsPerToken), routing: c.routing(), nz: c.nzUse(),
 	}
+	if c.family().sigmoid {
+		f.bias = ps.addVector(prefix+"gate.e_score_correction_bias", n, zero)
+		f.bias.constant = true
+	}
+	return f
+}
+
+// routing returns how routers choose experts.
+func (c Config) routing() ops.MoERoutingArgs {
+	r := ops.MoERoutingArgs{Normalize: c.NormTopK, Scale: c.RoutedScale}
+	switch {
+	case c.family().sigmoid:
+		r.Score = ops.SigmoidScore
+		r.Groups, r.TopGroups, r.GroupBest = int64(c.Groups), int64(c.TopGroups), min(2, int64(c.Groups))
+	case c.TopKMethod == groupLimited:
+		r.Groups, r.TopGroups, r.GroupBest = int64(c.Groups), int64(c.TopGroups), 1
+	}
+	return r
+}
+
+const groupLimited = "group_limited_greedy"
+
+// validateRouting checks the fields of the choice of experts.
+func (c Config) validateRouting() error {
+	grouped := c.family().sigmoid && c.Groups > 0 || c.TopKMethod == groupLimited
+	best := 1
+	if c.family().sigmoid {
+		best = 2
+	}
+	switch {
+	case c.FirstDense < 0 || c.SharedExperts < 0:
+		return fmt.Errorf("model: first_k_dense_replace is %d and n_shared_experts %d; neither can be negative", c.FirstDense, c.SharedExperts)
+	case !(c.RoutedScale > 0) || math.IsInf(c.RoutedScale, 1):
+		return fmt.Errorf("model: routed_scaling_factor is %g; it must be positive", c.RoutedScale)
+	case c.TopKMethod != "" && c.TopKMethod != "greedy" && c.TopKMethod != groupLimited && !c.family().sigmoid:
+		return fmt.Errorf("model: topk_method is %q; use greedy or %s", c.TopKMethod, groupLimited)
+	case grouped && (c.Groups < 1 || c.Experts%c.Groups != 0 || c.Experts/c.Groups < best):
+		return fmt.Errorf("model: n_group is %d; it must divide the %d experts (n_routed_experts), %d to a group at least", c.Groups, c.Experts, best)
+	case grouped && (c.TopGroups < 1 || c.TopGroups > c.Groups || c.ExpertsPerToken > c.Experts/c.Groups*c.TopGroups):
+		return fmt.Errorf("model: topk_group is %d of %d groups; so many must be chosen that they have the %d experts of a token", c.TopGroups, c.Groups, c.ExpertsPerToken)
+	}
+	return nil
 }
 
 func (f experts) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Routing) {
@@ -61,7 +107,11 @@ func (f experts) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Rou
 // beside adds the result of a shared expert, if there is one.
 func (f experts) beside(p *pass, x, shared *autograd.Var) (*autograd.Var, *autograd.Routing) {
 	// The router computes in float32 for every dtype of the model.
-	routing := p.MoERouting(p.Cast(f.router.forward(p, x), aclnn.Float32), f.perToken, f.routing)
+	how := f.routing
+	if f.bias != nil {
+		p.queue(func(s *aclnn.Scope) { how.Bias = s.Cast(f.bias.Value, aclnn.Float32) })
+	}
+	routing := p.MoERouting(p.Cast(f.router.forward(p, x), aclnn.Float32), f.perToken, how)
 	if f.shares(p) {
 		return f.share(p, x, shared, routing), &routing
 	}

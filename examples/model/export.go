@@ -354,6 +354,14 @@ func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
 	if cfg.family().mixtral || cfg.family().clipped {
 		all["num_local_experts"] = cfg.Experts
 	}
+	if cfg.family().deepseek {
+		all["n_routed_experts"], all["first_k_dense_replace"], all["rope_interleave"] = cfg.Experts, cfg.FirstDense, cfg.Interleaved
+		for key, value := range map[string]int{"n_shared_experts": cfg.SharedExperts, "n_group": cfg.Groups, "topk_group": cfg.TopGroups, "q_lora_rank": cfg.QRank} {
+			if all[key] = value; value == 0 { // of the class: another number
+				all[key] = nil
+			}
+		}
+	}
 	table := ConfigTable(cfg.ModelType)
 	maps.DeleteFunc(all, func(key string, _ any) bool { // of other families
 		return key != "rope_parameters" && !slices.ContainsFunc(table.Keys, func(k verdict.Key) bool { return k.Name == key })

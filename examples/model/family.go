@@ -43,6 +43,12 @@ type family struct {
 	// clipped experts limit the values of their gated unit, whose gate and up projection take turns, and have biases; their weights are stored
 	// as [experts, in, out], and their size is intermediate_size.
 	clipped bool
+	// latent attention has keys and values of all heads from one latent of a token.
+	latent bool
+	// deepseek has experts from first_k_dense_replace on, a shared expert without a gate, and factors of weights.
+	deepseek bool
+	// sigmoid scores experts one by one, with a bias for the choice.
+	sigmoid bool
 }
 
 // joined says which projections share a weight.
@@ -90,6 +96,11 @@ func (c Config) normNames() [4]string {
 // qwen3 is also the family of a configuration without a type.
 var qwen3 = family{class: "Qwen3ForCausalLM", biases: chosenBiases, windows: switchedLater, absent: Config{Window: 4096}}
 
+var deepseekV3 = family{class: "DeepseekV3ForCausalLM", plain: true, sparse: true, shared: true, deepseek: true, sigmoid: true, latent: true, absent: Config{
+	KVRank: 512, QRank: 1536, PlainHeadDim: 128, RotatedHeadDim: 64, ValueHeadDim: 128, Interleaved: true, SharedExperts: 1, FirstDense: 3,
+	Groups: 8, TopGroups: 4, RoutedScale: 2.5, NormTopK: true,
+}}
+
 var families = map[string]family{
 	"": qwen3,
 	"glm4": {
@@ -97,6 +108,11 @@ var families = map[string]family{
 		norms:  [4]string{"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"},
 		absent: Config{HeadDim: 128, RMSNormEps: 0.00000015625, PartialRotary: 0.5, AttentionBias: true},
 	},
+	"deepseek_v2": {class: "DeepseekV2ForCausalLM", plain: true, sparse: true, shared: true, deepseek: true, latent: true, absent: Config{
+		KVRank: 512, QRank: 1536, PlainHeadDim: 128, RotatedHeadDim: 64, ValueHeadDim: 128, SharedExperts: 2, RoutedScale: 1,
+	}},
+	"deepseek_v3": deepseekV3,
+	"kimi_k2":     deepseekV3, // with other sizes
 	"gpt_oss": {class: "GptOssForCausalLM", plain: true, biases: chosenBiases, windows: everyOther, sparse: true, sinks: true, clipped: true, absent: Config{
 		AttentionBias: true, Window: 128, RMSNormEps: 1e-5, RopeTheta: 150000, HeadDim: 64, RouterLossScale: 0.9,
 		Rope: Rope{Type: "yarn", Factor: 32, Original: 4096, BetaFast: 32, BetaSlow: 1, Truncate: new(false)},
@@ -222,7 +238,7 @@ func (c Config) linear(layer int) bool {
 
 // sparse reports whether a layer has experts.
 func (c Config) sparse(layer int) bool {
-	return c.family().sparse && c.Experts > 0 && !slices.Contains(c.DenseLayers, layer) && (layer+1)%max(c.SparseStep, 1) == 0
+	return c.family().sparse && c.Experts > 0 && layer >= c.FirstDense && !slices.Contains(c.DenseLayers, layer) && (layer+1)%max(c.SparseStep, 1) == 0
 }
 
 // dense reports whether some layer has a plain feed-forward part.
@@ -250,6 +266,8 @@ func (c Config) validateSparse() error {
 		return fmt.Errorf("model: num_experts_per_tok %d of num_experts %d; both must be positive, the first at most the second", c.ExpertsPerToken, c.Experts)
 	case c.ExpertSize() <= 0:
 		return fmt.Errorf("model: the size of an expert is %d (moe_intermediate_size, of gpt_oss and mixtral intermediate_size); it must be positive", c.ExpertSize())
+	case c.family().deepseek:
+		return c.validateRouting()
 	case c.family().shared && c.SharedIntermediate <= 0:
 		return fmt.Errorf("model: shared_expert_intermediate_size is %d; it must be positive", c.SharedIntermediate)
 	}
@@ -262,8 +280,14 @@ func (c Config) feedForwardParameters(layer int) int {
 		return 3 * c.HiddenSize * c.IntermediateSize
 	}
 	n := c.Experts * (3*c.ExpertSize() + 1) * c.HiddenSize
-	if c.family().shared {
+	switch f := c.family(); {
+	case f.deepseek:
+		n += 3 * c.SharedExperts * c.MoEIntermediate * c.HiddenSize
+	case f.shared:
 		n += (3*c.SharedIntermediate + 1) * c.HiddenSize
+	}
+	if c.family().sigmoid {
+		n += c.Experts
 	}
 	if c.family().clipped {
 		n += c.Experts * (2*c.ExpertSize() + c.HiddenSize + 1)
@@ -332,6 +356,9 @@ func (c Config) mixerParameters(layer int) int {
 		keys, values := c.LinearKeyHeads*c.LinearKeyDim, c.LinearValueHeads*c.LinearValueDim
 		projected := c.HiddenSize * (2*keys + 3*values + 2*c.LinearValueHeads)
 		return projected + (2*keys+values)*c.LinearTaps + 2*c.LinearValueHeads + c.LinearValueDim
+	}
+	if c.family().latent {
+		return c.latentParameters()
 	}
 	projections := 2*c.Heads + 2*c.KVHeads
 	if c.family().hybrid {

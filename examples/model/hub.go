@@ -110,6 +110,10 @@ func (m *Model) places(f *safetensors.File) (parts []string, err error) {
 		if m.placed(canonical(name)) {
 			continue
 		}
+		if m.predicts(name) {
+			counts["layers that predict further tokens"]++
+			continue
+		}
 		for _, o := range others {
 			if !o.pattern.MatchString(name) {
 				continue
@@ -136,6 +140,16 @@ func (m *Model) places(f *safetensors.File) (parts []string, err error) {
 	}
 	slices.Sort(parts)
 	return parts, err
+}
+
+// predicts reports whether a tensor is of the layers behind the last one that predict further tokens, as folders of DeepSeek V3 have one.
+func (m *Model) predicts(name string) bool {
+	at := layerNumber.FindStringSubmatch(name)
+	if at == nil || !m.Config.family().deepseek {
+		return false
+	}
+	n, err := strconv.Atoi(at[1])
+	return err == nil && n >= m.Config.Layers && n < m.Config.Layers+m.Config.NextLayers
 }
 
 var (

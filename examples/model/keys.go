@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goascend/cann/examples/verdict"
 )
@@ -13,6 +14,10 @@ import (
 func ConfigTable(modelType string) verdict.Table {
 	f := families[modelType]
 	keys := slices.Concat(sizeKeys, f.attentionKeys(), f.windowKeys(), headKeys(f.class, autoMaps[modelType]...), ropeKeys("rope_parameters."), ropeKeys("rope_parameters."+fullLayer+"."), ropeKeys("rope_scaling."))
+	if f.latent {
+		keys = slices.DeleteFunc(keys, func(k verdict.Key) bool { return k.Name == "num_key_value_heads" || k.Name == "head_dim" })
+		keys = append(keys, latentKeys...)
+	}
 	switch {
 	case f.hybrid:
 		keys = append(keys, hybridKeys...)
@@ -31,6 +36,8 @@ func ConfigTable(modelType string) verdict.Table {
 		keys = append(keys, verdict.Honour("hidden_act", "activation of the gates of feed-forward parts: silu, which is the default, gelu or gelu_pytorch_tanh"))
 	}
 	switch {
+	case f.deepseek:
+		keys = slices.Concat(keys, deepseekKeys, f.routingKeys())
 	case f.clipped:
 		keys = slices.Concat(keys, routerKeys, clippedKeys)
 	case f.mixtral:
@@ -38,7 +45,7 @@ func ConfigTable(modelType string) verdict.Table {
 	case f.sparse:
 		keys = slices.Concat(keys, routerKeys, expertKeys)
 	}
-	if f.shared {
+	if f.shared && !f.deepseek {
 		keys = append(keys, verdict.Honour("shared_expert_intermediate_size", "feed-forward size of the expert that every token passes"))
 	}
 	return verdict.Table{Format: "config.json", Keys: append(keys, plainKeys...)}
@@ -120,7 +127,12 @@ func (f family) windowKeys() []verdict.Key {
 var autoMaps = map[string][]string{"phi3": {
 	`{"AutoConfig":"configuration_phi3.Phi3Config","AutoModelForCausalLM":"modeling_phi3.Phi3ForCausalLM"}`,
 	`{"AutoConfig":"configuration_phi3.Phi3Config","AutoModelForCausalLM":"modeling_phi3.Phi3ForCausalLM","AutoTokenizer":"Xenova/gpt-4o"}`,
-}}
+}, "deepseek_v2": {deepseekMap("V2")}, "deepseek_v3": {deepseekMap("V3")}, "kimi_k2": {deepseekMap("V3")}}
+
+func deepseekMap(version string) string {
+	const text = `{"AutoConfig":"configuration_deepseek.DeepseekV2Config","AutoModel":"modeling_deepseek.DeepseekV2Model","AutoModelForCausalLM":"modeling_deepseek.DeepseekV2ForCausalLM"}`
+	return strings.ReplaceAll(text, "V2", version)
+}
 
 var phiKeys = slices.Concat(verdict.Each("resid_pdrop embd_pdrop", verdict.Refuse("", "there is no dropout", "0")),
 	verdict.Each("mlp_bias lm_head_bias", verdict.Refuse("", "only the projections of other families have biases", "false")),
@@ -147,6 +159,51 @@ var routerKeys = []verdict.Key{
 	verdict.Honour("output_router_logits", "whether training adds the load balancing loss"),
 	verdict.Honour("router_aux_loss_coef", "weight of that loss; default 0.001, of gpt_oss 0.9"),
 	verdict.Refuse("router_jitter_noise", "routers have no noise", "0"),
+}
+
+var latentKeys = []verdict.Key{
+	verdict.NoEffect("num_key_value_heads", "keys and values of all heads come from one latent"),
+	verdict.NoEffect("head_dim", "qk_nope_head_dim, qk_rope_head_dim and v_head_dim say it"),
+	verdict.NoEffect("qk_head_dim", "qk_nope_head_dim and qk_rope_head_dim say it"),
+	verdict.Honour("q_lora_rank", "features of the latent of queries, null for none; default 1536"),
+	verdict.Honour("kv_lora_rank", "features of the latent of keys and values; default 512"),
+	verdict.Honour("qk_nope_head_dim", "features of a head's queries and keys that are not rotated; default 128"),
+	verdict.Honour("qk_rope_head_dim", "those that are; default 64"),
+	verdict.Honour("v_head_dim", "features of a head's values; default 128"),
+}
+
+var deepseekKeys = []verdict.Key{
+	verdict.Honour("num_experts_per_tok", "experts for each token"),
+	verdict.Honour("n_routed_experts", "experts of a layer that a router chooses from"),
+	verdict.Honour("n_shared_experts", "experts that every token passes, as one of so many times the size; null for none"),
+	verdict.Honour("moe_intermediate_size", "feed-forward size of an expert"),
+	verdict.Honour("first_k_dense_replace", "first layers without experts"),
+	verdict.Honour("n_group", "groups of experts; null for none"),
+	verdict.Honour("topk_group", "groups that the experts of a token are of"),
+	verdict.Honour("routed_scaling_factor", "factor of the weights of routed experts"),
+	verdict.Refuse("moe_layer_freq", "every layer after the first ones has experts", "1"),
+	verdict.NoEffect("ep_size", "how the reference shares out experts, not the result"),
+	verdict.NoEffect("aux_loss_alpha", "transformers has no such loss either"),
+	verdict.NoEffect("seq_aux", "transformers has no such loss either"),
+	verdict.NoEffect("num_nextn_predict_layers", "layers that predict further tokens are left out"),
+}
+
+// routingKeys are of the choice of experts.
+func (f family) routingKeys() []verdict.Key {
+	if !f.sigmoid {
+		return []verdict.Key{
+			verdict.Honour("topk_method", "greedy, which is the default, or group_limited_greedy, which counts n_group and topk_group"),
+			verdict.Refuse("scoring_func", "routers of this type have a softmax", `"softmax"`),
+			verdict.Refuse("norm_topk_prob", "weights of experts are not scaled to a sum", "false"),
+			verdict.Refuse("mlp_bias", "projections of feed-forward parts have no bias", "false"),
+		}
+	}
+	return []verdict.Key{
+		verdict.Refuse("topk_method", "the two best experts of a group, with the bias, say how good it is", `"noaux_tc"`),
+		verdict.Refuse("scoring_func", "routers of this type have sigmoids", `"sigmoid"`),
+		verdict.Honour("norm_topk_prob", "whether the weights of a token's experts are scaled to the sum 1; default true"),
+		verdict.Honour("rope_interleave", "whether the features of a rotated pair are neighbours; default true"),
+	}
 }
 
 var clippedKeys = []verdict.Key{

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -57,6 +58,18 @@ var mutations = map[string]mutation{
 	"max_window_layers":                {`{"sliding_window":5,"use_sliding_window":true,"max_window_layers":1,"layer_types":null}`, `{"max_window_layers":0}`},
 	"hidden_act":                       {"", `{"hidden_act":"gelu"}`},
 	"shared_expert_intermediate_size":  {"", `{"shared_expert_intermediate_size":16}`},
+	"q_lora_rank":                      {"", `{"q_lora_rank":16}`},
+	"kv_lora_rank":                     {"", `{"kv_lora_rank":8}`},
+	"qk_nope_head_dim":                 {"", `{"qk_nope_head_dim":8}`},
+	"qk_rope_head_dim":                 {"", `{"qk_rope_head_dim":4}`},
+	"v_head_dim":                       {"", `{"v_head_dim":8}`},
+	"n_routed_experts":                 {"", `{"n_routed_experts":4}`},
+	"n_shared_experts":                 {"", `{"n_shared_experts":2}`},
+	"first_k_dense_replace":            {"", `{"first_k_dense_replace":0}`},
+	"n_group":                          {"", `{"n_group":2}`},
+	"topk_group":                       {"", `{"topk_group":1}`},
+	"routed_scaling_factor":            {"", `{"routed_scaling_factor":1.5}`},
+	"rope_interleave":                  {"", `{"rope_interleave":false}`},
 	"norm_topk_prob":                   {"", `{"norm_topk_prob":false}`},
 	"decoder_sparse_step":              {"", `{"decoder_sparse_step":2}`},
 	"mlp_only_layers":                  {"", `{"mlp_only_layers":[0]}`},
@@ -69,6 +82,12 @@ var mutations = map[string]mutation{
 var own = map[string]map[string]mutation{
 	"glm4":     {"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`}},
 	"glm4_moe": {"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`}},
+	"deepseek_v2": {
+		"n_group":        {`{"topk_method":"group_limited_greedy","n_group":4,"topk_group":2}`, `{"n_group":2,"topk_group":1}`},
+		"topk_group":     {`{"topk_method":"group_limited_greedy","n_group":4,"topk_group":1}`, `{"topk_group":3}`},
+		"norm_topk_prob": {"", `{"norm_topk_prob":true}`},
+		"topk_method":    {`{"n_group":4,"topk_group":1}`, `{"topk_method":"group_limited_greedy"}`},
+	},
 	"gpt_oss": {
 		"num_local_experts": {"", `{"num_local_experts":3}`}, "attention_bias": {"", `{"attention_bias":false}`}, // the folder has four, and biases
 		"sliding_window": {"", `{"sliding_window":5}`}, "layer_types": {"", `{"layer_types":["full_attention","sliding_attention"]}`},
@@ -123,7 +142,7 @@ func TestEveryKey(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			folder := filepath.Join(dir, "hub", strings.TrimSuffix(kind, "_text"))
 			if _, err := os.Stat(folder); err != nil {
-				folders, err := filepath.Glob(filepath.Join(dir, "families", strings.TrimSuffix(kind, "_text")+"*"))
+				folders, err := filepath.Glob(filepath.Join(dir, "families", strings.NewReplacer("_text", "", "kimi_k2", "deepseek_v3").Replace(kind)+"*"))
 				require.NoError(t, err)
 				require.NotEmpty(t, folders, "there is no golden folder of %s", kind)
 				folder = folders[0]
@@ -133,6 +152,7 @@ func TestEveryKey(t *testing.T) {
 			var err error
 			o.text, err = os.ReadFile(filepath.Join(folder, "config.json"))
 			require.NoError(t, err)
+			o.text = bytes.Replace(o.text, []byte(`"deepseek_v3"`), []byte(`"`+kind+`"`), 1)
 			for _, k := range model.ConfigTable(kind).Keys {
 				m, ok := mutations[k.Name]
 				if one, special := own[kind][k.Name]; special {
@@ -234,7 +254,7 @@ func half(kind string) int {
 	switch {
 	case strings.HasPrefix(kind, "qwen3_next") || strings.HasPrefix(kind, "qwen3_5"):
 		return 2
-	case strings.HasPrefix(kind, "glm4"):
+	case strings.HasPrefix(kind, "glm4") || strings.HasPrefix(kind, "deepseek") || kind == "kimi_k2":
 		return 4
 	}
 	return 8

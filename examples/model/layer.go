@@ -151,7 +151,7 @@ func (a attention) project(p *pass, x *autograd.Var, batch, length int64) (q, k,
 func (p *pass) attend(q, k, v, sinks *autograd.Var, m *inputs, window int64) *autograd.Var {
 	q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
 	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: within(m.mask, window), Scale: m.scale}
-	shape := q.Shape()
+	shape := append(q.Shape()[:3], v.Dim(-1))
 	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), sinks, a)
 	if m.cu != nil {
 		y = p.Reshape(y, shape...)
@@ -220,16 +220,19 @@ func newLayer(ps *parameters, c Config, index int) layer {
 		}
 	}
 	switch {
-	case c.sparse(index) && c.family().shared:
+	case c.sparse(index) && c.family().shared && (c.SharedExperts > 0 || !c.family().deepseek):
 		l.feedForward = newSharedExperts(ps, c, prefix+"mlp.")
 	case c.sparse(index):
 		l.feedForward = newExperts(ps, c, prefix+"mlp.")
 	default:
 		l.feedForward = newMLP(ps, c, prefix+"mlp.", i)
 	}
-	if c.linear(index) {
+	switch {
+	case c.linear(index):
 		l.mixer = newDeltaNet(ps, c, prefix+"linear_attn.")
-	} else {
+	case c.family().latent:
+		l.mixer = newLatentAttention(ps, c, prefix+"self_attn.")
+	default:
 		l.mixer = newAttention(ps, c, prefix+"self_attn.", c.window(index))
 	}
 	return l

@@ -40,7 +40,7 @@ type PageSizes struct {
 // page is the part of one layer. Row 0 of inputs and state remains zero: new sequences start from it. The blocks
 // and the row after those of sequences are for rows of Steps that have none.
 type page struct {
-	keys, values *aclnn.Tensor // of attention, [blocks, tokens, heads·features]
+	keys, values *aclnn.Tensor // of attention, [blocks, tokens, heads·features]; latents and rotated keys of latent attention
 	inputs       *aclnn.Tensor // last inputs of a delta net's convolution, [1 + states + 1, channels, taps]
 	state        *aclnn.Tensor // of its rule, [1 + states + 1, heads, key features, value features], float32
 }
@@ -73,9 +73,13 @@ func (m *Model) NewPages(sizes PageSizes) (*Pages, error) {
 func (g *Pages) layer(index int) *page {
 	cfg, dt, ranks := g.m.Config, g.m.dt, g.m.tp.Size()
 	if !cfg.linear(index) {
-		cells := []int64{int64(g.sizes.allBlocks()), int64(g.sizes.Block), int64(cfg.KVHeads*cfg.HeadDim) / ranks}
+		heads, key, value := cfg.cells()
+		if heads > 1 {
+			heads /= ranks
+		}
+		blocks, tokens := int64(g.sizes.allBlocks()), int64(g.sizes.Block)
 		// Hidden places get a weight of zero, but zero times the NaN of used memory would be NaN.
-		return &page{keys: zeros(&g.memory, dt, cells...), values: zeros(&g.memory, dt, cells...)}
+		return &page{keys: zeros(&g.memory, dt, blocks, tokens, heads*key), values: zeros(&g.memory, dt, blocks, tokens, heads*value)}
 	}
 	hk, hv, dk, dv := int64(cfg.LinearKeyHeads)/ranks, int64(cfg.LinearValueHeads)/ranks, int64(cfg.LinearKeyDim), int64(cfg.LinearValueDim)
 	rows := int64(1 + g.sizes.States + 1)

@@ -23,6 +23,8 @@ type Parameter struct {
 	linear     bool // the weight of a linear layer, to which an adapter may add
 	expert     bool // a weight of experts, [experts, out, in], likewise
 	tied       bool // the first and the last stage of a pipeline each have this weight
+	constant   bool // has no gradient: training leaves it as it is
+	absorbed   bool // read as it is by attention to latents
 	transposed bool // kept as [experts, in, out]
 
 	quantized *quantized // in place of Value, or nil

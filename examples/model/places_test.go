@@ -97,3 +97,38 @@ func TestPlaces(t *testing.T) {
 	_, err = load(quantized)
 	require.ErrorContains(t, err, "model.norm.weight has elements of int8")
 }
+
+// TestNextLayers: the layers that predict further tokens, so many as the configuration says, are named and left out; others behind the last layer are refused.
+func TestNextLayers(t *testing.T) {
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	folder := filepath.Join(dir, "families", "deepseek_v3")
+	f, err := safetensors.Open(folder)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	with := func(name string) string {
+		var all []safetensors.Data
+		for _, own := range f.Names() {
+			tensor, err := f.Tensor(own)
+			require.NoError(t, err)
+			raw, err := tensor.Bytes()
+			require.NoError(t, err)
+			all = append(all, safetensors.Data{Info: tensor.Info, Elements: raw})
+		}
+		path := filepath.Join(t.TempDir(), "model.safetensors")
+		require.NoError(t, safetensors.WriteFile(path, append(all, safetensors.Of(name, make([]float32, 4), 4)), nil))
+		return path
+	}
+	cfg, err := model.ReadConfig(filepath.Join(folder, "config.json"))
+	require.NoError(t, err)
+	require.Equal(t, 1, cfg.NextLayers)
+	st, reg := setUp(t)
+	m, err := model.New(st, reg, cfg, aclnn.Float32)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	left, err := m.Unread(t.Context(), with("model.layers.2.eh_proj.weight"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"layers that predict further tokens: 1 tensors"}, left)
+	_, err = m.Unread(t.Context(), with("model.layers.3.eh_proj.weight"))
+	require.ErrorContains(t, err, "model.layers.3.eh_proj.weight")
+}

@@ -59,7 +59,7 @@ func (m *Model) narrowable() (all []*Parameter) {
 	}
 	for u, weights := range m.params.units {
 		for _, w := range weights {
-			if u != embeddingUnit && u != m.headUnit() && (w.linear || inside[w]) && !slices.Contains(precise, path.Ext(w.module())) {
+			if u != embeddingUnit && u != m.headUnit() && (w.linear || inside[w]) && !w.absorbed && !slices.Contains(precise, path.Ext(w.module())) {
 				all = append(all, w)
 			}
 		}

@@ -51,7 +51,7 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 		return err
 	}
 	frequencies, scale := c.Rope.frequencies(c, regime)
-	cos, sin := ops.RoPETables(int(length), frequencies, scale, c.family().interleaved)
+	cos, sin := ops.RoPETables(int(length), frequencies, scale, c.neighbours())
 	for _, table := range []struct {
 		to     **aclnn.Tensor
 		values []float32

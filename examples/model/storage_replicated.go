@@ -35,9 +35,13 @@ func newReplicated(st *acl.Stream, ps *parameters, dt aclnn.DType, par *Parallel
 func (r *replicated) allocate(dt aclnn.DType, par *Parallel, frozen bool) error {
 	for _, u := range r.ps.units {
 		for _, w := range u {
-			w.Var = autograd.NewParameter(r.memory.Tensor(dt, w.local()...), nil)
+			kept := dt
+			if w.constant { // its few numbers choose, and are not rounded
+				kept = aclnn.Float32
+			}
+			w.Var = autograd.NewParameter(r.memory.Tensor(kept, w.local()...), nil)
 			w.Master = w.Value
-			if dt != aclnn.Float32 && !frozen {
+			if kept != aclnn.Float32 && !frozen {
 				w.Master = r.memory.Tensor(aclnn.Float32, w.local()...)
 			}
 			s := slot{master: w.Master, copies: par.copies(w), vectors: w.vector()}

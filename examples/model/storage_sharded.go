@@ -221,6 +221,9 @@ func (s *sharded) begin(p *pass, u int) {
 		for _, w := range g.weights {
 			if p.Err() == nil && w.Grad == nil { // an earlier micro-batch may have made it
 				w.Grad = w.turn(g.grads.Tensor(aclnn.Float32, w.kept()...))
+				if w.constant {
+					g.grads.Zero(w.Grad)
+				}
 				p.Fail(g.grads.Err())
 			}
 		}
