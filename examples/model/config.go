@@ -55,6 +55,8 @@ type Config struct {
 	// Frozen weights are read but not trained: they have neither gradients nor float32 copies, and
 	// adapters train in their place.
 	Frozen bool `json:"-"`
+	// Predict reads the first of the layers that predict further tokens, for Model.Predict; else these are left out. It needs Frozen.
+	Predict bool `json:"-"`
 	// Quantization is the form of the weights in the folder, nil for plain ones. Load dequantises them.
 	Quantization *quantization.Config `json:"-"`
 
@@ -65,7 +67,7 @@ type Config struct {
 	Groups        int     `json:"n_group,omitempty"`
 	TopGroups     int     `json:"topk_group,omitempty"`
 	RoutedScale   float64 `json:"routed_scaling_factor,omitempty"`
-	// NextLayers is the number of layers behind the last one that predict further tokens; they are left out.
+	// NextLayers is the number of layers behind the last one that predict further tokens.
 	NextLayers int    `json:"num_nextn_predict_layers,omitempty"`
 	TopKMethod string `json:"topk_method,omitempty"` // of deepseek_v2: greedy, which "" stands for, or group_limited_greedy
 
@@ -318,6 +320,9 @@ func (c Config) Validate() error {
 		if err := c.validateSparse(); err != nil {
 			return err
 		}
+	}
+	if err := c.validatePredictor(); err != nil {
+		return err
 	}
 	if c.family().latent {
 		if err := c.validateLatent(); err != nil {

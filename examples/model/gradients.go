@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops/autograd"
 )
 
@@ -188,7 +189,14 @@ func (m *Model) neighbours(p *pass, i int) (next, previous []int) {
 
 // output is the part after the layers.
 func (m *Model) output(p *pass, in *inputs, x, y *autograd.Var) *autograd.Var {
-	_, normed := m.finalNorm.after(p, in.newest(p, x), in.newest(p, y))
+	var normed *autograd.Var
+	if in.kept != nil {
+		_, normed = m.finalNorm.after(p, x, y)
+		p.do(func() error { return aclnn.Copy(p.Stream(), in.kept, normed.Value) })
+		normed = in.newest(p, normed)
+	} else {
+		_, normed = m.finalNorm.after(p, in.newest(p, x), in.newest(p, y))
+	}
 	normed = p.enter(normed)
 	switch {
 	case in.headless:

@@ -37,6 +37,8 @@ type inputs struct {
 	// of the current layer in paged. slots is theirs too.
 	subBatches []subBatch
 	last       *aclnn.Tensor
+	first      []int         // row of the first token of each piece
+	kept       *aclnn.Tensor // takes the states that the head reads, or nil
 	pages      *Pages
 	paged      *page
 }

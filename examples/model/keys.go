@@ -185,7 +185,7 @@ var deepseekKeys = []verdict.Key{
 	verdict.NoEffect("ep_size", "how the reference shares out experts, not the result"),
 	verdict.NoEffect("aux_loss_alpha", "transformers has no such loss either"),
 	verdict.NoEffect("seq_aux", "transformers has no such loss either"),
-	verdict.NoEffect("num_nextn_predict_layers", "layers that predict further tokens are left out"),
+	verdict.NoEffect("num_nextn_predict_layers", "layers that predict further tokens: left out, or drafts of -speculate"),
 }
 
 // routingKeys are of the choice of experts.

@@ -52,7 +52,8 @@ type Model struct {
 	layers    []layer
 	ends      []int // of the layers of each chunk
 	finalNorm norm
-	head      linear // the embedding itself if tied, or in a pipeline a copy of it
+	predictor *predictor // or nil
+	head      linear     // the embedding itself if tied, or in a pipeline a copy of it
 }
 
 // New makes a model on one device. Its weights are not initialised: call Init or Load. dt is the
@@ -139,6 +140,10 @@ func (m *Model) build() {
 	default: // a copy, which step.tie keeps the same as that of the first stage
 		m.head = linear{weight: ps.addSplit("model.embed_tokens.weight", 0, v, h)}
 		m.head.weight.tied = true
+	}
+	if cfg.Predict {
+		ps.begin()
+		m.predictor = newPredictor(ps, cfg)
 	}
 }
 

@@ -25,6 +25,7 @@ type Pages struct {
 	memory aclnn.Scope
 	ops    *decode.Operators
 	steps  *Steps // graphs of passes, or nil
+	kept   kept   // of the last pass, for Predict
 }
 
 // PageSizes are the sizes of Pages.
@@ -64,6 +65,9 @@ func (m *Model) NewPages(sizes PageSizes) (*Pages, error) {
 	for i := range m.Config.Layers {
 		g.layers = append(g.layers, g.layer(i))
 	}
+	if m.predictor != nil {
+		g.layers = append(g.layers, g.layer(m.Config.Layers))
+	}
 	if err := g.memory.Err(); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
@@ -92,7 +96,7 @@ func (g *Pages) layer(index int) *page {
 // Close frees the pages.
 func (g *Pages) Close() error {
 	g.layers = nil
-	return g.memory.Close()
+	return errors.Join(g.kept.memory.Close(), g.memory.Close())
 }
 
 // CopyBlock copies the keys and values of a block to another one, before the work of the next Advance.
@@ -143,6 +147,9 @@ func (m *Model) Advance(ctx context.Context, g *Pages, pieces []Piece) (logits [
 	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() { err = errors.Join(err, p.Close()) }()
 	in, err := g.inputs(p, pieces)
+	if err == nil {
+		err = g.keep(in, pieces)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -107,6 +107,13 @@ func (s *Steps) advance(ctx context.Context, z stepSize, pieces []Piece) (logits
 	if err != nil {
 		return nil, err
 	}
+	if x.kept != nil {
+		first := make([]int, len(pieces))
+		for i := range first {
+			first[i] = i
+		}
+		s.g.kept.take(x.kept, first, pieces)
+	}
 	if x.logits != nil {
 		logits = append(logits, acl.Slice[float32](x.logits)[:len(pieces)*s.g.m.Config.VocabSize]...)
 	}
@@ -156,6 +163,7 @@ type stepGraph struct {
 
 	ids, positions, slots, before, after, blocks *aclnn.Tensor // views of taken
 	numbers                                      *aclnn.Tensor // of the places of a sequence
+	kept                                         *aclnn.Tensor // states for Predict, or nil
 }
 
 func (x *stepGraph) places() int64 { return int64(x.size.columns * x.g.sizes.Block) }
@@ -191,6 +199,9 @@ func (x *stepGraph) allocate(ctx context.Context) (err error) {
 		if *t, err = aclnn.Wrap(view, aclnn.Int32, shape...); err != nil {
 			return err
 		}
+	}
+	if m.predictor != nil {
+		x.kept = x.memory.Tensor(m.dt, n, int64(m.Config.HiddenSize))
 	}
 	x.numbers = x.memory.Tensor(aclnn.Int32, 1, 1, 1, x.places())
 	aclnn.Launch(&x.memory, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(x.places()), Step: aclnn.Int(1), Out: x.numbers.Reshape(-1)})
@@ -235,7 +246,7 @@ func (x *stepGraph) launch(ctx context.Context) (err error) {
 	p.do(func() error { return m.st.Copy(x.taken, x.given, x.given.Size()) })
 	hidden := p.unseenFrom(m.Config, x.numbers, x.positions.Reshape(n, 1, 1, 1))
 	in := &inputs{
-		batch: 1, length: n, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: x.ids, slots: x.slots, pages: x.g,
+		batch: 1, length: n, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: x.ids, slots: x.slots, pages: x.g, kept: x.kept,
 		subBatches: []subBatch{{size: n, length: 1, lengths: []int64{x.places()}, hidden: hidden, blocks: x.blocks, before: x.before, after: x.after}},
 	}
 	in.rope = rotation{p.at(x.rope.cos, x.positions), p.at(x.rope.sin, x.positions)}

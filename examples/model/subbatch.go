@@ -90,7 +90,7 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 			last = append(last, int32(first[i]+j))
 		}
 	}
-	in.length = int64(len(ids))
+	in.length, in.first = int64(len(ids)), first
 	var places *aclnn.Tensor
 	n.add(&in.ids, ids, in.length)
 	n.add(&places, positions, in.length)

@@ -56,7 +56,7 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	defer func() { err = errors.Join(err, rt.Close()) }()
 	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
 		source := o.source
-		source.Parallel = par
+		source.Parallel, source.Predict = par, o.engine.Speculate > 0
 		return source.Model(ctx, st, reg, report)
 	}
 	if o.devices[0], err = o.engine.Join(ctx, o.devices[0]); err != nil {

@@ -83,7 +83,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.engine.Sequences, "sequences", 16, "largest batch: `requests` that run at the same time")
 	f.IntVar(&o.engine.Budget, "budget", 512, "`tokens` that a step reads at most")
 	f.IntVar(&o.engine.Queue, "queue", 64, "length of the queue: `requests` that wait; further ones get status 429")
-	f.IntVar(&o.engine.Speculate, "speculate", 0, "draft `tokens` of a step: those that followed the same words before (speculative decoding); they change no text")
+	f.IntVar(&o.engine.Speculate, "speculate", 0, "draft `tokens` of a step: those that followed the same words before, else one that the model's own layer for that predicts (speculative decoding); they change no text")
 	f.BoolVar(&o.engine.Graph, "graph", false, "capture the steps in which all requests generate as graphs and replay them, which saves the host the launches")
 	f.IntVar(&o.engine.MaxLength, "max-length", 0, "`tokens` of a request and its answer together (default: what all blocks hold, and what the model is made for)")
 	f.Group("Limits of a request")

@@ -31,6 +31,8 @@ type Source struct {
 	Adapter string
 	// Quantize makes the weights of linear layers int8, see model.Model.Quantize.
 	Quantize bool
+	// Predict reads a layer that predicts one token further, if the folder has one.
+	Predict bool
 	// Parallel divides the model over ranks, which all make it. A model that is trained is trained whole by each.
 	Parallel model.Parallel
 
@@ -81,6 +83,11 @@ func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 		return nil, err
 	}
 	cfg.Frozen = true
+	if s.Predict {
+		if cfg.Predict, err = cfg.HasPredictor(s.Folder); err != nil {
+			return nil, err
+		}
+	}
 	m, err := model.NewParallel(st, reg, cfg, s.DType, s.Parallel)
 	if err != nil {
 		return nil, err

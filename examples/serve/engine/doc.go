@@ -23,7 +23,8 @@
 // Requests may name an adapter (LoRA). Those of all requests are computed together, over one copy of the model;
 // adapters come and go between steps.
 //
-// With Options.Speculate a step also reads draft tokens from the text so far (speculative decoding). A token is
+// With Options.Speculate a step also reads draft tokens from the text so far (speculative decoding), or where the text has none one that
+// a layer of the model predicts (multi-token prediction), if it has such a layer (model.Config.Predict). A token is
 // drawn after each draft token as without drafts, so that texts stay the same.
 //
 // Request.Grammar restricts the tokens that may come next, such as those of JSON in package schema.

@@ -81,6 +81,7 @@ func (r *runner) load(ctx context.Context, load Load, par model.Parallel, o *Opt
 type order struct {
 	Copies [][2]int32    // blocks to copy first: to, from
 	Pieces []model.Piece // to read
+	Next   [][]int32     // tokens after those that the pieces have been read for, to predict one further
 	Text   []int32       // to embed
 	Load   *placement    // of an adapter
 }
@@ -103,6 +104,8 @@ func (r *runner) do(ctx context.Context, o order) (values []float32, err error) 
 		return nil, r.bank.Load(ctx, o.Load.Slot, o.Load.Folder)
 	case o.Text != nil:
 		return r.model.Hidden(ctx, model.Batch{Size: 1, Length: len(o.Text), Inputs: o.Text, Labels: make([]int32, len(o.Text))})
+	case o.Next != nil:
+		return r.model.Predict(ctx, r.pages, o.Pieces, o.Next)
 	case o.Pieces != nil:
 		return r.model.Advance(ctx, r.pages, o.Pieces)
 	}

@@ -20,11 +20,13 @@ type sequence struct {
 	computed int     // tokens whose keys and values are in the blocks
 	next     int     // tokens of the current step
 	draft    []int32 // tokens that may follow them, read in the same step
-	blocks   []*block
-	state    int // place of its delta net states
-	admitted bool
-	ended    bool
-	faults   int // failures of the device in steps that it was part of
+	// predicted is a token that the model's own layer expects after them, if it has one.
+	predicted []int32
+	blocks    []*block
+	state     int // place of its delta net states
+	admitted  bool
+	ended     bool
+	faults    int // failures of the device in steps that it was part of
 }
 
 func newSequence(ctx context.Context, r Request) *sequence {

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"slices"
+
+	"github.com/goascend/cann/examples/model"
 )
 
 // speculate drafts tokens for the sequences that generate, with what is left of a step's budget and of the
@@ -32,7 +34,49 @@ func (e *Engine) draft(s *sequence) []int32 {
 	if e.o.Speculate == 0 || !e.blocks.share { // the states of delta nets cannot go back
 		return nil
 	}
-	return draftTokens(s.tokens, e.o.Speculate)
+	if found := draftTokens(s.tokens, e.o.Speculate); len(found) > 0 {
+		return found
+	}
+	return s.predicted
+}
+
+// predict lets the model's own layer predict a token after those that were drawn for the pieces of a step.
+func (e *Engine) predict(ctx context.Context, pieces []model.Piece, members []*sequence) error {
+	if e.o.Speculate == 0 || !e.team.ranks[0].model.Config.Predict {
+		return nil
+	}
+	next, some := make([][]int32, len(pieces)), false
+	for i, s := range members {
+		if s.predicted = nil; slices.Contains(e.running, s) {
+			next[i] = s.tokens[pieces[i].From+1 : s.computed+1]
+			some = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	logits, err := e.team.do(ctx, order{Pieces: pieces, Next: next})
+	if err != nil {
+		return err
+	}
+	for i, s := range members {
+		if len(next[i]) > 0 {
+			own := logits[:e.vocab]
+			logits = logits[e.vocab:]
+			s.predicted = []int32{likeliest(own)}
+		}
+	}
+	return nil
+}
+
+// likeliest returns the token with the largest logit.
+func likeliest(logits []float32) (token int32) {
+	for i, l := range logits {
+		if l > logits[token] {
+			token = int32(i)
+		}
+	}
+	return token
 }
 
 // Lengths of the ends of texts that are looked up.

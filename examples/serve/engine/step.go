@@ -119,7 +119,7 @@ func (e *Engine) step(ctx context.Context) error {
 			e.drawAll(ctx, s, own[len(own)-(1+len(s.draft))*e.vocab:])
 		}
 	}
-	return nil
+	return e.predict(ctx, pieces, members)
 }
 
 // rows is the number of logits that a sequence needs in a step.
