@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
@@ -152,7 +151,7 @@ func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []
 		c.err = err
 	}()
 	in := &inputs{
-		batch: c.batch, length: n, from: c.length, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), cache: c,
+		batch: c.batch, length: n, from: c.length, scale: m.Config.attentionScale(), cache: c,
 	}
 	in.ids = p.tokens(tokens)
 	if in.rope, err = m.rope.get(ctx, m.st, m.Config, m.dt, c.length, n); err != nil {

@@ -30,6 +30,10 @@ type Config struct {
 	Rope         Rope `json:"rope_parameters,omitzero"`
 	// Activation is that of the gates of feed-forward parts: silu, which "" stands for, gelu, or gelu_pytorch_tanh. Experts have silu.
 	Activation string `json:"hidden_act,omitempty"`
+	// AttentionScalar is the number of which the root divides the scores of attention, and LocalTheta the base of the rotation in layers with a
+	// window, of gemma3_text; 0 stands for HeadDim and for 10000.
+	AttentionScalar float64 `json:"query_pre_attn_scalar,omitempty"`
+	LocalTheta      float64 `json:"rope_local_base_freq,omitempty"`
 	// AttentionBias says whether the projections of attention have biases, in families that have a choice.
 	AttentionBias bool `json:"attention_bias,omitempty"`
 	// Window is how many tokens a token sees in layers with a sliding window, itself included; 0 is no window. In families whose layers
@@ -116,7 +120,7 @@ func parseConfig(text []byte) (Config, error) {
 		return c, unknownType(head.Type)
 	}
 	f := families[head.Type]
-	c = Config{InitializerRange: 0.02, RMSNormEps: cmp.Or(f.absent.RMSNormEps, 1e-6), RouterLossScale: cmp.Or(f.absent.RouterLossScale, 0.001), NormTopK: f.mixtral || f.clipped || f.absent.NormTopK, AttentionBias: f.absent.AttentionBias}
+	c = Config{InitializerRange: 0.02, RMSNormEps: cmp.Or(f.absent.RMSNormEps, 1e-6), RouterLossScale: cmp.Or(f.absent.RouterLossScale, 0.001), NormTopK: f.mixtral || f.clipped || f.absent.NormTopK, AttentionBias: f.absent.AttentionBias, TieWordEmbeddings: f.absent.TieWordEmbeddings, AttentionScalar: f.absent.AttentionScalar}
 	if f.deepseek {
 		a := f.absent
 		c.SharedExperts, c.FirstDense, c.Groups, c.TopGroups, c.RoutedScale = a.SharedExperts, a.FirstDense, a.Groups, a.TopGroups, a.RoutedScale
@@ -126,6 +130,8 @@ func parseConfig(text []byte) (Config, error) {
 		Window     json.RawMessage `json:"sliding_window"`
 		Windowed   bool            `json:"use_sliding_window"`
 		Boundary   *int            `json:"max_window_layers"`
+		Pattern    int             `json:"sliding_window_pattern"`
+		Activation string          `json:"hidden_activation"`
 		Parameters json.RawMessage `json:"rope_parameters"`
 		Scaling    json.RawMessage `json:"rope_scaling"`
 		Original   int             `json:"original_max_position_embeddings"`
@@ -184,7 +190,8 @@ func parseConfig(text []byte) (Config, error) {
 	if err := c.parseRope(more.Parameters, more.Scaling, more.Original); err != nil {
 		return c, fmt.Errorf("config.json: %w", err)
 	}
-	c.RopeTheta = cmp.Or(c.RopeTheta, f.absent.RopeTheta, 10000)
+	c.RopeTheta, c.LocalTheta = cmp.Or(c.RopeTheta, f.absent.RopeTheta, 10000), cmp.Or(c.LocalTheta, f.absent.LocalTheta)
+	c.Activation = cmp.Or(c.Activation, more.Activation, f.absent.Activation)
 	if c.Activation == "silu" {
 		c.Activation = ""
 	}
@@ -205,7 +212,10 @@ func parseConfig(text []byte) (Config, error) {
 		return c, fmt.Errorf("config.json: sliding_window is %d; it must be positive, or null for no window", c.Window)
 	}
 	boundary := 28 // of their classes
-	if more.Boundary != nil {
+	switch {
+	case f.windows == allButNth:
+		boundary = max(cmp.Or(more.Pattern, 6), 1)
+	case more.Boundary != nil:
 		boundary = *more.Boundary
 	}
 	if err := c.parseWindows(boundary); err != nil {
@@ -348,6 +358,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("model: head_dim %d is odd; rotary embedding needs pairs", c.HeadDim)
 	case c.rotaryDim() <= 0 || c.rotaryDim() > c.HeadDim || c.rotaryDim()%2 != 0:
 		return fmt.Errorf("model: partial_rotary_factor %g rotates %d of %d features of a head; it must be an even part", c.PartialRotary, c.rotaryDim(), c.HeadDim)
+	case c.LocalTheta < 0 || c.AttentionScalar < 0:
+		return fmt.Errorf("model: rope_local_base_freq %g and query_pre_attn_scalar %g cannot be negative", c.LocalTheta, c.AttentionScalar)
 	case c.RopeTheta <= 0 || c.RMSNormEps <= 0:
 		return fmt.Errorf("model: rope_theta %g and rms_norm_eps %g must be positive", c.RopeTheta, c.RMSNormEps)
 	}

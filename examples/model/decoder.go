@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -184,7 +183,7 @@ func (d *Decoder) launch(ctx context.Context, places int64) (err error) {
 	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() { err = errors.Join(err, p.Close()) }()
 	in := &inputs{
-		batch: d.c.batch, length: 1, from: 1, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: d.ids, cache: d.c, slots: d.slots, places: places,
+		batch: d.c.batch, length: 1, from: 1, scale: m.Config.attentionScale(), ids: d.ids, cache: d.c, slots: d.slots, places: places,
 	}
 	p.do(func() error { return m.st.Copy(d.taken, d.given, d.given.Size()) })
 	in.hidden = p.unseenFrom(m.Config, d.numbers, d.positions.Reshape(d.c.batch, 1, 1, 1))

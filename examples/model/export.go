@@ -362,11 +362,19 @@ func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
 			}
 		}
 	}
+	if f := cfg.family(); f.gemma {
+		all["hidden_activation"], all["query_pre_attn_scalar"] = all["hidden_act"], cmp.Or(cfg.AttentionScalar, float64(cfg.HeadDim))
+		all["rope_parameters"] = map[string]any{fullLayer: rope, slidingLayer: map[string]any{"rope_type": "default", "rope_theta": cfg.near().RopeTheta}}
+		delete(all, "rope_local_base_freq")
+		if cfg.Window == 0 {
+			all["layer_types"] = slices.Repeat([]string{fullLayer}, cfg.Layers)
+		}
+	}
 	table := ConfigTable(cfg.ModelType)
 	maps.DeleteFunc(all, func(key string, _ any) bool { // of other families
 		return key != "rope_parameters" && !slices.ContainsFunc(table.Keys, func(k verdict.Key) bool { return k.Name == key })
 	})
-	if !cfg.family().hybrid && (cfg.Window == 0 || !cfg.family().windows.byLayer()) {
+	if !cfg.family().hybrid && !cfg.family().gemma && (cfg.Window == 0 || !cfg.family().windows.byLayer()) {
 		delete(all, "layer_types")
 	}
 	return json.MarshalIndent(all, "", "  ")

@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -34,6 +36,9 @@ type family struct {
 	interleaved bool
 	// ropes are the types of rotation of a family that has not all of them.
 	ropes []string
+	// gemma has norm scales as their difference from one, scaled embeddings, a scale of attention from the configuration, and a rotation of its
+	// own in layers with a window.
+	gemma bool
 	// norms are the names of the norms before and after attention, and before and after the feed-forward part; "" is none.
 	norms [4]string
 	// mixtral names the tensors of experts in its own way, and their size is intermediate_size; their weights are always normalised.
@@ -72,15 +77,18 @@ const (
 	allWindows            // all, with a sliding_window
 	switchedAll           // all, with use_sliding_window
 	switchedLater         // those from max_window_layers on, with use_sliding_window
+	allButNth             // all except each sliding_window_pattern-th
 	switchedOther         // every other one of the first max_window_layers, with use_sliding_window
 	everyOther            // every other one, from the first on
 )
 
 // byLayer reports whether layers differ, so that layer_types says which has a window.
-func (w windows) byLayer() bool { return w == switchedLater || w == switchedOther || w == everyOther }
+func (w windows) byLayer() bool {
+	return w == switchedLater || w == switchedOther || w == everyOther || w == allButNth
+}
 
 // always reports whether a sliding_window counts without use_sliding_window.
-func (w windows) always() bool { return w == allWindows || w == everyOther }
+func (w windows) always() bool { return w == allWindows || w == everyOther || w == allButNth }
 
 // before are the norms of most families.
 var before = [4]string{"input_layernorm", "", "post_attention_layernorm", ""}
@@ -103,6 +111,11 @@ var deepseekV3 = family{class: "DeepseekV3ForCausalLM", plain: true, sparse: tru
 
 var families = map[string]family{
 	"": qwen3,
+	"gemma3_text": {
+		class: "Gemma3ForCausalLM", gemma: true, biases: chosenBiases, windows: allButNth,
+		norms:  [4]string{"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"},
+		absent: Config{HeadDim: 256, Window: 4096, RopeTheta: 1e6, LocalTheta: 10000, Activation: "gelu_pytorch_tanh", AttentionScalar: 256, TieWordEmbeddings: true},
+	},
 	"glm4": {
 		class: "Glm4ForCausalLM", plain: true, biases: chosenInputs, interleaved: true, joined: joined{units: true},
 		norms:  [4]string{"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"},
@@ -165,11 +178,11 @@ func (c Config) window(layer int) int64 {
 }
 
 // slidingLayers returns the types of the layers where the configuration gives none: the first layers up to a number, or those from it on,
-// differ from the others.
+// differ from the others; of allButNth it is the distance of layers without a window.
 func (c Config) slidingLayers(boundary int) (types []string) {
 	for i := range c.Layers {
 		kind := fullLayer
-		if w := c.family().windows; w == switchedLater && i >= boundary || w == switchedOther && i < boundary && i%2 == 0 || w == everyOther && i%2 == 0 {
+		if w := c.family().windows; w == switchedLater && i >= boundary || w == switchedOther && i < boundary && i%2 == 0 || w == everyOther && i%2 == 0 || w == allButNth && (i+1)%boundary != 0 {
 			kind = slidingLayer
 		}
 		types = append(types, kind)
@@ -315,6 +328,20 @@ func (c Config) IdleParameters() int {
 
 // partial reports whether the family may rotate a part of each head only.
 func (f family) partial() bool { return f.absent.PartialRotary != 0 }
+
+// attentionScale returns the factor of attention's scores.
+func (c Config) attentionScale() float64 {
+	if c.family().gemma && c.AttentionScalar != 0 {
+		return 1 / math.Sqrt(c.AttentionScalar)
+	}
+	return 1 / math.Sqrt(float64(c.HeadDim))
+}
+
+// near describes the rotation in layers with a window, where it is another one.
+func (c Config) near() Config {
+	c.Rope, c.RopeTheta = Rope{}, cmp.Or(c.LocalTheta, c.family().absent.LocalTheta)
+	return c
+}
 
 // rotaryDim returns the number of rotated features of a head.
 func (c Config) rotaryDim() int {

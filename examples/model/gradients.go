@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/ops/autograd"
 )
 
@@ -217,7 +219,18 @@ func (m *Model) headUnits() []int {
 
 // embed looks up the tokens: [tokens, hidden], or with sequence parallelism this rank's rows.
 func (m *Model) embed(p *pass, in *inputs) *autograd.Var {
-	return p.ParallelEmbedding(m.tp, m.embedding.Var, p.Input(in.ids))
+	x := p.ParallelEmbedding(m.tp, m.embedding.Var, p.Input(in.ids))
+	if !m.Config.family().gemma {
+		return x
+	}
+	scale := float32(math.Sqrt(float64(m.Config.HiddenSize)))
+	switch m.dt { // the factor has the dtype of the weights
+	case aclnn.BFloat16:
+		scale = half.BFloat16FromFloat32(scale).Float32()
+	case aclnn.Float16:
+		scale = half.Float16FromFloat32(scale).Float32()
+	}
+	return p.scaled(x, float64(scale))
 }
 
 // Gradients runs forward and backward on this rank's batch: it computes every parameter's gradient

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"math"
-
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/mask"
@@ -59,7 +57,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	if err := b.validate(m.Config.VocabSize); err != nil {
 		return nil, err
 	}
-	in := &inputs{batch: int64(b.Size), scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), cu: b.CuSeqLens}
+	in := &inputs{batch: int64(b.Size), scale: m.Config.attentionScale(), cu: b.CuSeqLens}
 	chunks, err := m.par.positions(m.Config, b.Length)
 	if err != nil {
 		return nil, err

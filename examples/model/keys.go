@@ -30,6 +30,8 @@ func ConfigTable(modelType string) verdict.Table {
 		keys = append(keys, verdict.Honour("partial_rotary_factor", fmt.Sprintf("rotated fraction of a head; default %g", f.absent.PartialRotary)))
 	}
 	switch {
+	case f.gemma:
+		keys = append(keys, gemmaKeys...)
 	case f.sparse:
 		keys = append(keys, verdict.Refuse("hidden_act", "experts are SwiGLU, whose activation is silu", `"silu"`))
 	default:
@@ -69,9 +71,9 @@ var sizeKeys = []verdict.Key{
 	verdict.Honour("num_hidden_layers", "layers"),
 	verdict.Honour("num_attention_heads", "query heads"),
 	verdict.Honour("num_key_value_heads", "key and value heads; default of llama and phi3: num_attention_heads"),
-	verdict.Honour("head_dim", "features of a head; default of llama, mistral, mixtral, phi3 and qwen2: hidden_size divided by num_attention_heads; of glm4 128, of gpt_oss 64"),
+	verdict.Honour("head_dim", "features of a head; default of llama, mistral, mixtral, phi3 and qwen2: hidden_size divided by num_attention_heads; of gemma3_text 256, of glm4 128, of gpt_oss 64"),
 	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6, of gpt_oss, mixtral and phi3 1e-5, of glm4 1.5625e-7"),
-	verdict.Honour("tie_word_embeddings", "whether the head is the embedding; default false"),
+	verdict.Honour("tie_word_embeddings", "whether the head is the embedding; default false, of gemma3_text true"),
 	verdict.Honour("initializer_range", "standard deviation of the weights of a new model; default 0.02"),
 	verdict.Honour("max_position_embeddings", "longest sequence, and from where on rope_type dynamic and longrope act"),
 	verdict.Honour("rope_theta", "base of the rotation's frequencies; default 10000, of gpt_oss 150000, of mixtral 1000000"),
@@ -108,6 +110,12 @@ func (f family) windowKeys() []verdict.Key {
 			window.Why += "; default 4096"
 		}
 		return []verdict.Key{window}
+	case allButNth:
+		window.Why = "tokens that a token sees, itself included, in layers with a window; default 4096"
+		return []verdict.Key{
+			window, types, verdict.Honour("sliding_window_pattern", "without layer_types: every so many layers one has no window; default 6"),
+			verdict.NoEffect("_sliding_window_pattern", "layer_types says it"),
+		}
 	case everyOther:
 		window.Why = "tokens that a token sees, itself included, in layers with a window; default 128"
 		types.Why = "full_attention or sliding_attention for each layer; default: these take turns, with a window first"
@@ -137,6 +145,16 @@ func deepseekMap(version string) string {
 var phiKeys = slices.Concat(verdict.Each("resid_pdrop embd_pdrop", verdict.Refuse("", "there is no dropout", "0")),
 	verdict.Each("mlp_bias lm_head_bias", verdict.Refuse("", "only the projections of other families have biases", "false")),
 	verdict.Each("full_attn_mod interpolate_factor", verdict.NoEffect("", "of the folder's own code; the class in transformers does not read them")))
+
+var gemmaKeys = slices.Concat([]verdict.Key{
+	verdict.Honour("hidden_activation", "activation of the gates of feed-forward parts: gelu_pytorch_tanh, which is the default, gelu or silu"),
+	verdict.Honour("query_pre_attn_scalar", "number of which the root divides the scores of attention; default 256"),
+	verdict.Honour("rope_local_base_freq", "base of the rotation in layers with a window; default 10000"),
+	verdict.Honour("rope_parameters."+slidingLayer+".rope_theta", "the same"),
+	verdict.Refuse("rope_parameters."+slidingLayer+".rope_type", "layers with a window have the plain rotation", `"default"`),
+	verdict.Refuse("use_bidirectional_attention", "a token sees those before it", "false"),
+	verdict.NoEffect("cache_implementation", "how transformers keeps keys and values"),
+}, verdict.Each("attn_logit_softcapping final_logit_softcapping", verdict.Refuse("", "values are not limited by a tanh")))
 
 var hybridKeys = []verdict.Key{
 	verdict.Honour("layer_types", "linear_attention, which is a gated delta net, or full_attention for each layer"),

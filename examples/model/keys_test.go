@@ -88,6 +88,11 @@ var own = map[string]map[string]mutation{
 		"norm_topk_prob": {"", `{"norm_topk_prob":true}`},
 		"topk_method":    {`{"n_group":4,"topk_group":1}`, `{"topk_method":"group_limited_greedy"}`},
 	},
+	"gemma3_text": {
+		"sliding_window": {"", `{"sliding_window":5}`}, "sliding_window_pattern": {`{"layer_types":null}`, `{"sliding_window_pattern":2}`},
+		"layer_types": {"", `{"layer_types":["full_attention","full_attention"]}`}, "hidden_activation": {"", `{"hidden_activation":"gelu"}`},
+		"query_pre_attn_scalar": {"", `{"query_pre_attn_scalar":64}`}, "rope_local_base_freq": {`{"rope_parameters":null}`, `{"rope_local_base_freq":500}`},
+	},
 	"gpt_oss": {
 		"num_local_experts": {"", `{"num_local_experts":3}`}, "attention_bias": {"", `{"attention_bias":false}`}, // the folder has four, and biases
 		"sliding_window": {"", `{"sliding_window":5}`}, "layer_types": {"", `{"layer_types":["full_attention","sliding_attention"]}`},

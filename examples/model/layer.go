@@ -37,10 +37,11 @@ type norm struct {
 
 func newNorm(ps *parameters, c Config, name string, size int64) norm {
 	start := one
-	if c.family().hybrid {
+	centred := c.family().hybrid || c.family().gemma
+	if centred {
 		start = zero
 	}
-	return norm{scale: ps.addVector(name, size, start), epsilon: c.RMSNormEps, centred: c.family().hybrid}
+	return norm{scale: ps.addVector(name, size, start), epsilon: c.RMSNormEps, centred: centred}
 }
 
 func (n norm) forward(p *pass, x *autograd.Var) *autograd.Var {
@@ -92,6 +93,7 @@ type attention struct {
 	heads, kv    int64
 	dim          int64
 	gated        bool
+	rotated      int64      // features of the tables' parts, or 0 if they have one
 	interleaved  bool       // rotates pairs of neighbouring features
 	window       int64      // tokens that a token sees, itself included; 0 for all
 	sinks        *Parameter // of the heads, or nil
@@ -99,6 +101,18 @@ type attention struct {
 
 // rotation holds the tables of the rotary embedding, which all layers share.
 type rotation struct{ cos, sin *aclnn.Tensor }
+
+// of returns the tables of a layer, of which those with a window may have the second part.
+func (r rotation) of(a attention) rotation {
+	if a.rotated == 0 {
+		return r
+	}
+	from := int64(0)
+	if a.window > 0 {
+		from = a.rotated
+	}
+	return rotation{r.cos.Narrow(3, from, a.rotated), r.sin.Narrow(3, from, a.rotated)}
+}
 
 func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	b, n := m.batch, m.length
@@ -109,11 +123,11 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 		halves := p.Split(q, 3, a.dim, a.dim)
 		q, gate = halves[0], p.Sigmoid(halves[1])
 	}
-	rotate := p.RoPE
+	rope, rotate := m.rope.of(a), p.RoPE
 	if a.interleaved {
 		rotate = p.RoPEInterleaved
 	}
-	q, k = rotate(a.qNorm.forward(p, q), a.kNorm.forward(p, k), m.rope.cos, m.rope.sin)
+	q, k = rotate(a.qNorm.forward(p, q), a.kNorm.forward(p, k), rope.cos, rope.sin)
 	var y, sinks *autograd.Var
 	if a.sinks != nil {
 		sinks = p.Cast(p.own(a.sinks), aclnn.Float32)
@@ -249,6 +263,9 @@ func newAttention(ps *parameters, c Config, prefix string, window int64) attenti
 	}
 	ranks := max(ps.tensor.parts, 1)
 	a := attention{heads: q / ranks, kv: kv / ranks, dim: d, gated: gated, window: window, interleaved: c.family().interleaved}
+	if c.family().gemma {
+		a.rotated = int64(c.rotaryDim())
+	}
 	inputs := []*linear{&a.q, &a.k, &a.v}
 	if c.family().joined.inputs {
 		a.qkv = ps.linear(ps.addBlocks(prefix+"qkv_proj.weight", []int64{q * d, kv * d, kv * d}, (q+2*kv)*d, h))

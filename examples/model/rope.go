@@ -10,7 +10,8 @@ import (
 )
 
 // ropeTable keeps the cosines and sines of the rotary embedding for the longest sequence
-// seen, [1, length, 1, rotated features]; the two features of a pair have the same.
+// seen, [1, length, 1, rotated features]; the two features of a pair have the same. Where layers with a window
+// have a rotation of their own, its features follow.
 type ropeTable struct {
 	length   int64
 	regime   int64 // see Rope.regime
@@ -52,11 +53,18 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 	}
 	frequencies, scale := c.Rope.frequencies(c, regime)
 	cos, sin := ops.RoPETables(int(length), frequencies, scale, c.neighbours())
+	width := 2 * len(frequencies)
+	if near := c.near(); c.family().gemma {
+		frequencies, scale = near.Rope.frequencies(near, regime)
+		nearCos, nearSin := ops.RoPETables(int(length), frequencies, scale, near.neighbours())
+		cos, sin = beside(cos, nearCos, width), beside(sin, nearSin, width)
+		width *= 2
+	}
 	for _, table := range []struct {
 		to     **aclnn.Tensor
 		values []float32
 	}{{&r.cos, cos}, {&r.sin, sin}} {
-		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(2*len(frequencies)))
+		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(width))
 		if err != nil {
 			return errors.Join(err, r.close())
 		}
@@ -64,6 +72,14 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 	}
 	r.length, r.regime = length, regime
 	return nil
+}
+
+// beside puts the rows of two tables beside each other.
+func beside(first, second []float32, width int) (both []float32) {
+	for at := 0; at < len(first); at += width {
+		both = append(append(both, first[at:][:width]...), second[at:][:width]...)
+	}
+	return both
 }
 
 func (r *ropeTable) close() error {

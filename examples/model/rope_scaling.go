@@ -70,6 +70,22 @@ func (c *Config) parseRope(parameters, scaling json.RawMessage, original int) er
 	if err := json.Unmarshal(text, &all); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	if inner, ok := all[slidingLayer]; ok && c.family().gemma {
+		var near ropeFile
+		if err := json.Unmarshal(inner, &near); err != nil {
+			return fmt.Errorf("%s.%s: %w", name, slidingLayer, err)
+		}
+		if near.Rope.kind() != "default" {
+			return fmt.Errorf("%s.%s.rope_type is %q; layers with a window have the plain rotation", name, slidingLayer, near.Type)
+		}
+		if near.Theta != nil {
+			if c.LocalTheta != 0 && c.LocalTheta != *near.Theta {
+				return fmt.Errorf("rope_local_base_freq is %g, and %s.%s.rope_theta is %g; keep one", c.LocalTheta, name, slidingLayer, *near.Theta)
+			}
+			c.LocalTheta = *near.Theta
+		}
+		delete(all, slidingLayer)
+	}
 	if inner, ok := all[fullLayer]; ok {
 		if len(all) > 1 {
 			return fmt.Errorf("%s has %v; this family rotates in layers of %s alone", name, slices.Sorted(maps.Keys(all)), fullLayer)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -246,7 +245,7 @@ func (x *stepGraph) launch(ctx context.Context) (err error) {
 	p.do(func() error { return m.st.Copy(x.taken, x.given, x.given.Size()) })
 	hidden := p.unseenFrom(m.Config, x.numbers, x.positions.Reshape(n, 1, 1, 1))
 	in := &inputs{
-		batch: 1, length: n, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: x.ids, slots: x.slots, pages: x.g, kept: x.kept,
+		batch: 1, length: n, scale: m.Config.attentionScale(), ids: x.ids, slots: x.slots, pages: x.g, kept: x.kept,
 		subBatches: []subBatch{{size: n, length: 1, lengths: []int64{x.places()}, hidden: hidden, blocks: x.blocks, before: x.before, after: x.after}},
 	}
 	in.rope = rotation{p.at(x.rope.cos, x.positions), p.at(x.rope.sin, x.positions)}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/goascend/cann/aclnn"
@@ -61,7 +60,7 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(pieces[a].Tokens), len(pieces[b].Tokens)) })
-	in := &inputs{batch: 1, scale: 1 / math.Sqrt(float64(g.m.Config.HeadDim)), pages: g}
+	in := &inputs{batch: 1, scale: g.m.Config.attentionScale(), pages: g}
 	var n numbers
 	var ids, positions, slots []int32
 	first, longest := make([]int, len(pieces)), 0
