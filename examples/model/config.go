@@ -30,6 +30,7 @@ type Config struct {
 	Rope         Rope `json:"rope_parameters,omitzero"`
 	// Activation is that of the gates of feed-forward parts: silu, which "" stands for, gelu, or gelu_pytorch_tanh. Experts have silu.
 	Activation string `json:"hidden_act,omitempty"`
+	QKNorm     bool   `json:"use_qk_norm,omitempty"` // of glm4_moe: whether attention normalises queries and keys
 	// AttentionScalar is the number of which the root divides the scores of attention, and LocalTheta the base of the rotation in layers with a
 	// window, of gemma3_text; 0 stands for HeadDim and for 10000.
 	AttentionScalar float64 `json:"query_pre_attn_scalar,omitempty"`

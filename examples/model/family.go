@@ -19,6 +19,8 @@ type family struct {
 	sparse bool
 	// plain attention has no norms of queries and keys.
 	plain bool
+	// normed is attention with those norms where use_qk_norm says so.
+	normed bool
 	// shared models have a shared expert in addition to the routed ones.
 	shared bool
 	// class is the name of the language model in transformers.
@@ -126,6 +128,10 @@ var families = map[string]family{
 	}},
 	"deepseek_v3": deepseekV3,
 	"kimi_k2":     deepseekV3, // with other sizes
+	"glm4_moe": {
+		class: "Glm4MoeForCausalLM", normed: true, divided: true, biases: chosenInputs, sparse: true, shared: true, deepseek: true, sigmoid: true,
+		absent: Config{RMSNormEps: 1e-5, PartialRotary: 0.5, SharedExperts: 1, FirstDense: 1, Groups: 1, TopGroups: 1, RoutedScale: 1, NormTopK: true},
+	},
 	"gpt_oss": {class: "GptOssForCausalLM", plain: true, biases: chosenBiases, windows: everyOther, sparse: true, sinks: true, clipped: true, absent: Config{
 		AttentionBias: true, Window: 128, RMSNormEps: 1e-5, RopeTheta: 150000, HeadDim: 64, RouterLossScale: 0.9,
 		Rope: Rope{Type: "yarn", Factor: 32, Original: 4096, BetaFast: 32, BetaSlow: 1, Truncate: new(false)},
@@ -329,6 +335,12 @@ func (c Config) IdleParameters() int {
 // partial reports whether the family may rotate a part of each head only.
 func (f family) partial() bool { return f.absent.PartialRotary != 0 }
 
+// normsHeads reports whether attention normalises queries and keys.
+func (c Config) normsHeads() bool {
+	f := c.family()
+	return !f.plain && (!f.normed || c.QKNorm)
+}
+
 // attentionScale returns the factor of attention's scores.
 func (c Config) attentionScale() float64 {
 	if c.family().gemma && c.AttentionScalar != 0 {
@@ -392,7 +404,7 @@ func (c Config) mixerParameters(layer int) int {
 		projections += c.Heads // the gate of the output
 	}
 	n := c.HiddenSize * c.HeadDim * projections
-	if !c.family().plain {
+	if c.normsHeads() {
 		n += 2 * c.HeadDim
 	}
 	inputs, output := c.biased()

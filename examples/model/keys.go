@@ -26,6 +26,9 @@ func ConfigTable(modelType string) verdict.Table {
 	case modelType == "llama":
 		keys = append(keys, verdict.Refuse("mlp_bias", "projections of feed-forward parts have no bias", "false"))
 	}
+	if f.normed {
+		keys = append(keys, verdict.Honour("use_qk_norm", "whether attention normalises queries and keys; default false"))
+	}
 	if f.partial() {
 		keys = append(keys, verdict.Honour("partial_rotary_factor", fmt.Sprintf("rotated fraction of a head; default %g", f.absent.PartialRotary)))
 	}
@@ -71,8 +74,8 @@ var sizeKeys = []verdict.Key{
 	verdict.Honour("num_hidden_layers", "layers"),
 	verdict.Honour("num_attention_heads", "query heads"),
 	verdict.Honour("num_key_value_heads", "key and value heads; default of llama and phi3: num_attention_heads"),
-	verdict.Honour("head_dim", "features of a head; default of llama, mistral, mixtral, phi3 and qwen2: hidden_size divided by num_attention_heads; of gemma3_text 256, of glm4 128, of gpt_oss 64"),
-	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6, of gpt_oss, mixtral and phi3 1e-5, of glm4 1.5625e-7"),
+	verdict.Honour("head_dim", "features of a head; default of glm4_moe, llama, mistral, mixtral, phi3 and qwen2: hidden_size divided by num_attention_heads; of gemma3_text 256, of glm4 128, of gpt_oss 64"),
+	verdict.Honour("rms_norm_eps", "added to the mean square of a norm; default 1e-6, of glm4_moe, gpt_oss, mixtral and phi3 1e-5, of glm4 1.5625e-7"),
 	verdict.Honour("tie_word_embeddings", "whether the head is the embedding; default false, of gemma3_text true"),
 	verdict.Honour("initializer_range", "standard deviation of the weights of a new model; default 0.02"),
 	verdict.Honour("max_position_embeddings", "longest sequence, and from where on rope_type dynamic and longrope act"),
@@ -216,12 +219,15 @@ func (f family) routingKeys() []verdict.Key {
 			verdict.Refuse("mlp_bias", "projections of feed-forward parts have no bias", "false"),
 		}
 	}
-	return []verdict.Key{
+	keys := []verdict.Key{
 		verdict.Refuse("topk_method", "the two best experts of a group, with the bias, say how good it is", `"noaux_tc"`),
 		verdict.Refuse("scoring_func", "routers of this type have sigmoids", `"sigmoid"`),
 		verdict.Honour("norm_topk_prob", "whether the weights of a token's experts are scaled to the sum 1; default true"),
-		verdict.Honour("rope_interleave", "whether the features of a rotated pair are neighbours; default true"),
 	}
+	if f.latent {
+		keys = append(keys, verdict.Honour("rope_interleave", "whether the features of a rotated pair are neighbours; default true"))
+	}
+	return keys
 }
 
 var clippedKeys = []verdict.Key{

@@ -80,8 +80,12 @@ var mutations = map[string]mutation{
 
 // own has those of a kind whose folder already has the value, or lacks what others have.
 var own = map[string]map[string]mutation{
-	"glm4":     {"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`}},
-	"glm4_moe": {"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`}},
+	"glm4": {"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`}},
+	"glm4_moe": {
+		"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`},
+		"use_qk_norm": {"", `{"use_qk_norm":false}`}, "n_group": {`{"topk_group":1}`, `{"n_group":4}`}, "topk_group": {`{"n_group":4,"topk_group":1}`, `{"topk_group":2}`},
+		"routed_scaling_factor": {"", `{"routed_scaling_factor":3.0}`}, "first_k_dense_replace": {"", `{"first_k_dense_replace":0}`},
+	},
 	"deepseek_v2": {
 		"n_group":        {`{"topk_method":"group_limited_greedy","n_group":4,"topk_group":2}`, `{"n_group":2,"topk_group":1}`},
 		"topk_group":     {`{"topk_method":"group_limited_greedy","n_group":4,"topk_group":1}`, `{"topk_group":3}`},

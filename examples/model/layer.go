@@ -286,7 +286,7 @@ func newAttention(ps *parameters, c Config, prefix string, window int64) attenti
 	if c.family().sinks {
 		a.sinks = ps.addHeads(prefix+"sinks", q, nil)
 	}
-	if !c.family().plain {
+	if c.normsHeads() {
 		a.qNorm, a.kNorm = newNorm(ps, c, prefix+"q_norm.weight", d), newNorm(ps, c, prefix+"k_norm.weight", d)
 		a.qNorm.scale.heads, a.kNorm.scale.heads = true, true
 	}
