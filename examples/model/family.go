@@ -357,6 +357,9 @@ func (c Config) near() Config {
 
 // rotaryDim returns the number of rotated features of a head.
 func (c Config) rotaryDim() int {
+	if c.family().latent {
+		return c.RotatedHeadDim
+	}
 	if c.family().partial() {
 		return int(float64(c.HeadDim) * c.PartialRotary)
 	}

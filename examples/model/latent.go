@@ -191,8 +191,8 @@ func (c Config) validateLatent() error {
 	switch {
 	case c.QRank < 0:
 		return fmt.Errorf("model: q_lora_rank is %d; it must be positive, or 0 for none", c.QRank)
-	case c.HeadDim != c.RotatedHeadDim || c.KVHeads != c.Heads:
-		return fmt.Errorf("model: head_dim is %d and num_key_value_heads %d; of latent attention they are qk_rope_head_dim, %d, and num_attention_heads, %d", c.HeadDim, c.KVHeads, c.RotatedHeadDim, c.Heads)
+	case c.RotatedHeadDim%2 != 0:
+		return fmt.Errorf("model: qk_rope_head_dim is %d; rotary embedding needs pairs", c.RotatedHeadDim)
 	case c.ValueHeadDim > c.PlainHeadDim+c.RotatedHeadDim:
 		return fmt.Errorf("model: v_head_dim is %d; CANN's attention takes values with up to as many features as keys, %d (qk_nope_head_dim and qk_rope_head_dim)", c.ValueHeadDim, c.PlainHeadDim+c.RotatedHeadDim)
 	}

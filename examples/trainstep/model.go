@@ -84,5 +84,7 @@ func (o options) sizes(vocab int) model.Config {
 		// The heads of delta nets have the same sizes as those of attention.
 		PartialRotary: 0.25, LayerTypes: model.HybridLayers(o.layers, o.fullInterval), LinearTaps: 4,
 		LinearKeyHeads: o.kvHeads, LinearValueHeads: o.heads, LinearKeyDim: o.headDim, LinearValueDim: o.headDim,
+		// So are those of latent attention, of which half as many features are rotated besides.
+		KVRank: 2 * o.headDim, PlainHeadDim: o.headDim, RotatedHeadDim: o.headDim / 2, ValueHeadDim: o.headDim, RoutedScale: 1,
 	}
 }

@@ -259,6 +259,7 @@ func (s Source) train(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 		Experts: 4, ExpertsPerToken: 2, MoEIntermediate: 128, SharedIntermediate: 128, NormTopK: true,
 		PartialRotary: 0.25, LayerTypes: model.HybridLayers(2, 2), LinearTaps: 4,
 		LinearKeyHeads: 2, LinearValueHeads: 4, LinearKeyDim: 32, LinearValueDim: 32,
+		KVRank: 64, PlainHeadDim: 32, RotatedHeadDim: 16, ValueHeadDim: 32, RoutedScale: 1,
 	}
 	m, err := model.New(st, reg, cfg, s.DType)
 	if err != nil {
