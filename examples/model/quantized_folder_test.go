@@ -1,7 +1,10 @@
 package model_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,4 +117,76 @@ func TestQuantizedFolderRefusals(t *testing.T) {
 			require.NoError(t, m.Close())
 		}
 	}
+}
+
+// TestMXFP4Folder: a gpt-oss whose experts are in MXFP4, as it is published, has the logits of the folder with the numbers that the codes stand for.
+func TestMXFP4Folder(t *testing.T) {
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	source := filepath.Join(dir, "families", "gpt_oss")
+	f, err := safetensors.Open(source)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	numbers := [8]float64{0, 0.5, 1, 1.5, 2, 3, 4, 6} // of FP4 (E2M1), OCP Microscaling Formats 1.0; the fourth bit is the sign
+	random := rand.New(rand.NewPCG(5, 6))
+	var plain, codes []safetensors.Data
+	for _, name := range f.Names() {
+		tensor, err := f.Tensor(name)
+		require.NoError(t, err)
+		if !strings.HasSuffix(name, "experts.gate_up_proj") && !strings.HasSuffix(name, "experts.down_proj") {
+			raw, err := tensor.Bytes()
+			require.NoError(t, err)
+			one := safetensors.Data{Info: tensor.Info, Elements: raw}
+			plain, codes = append(plain, one), append(codes, one)
+			continue
+		}
+		experts, in, out := tensor.Shape[0], tensor.Shape[1], tensor.Shape[2]
+		blocks, scales := make([]byte, experts*out*in/2), make([]byte, experts*out*in/32)
+		values := make([]uint16, experts*in*out)
+		for i := range scales {
+			scales[i] = byte(127 - 6 + random.IntN(3))
+		}
+		for e := range experts {
+			for o := range out {
+				for i := range in {
+					code := byte(random.IntN(16))
+					at := (e*out+o)*in + i
+					blocks[at/2] |= code << (4 * (at % 2))
+					value := numbers[code&7] * math.Ldexp(1, int(scales[at/32])-127)
+					if code > 7 {
+						value = -value
+					}
+					values[(e*in+i)*out+o] = uint16(math.Float32bits(float32(value)) >> 16)
+				}
+			}
+		}
+		raw := make([]byte, 0, 2*len(values))
+		for _, v := range values {
+			raw = binary.LittleEndian.AppendUint16(raw, v)
+		}
+		plain = append(plain, safetensors.Data{Info: tensor.Info, Elements: raw})
+		codes = append(codes,
+			safetensors.Data{Info: safetensors.Info{Name: name + "_blocks", DType: aclnn.Uint8, Shape: []int{experts, out, in / 32, 16}}, Elements: blocks},
+			safetensors.Data{Info: safetensors.Info{Name: name + "_scales", DType: aclnn.Uint8, Shape: []int{experts, out, in / 32}}, Elements: scales})
+	}
+	config, err := os.ReadFile(filepath.Join(source, "config.json"))
+	require.NoError(t, err)
+	logits := func(config string, tensors []safetensors.Data) []float32 {
+		folder := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "config.json"), []byte(config), 0o600))
+		require.NoError(t, safetensors.WriteFile(filepath.Join(folder, "model.safetensors"), tensors, nil))
+		st, reg := setUp(t)
+		m, err := fromFolder(t.Context(), st, reg, folder, aclnn.Float32, model.Parallel{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, m.Close()) }()
+		unread, err := m.Unread(t.Context(), folder)
+		require.NoError(t, err)
+		require.Empty(t, unread)
+		ids := []int32{3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26, 43, 38, 32, 79}
+		got, err := m.Logits(t.Context(), model.Batch{Size: 1, Length: len(ids), Inputs: ids, Labels: make([]int32, len(ids))})
+		require.NoError(t, err)
+		return got
+	}
+	quantised := strings.Replace(string(config), "{", `{"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]},`, 1)
+	require.Equal(t, logits(string(config), plain), logits(quantised, codes))
 }
