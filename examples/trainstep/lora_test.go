@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/internal/testing/golden"
@@ -189,4 +190,21 @@ func TestExportsTransposedWeights(t *testing.T) {
 			"-ranks", ranks, "-fsdp", "-gmm-nz", "-shard-align", "512", "-export", to)
 		require.Equal(t, base, weightsOf(t, to), "%s ranks", ranks)
 	}
+}
+
+// TestStrict: what a folder has that is left out is a warning, and with -strict an error.
+func TestStrict(t *testing.T) {
+	source, data := hubFolder(t, "qwen3")
+	folder := t.TempDir()
+	require.NoError(t, os.CopyFS(folder, os.DirFS(source)))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "weights.xyz"), nil, 0o600))
+	flags := []string{"-data", data, "-model", folder, "-batch", "2", "-seq", "8", "-steps", "1"}
+	out, _ := trained(t, flags...)
+	require.Contains(t, out, "warning: weights.xyz")
+	o, err := parseFlags(append(flags, "-strict"), t.Output())
+	require.NoError(t, err)
+	require.ErrorContains(t, run(t.Context(), o, t.Output()), "-strict: ")
+	require.Empty(t, acl.Live())
+	_, err = parseFlags(smallFlags("-strict"), t.Output())
+	require.ErrorContains(t, err, "-strict")
 }

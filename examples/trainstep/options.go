@@ -26,7 +26,7 @@ type options struct {
 	layers, hidden, heads, kvHeads   int
 	experts, perToken, expertSize    int
 	fullInterval                     int
-	groupedNZ                        bool
+	groupedNZ, strict                bool
 	shardRules                       shardRules
 	shardAlign                       int64
 	simulation                       simulation
@@ -78,6 +78,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.tokens, "tokenize", "", "train nothing: tokenize -data with the tokenizer of -model and write the tokens to this .tokens `file`; -data then reads only the parts of the file that a run needs")
 	f.BoolVar(&o.pack, "pack", true, "pack several samples into a row, so that attention does not cross their borders; with false each row has one sample, padded to the longest")
 	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+modelTypes()+", or a folder with a Hugging Face model to start from: config.json and safetensors")
+	f.BoolVar(&o.strict, "strict", false, "refuse a folder in -model that has files or keys which a warning would name")
 	f.StringVar(&o.dtype, "dtype", "", "element `type`: bf16 with fp32 master weights; fp16 with fp32 master weights and a loss scale; fp32; or hf32, which is fp32 with rounded factors of products (default: bf16 on a device, fp32 on the emulator)")
 	f.StringVar(&o.save, "save", "", "write a checkpoint to this `folder` at the end of the training, and on SIGTERM or Ctrl-C")
 	f.IntVar(&o.saveEvery, "save-every", 0, "also write a checkpoint after every so many `steps`, while the training goes on")
@@ -162,6 +163,7 @@ func (o *options) checkIdle(f *command.Flags) (err error) {
 		{o.simulation.on(), "-simulate or -plan", "world"},
 		{o.simulation.chip != "", "-simulate", "search simulate-trace"},
 		{!o.simulation.on(), "a training that is run, without -simulate and -plan", notSimulated},
+		{o.folder(), "a folder in -model", "strict"},
 		{!o.folder(), "the type of a new model in place of the folder in -model", "layers hidden intermediate heads kv-heads head-dim experts experts-per-token expert-size full-interval"},
 	} {
 		if !c.on {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/guptarohit/asciigraph"
@@ -90,6 +91,9 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 		warnings, err := hub.Check(o.model)
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
+		}
+		if o.strict && len(warnings) > 0 {
+			return nil, errors.Join(fmt.Errorf("-strict: %s", strings.Join(warnings, "; ")), t.Close())
 		}
 		for _, w := range warnings {
 			t.note += "warning: " + w + "\n"
