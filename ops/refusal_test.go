@@ -152,11 +152,11 @@ func TestChips(t *testing.T) {
 		soc, norm, attention string
 	}{
 		{"Ascend910B3", "rms_norm: RmsNorm; composite comes after it",
-			"attention: FlashAttentionScore; FlashAttentionScoreV2 comes after it; FlashAttentionVarLenScore comes after it; FlashAttentionVarLenScoreV2 comes after it; composite comes after it"},
+			"attention: FlashAttentionScore; not FlashAttentionScoreV3: the heads have no sinks; not FlashAttentionVarLenScoreV5: layout BSND is not packed; FlashAttentionScoreV2 comes after it; FlashAttentionVarLenScore comes after it; FlashAttentionVarLenScoreV2 comes after it; composite comes after it"},
 		{"", "rms_norm: RmsNorm; composite comes after it",
-			"attention: FlashAttentionScore; FlashAttentionScoreV2 comes after it; FlashAttentionVarLenScore comes after it; FlashAttentionVarLenScoreV2 comes after it; composite comes after it"},
+			"attention: FlashAttentionScore; not FlashAttentionScoreV3: the heads have no sinks; not FlashAttentionVarLenScoreV5: layout BSND is not packed; FlashAttentionScoreV2 comes after it; FlashAttentionVarLenScore comes after it; FlashAttentionVarLenScoreV2 comes after it; composite comes after it"},
 		{"Ascend310P3", "rms_norm: composite; not RmsNorm: Ascend310P3 has no RmsNorm; Atlas A2 and A3 do",
-			"attention: composite; not FlashAttentionScore: Ascend310P3 has no FlashAttentionScore; Atlas A2 and A3 do; not FlashAttentionScoreV2: Ascend310P3 has no FlashAttentionScoreV2; Atlas A2 and A3 do; not FlashAttentionVarLenScore: layout BSND is not packed; not FlashAttentionVarLenScoreV2: layout BSND is not packed"},
+			"attention: composite; not FlashAttentionScoreV3: the heads have no sinks; not FlashAttentionVarLenScoreV5: layout BSND is not packed; not FlashAttentionScore: Ascend310P3 has no FlashAttentionScore; Atlas A2 and A3 do; not FlashAttentionScoreV2: Ascend310P3 has no FlashAttentionScoreV2; Atlas A2 and A3 do; not FlashAttentionVarLenScore: layout BSND is not packed; not FlashAttentionVarLenScoreV2: layout BSND is not packed"},
 	} {
 		reg, err := ops.NewRegistry(ops.Env{SoC: c.soc})
 		require.NoError(t, err)

@@ -21,6 +21,7 @@ func TestAssumedPeers(t *testing.T) {
 	m := rt.NewMachine(rt.Config{Devices: 1, Memory: 1 << 40, SoC: "Ascend910B1", Schedule: path})
 	n := &node{l: ccl.NewWithTimeouts(m, patient), f: m.Functions()}
 	maps.Copy(n.f, n.l.Functions())
+	defer func() { require.Zero(t, n.f["aclFinalize"](new(rt.Thread), nil)) }() // the root waits for its ranks until then
 	r := newRank(t, n, 0)
 	info := new([4108]byte)
 	r.must("HcclGetRootInfo", address(info))
