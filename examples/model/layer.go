@@ -165,7 +165,7 @@ func (a attention) project(p *pass, x *autograd.Var, batch, length int64) (q, k,
 func (p *pass) attend(q, k, v, sinks *autograd.Var, m *inputs, window int64) *autograd.Var {
 	q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
 	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: within(m.mask, window), Scale: m.scale}
-	shape := append(q.Shape()[:3], v.Dim(-1))
+	shape := []int64{q.Dim(0), q.Dim(1), q.Dim(2), v.Dim(-1)}
 	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), sinks, a)
 	if m.cu != nil {
 		y = p.Reshape(y, shape...)

@@ -90,7 +90,7 @@ func (m *inputs) layout() ops.Layout {
 
 // packed views [1, length, …] as [length, …] if sequences are packed.
 func (m *inputs) packed(p *pass, x *autograd.Var) *autograd.Var {
-	if m.cu == nil {
+	if m.cu == nil || p.Err() != nil { // then x has no shape
 		return x
 	}
 	return p.Reshape(x, x.Shape()[1:]...)

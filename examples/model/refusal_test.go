@@ -31,7 +31,6 @@ func TestParallelRefusals(t *testing.T) {
 	}{
 		"num_key_value_heads 2 is not a multiple of the 4": {"qwen3", model.Parallel{Tensor: on(4)}},
 		"3 stages for 2 layers":                            {"qwen3", model.Parallel{Pipeline: on(3)}},
-		"use one of the two":                               {"qwen3", model.Parallel{Pipeline: on(2), Shard: true}},
 		"2 ranks of experts, and qwen3 has none":           {"qwen3", model.Parallel{Experts: on(2)}},
 		"is not a multiple of the 3 ranks of experts":      {"qwen3_moe", model.Parallel{Experts: on(3)}},
 		"need sequence parallelism":                        {"qwen3_moe", model.Parallel{Tensor: on(2)}},

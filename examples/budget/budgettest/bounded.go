@@ -32,14 +32,21 @@ func Bounded(t testing.TB, f func()) {
 	require.LessOrEqual(t, grown, Memory*slower, "bytes of memory")
 }
 
-// Timely is Bounded without the bound on memory, which costs too much for fuzzing.
+// Timely is Bounded without the bound on memory, which costs too much for fuzzing. Other programs on the same core slow it down for
+// moments, so f that took too long is called again, and the best of three calls counts.
 func Timely(t testing.TB, f func()) {
 	t.Helper()
-	began := used(t)
-	f()
-	took := used(t) - began
-	t.Logf("%v of the processor", took)
-	require.LessOrEqual(t, took, time.Duration(float64(Time)*slower*pace(t)), "time of the processor")
+	var took, bound time.Duration
+	for range 3 {
+		began := used(t)
+		f()
+		took, bound = used(t)-began, time.Duration(float64(Time)*slower*pace(t))
+		t.Logf("%v of the processor", took)
+		if took <= bound {
+			return
+		}
+	}
+	require.LessOrEqual(t, took, bound, "time of the processor")
 }
 
 // reference is how long the work of pace takes on a core of the year 2021.
