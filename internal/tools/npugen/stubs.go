@@ -17,14 +17,14 @@ var emptyLibraries = []string{"libacl_rt_impl", "libprofapi", "libc_sec", "libru
 //go:embed library.h
 var library string
 
-// homes returns the libraries that export a function. The functions of profiling are in libascendcl
-// too, where older programs look for them. The runtime of 2026 is libacl_rt, and libascendcl keeps
+// homes returns the libraries that export a function. The functions of profiling, dumps, queues and channels are in
+// libascendcl too, where older programs, and the binding, look for them. The runtime of 2026 is libacl_rt, and libascendcl keeps
 // its functions. CANN 9 has some operators of the custom package itself; their headers are now with the
 // other operators.
 func homes(f *abi.Function) []string {
 	list := []string{f.Library}
 	switch {
-	case f.Library == "libmsprofiler":
+	case slices.Contains([]string{"libmsprofiler", "libascend_dump", "libacl_tdt_channel", "libacl_tdt_queue"}, f.Library):
 		list = append(list, "libascendcl")
 	case f.Library == "libascendcl" && slices.Contains(f.Versions, abi.Unreleased):
 		list = append(list, "libacl_rt")
