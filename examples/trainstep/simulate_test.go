@@ -61,6 +61,7 @@ func numbers(t *testing.T, out, heading string) (row []float64) {
 
 // TestPlannedMemory: what -plan prints for a rank is what the allocator of a real training has, by phase.
 func TestPlannedMemory(t *testing.T) {
+	acltest.Need(t)
 	for name, flags := range map[string]string{
 		"dense":            "-layers 3 -hidden 256 -seq 256 -batch 4 -ranks 1",
 		"recomputed":       "-layers 4 -hidden 256 -seq 512 -batch 2 -ranks 1 -recompute block",
