@@ -75,10 +75,23 @@ var checks = map[string]string{
 	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-30B-A3B -tp 2 -cp 2 -ep 2 -pp 2 -micro 2":  fromHub + "/qwen3_moe",
 	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3.5-0.8B -fsdp -replicas 2 -cp 2 -ulysses 2": fromHub + "/qwen3_5",
 
+	"go run -tags emu ./examples/trainstep -simulate Ascend910B2 -world 32 -tp 8 -sp -pp 4 -micro 64 -batch 64 -seq 4096 -model examples/simulate/testdata/qwen2-72b":            simulated,
+	"go run -tags emu ./examples/trainstep -simulate Ascend910B2 -world 32 -tp 8 -sp -pp 2 -micro 16 -batch 32 -seq 8192 -model examples/simulate/testdata/qwen1.5-32b":          simulated,
+	"go run -tags emu ./examples/trainstep -simulate Ascend910B2 -world 8 -fsdp -batch 64 -micro 8 -seq 4096 -recompute block -model examples/simulate/testdata/qwen2-7b":        simulated,
+	"go run -tags emu ./examples/trainstep -simulate Ascend910B2 -world 8 -fsdp -batch 8 -seq 32768 -recompute block -model examples/simulate/testdata/qwen2-7b":                 simulated,
+	"go run -tags emu ./examples/trainstep -simulate Ascend910B2 -world 64 -tp 8 -sp -pp 8 -micro 64 -batch 64 -seq 8192 -model examples/simulate/testdata/llama3-70b":           simulated,
+	"go run -tags emu ./examples/trainstep -simulate Ascend910B2 -world 64 -tp 8 -sp -cp 4 -micro 16 -batch 32 -seq 32768 -model examples/simulate/testdata/mixtral-8x7b":        simulated,
+	"go run -tags emu ./examples/trainstep -simulate Ascend910B2 -world 8 -tp 2 -sp -cp 4 -ulysses 4 -micro 16 -batch 16 -seq 32768 -model examples/simulate/testdata/llama2-7b": simulated,
+	"go run -tags emu ./examples/trainstep -simulate Ascend910B2 -world 8 -tp 2 -sp -cp 4 -micro 16 -batch 16 -seq 32768 -model examples/simulate/testdata/llama2-7b":            simulated,
+	"go run -tags emu ./examples/trainstep -simulate Ascend910_93 -world 512 -fsdp -recompute block -batch 4096 -seq 4096 -model examples/simulate/testdata/qwen3-235b":          "%s | grep -q 'tokens/s on each die'",
+
 	"make sdk":                    bySDK,
 	"source build/sdk/set_env.sh": "[ -d build/sdk ] || make -s sdk; %s",
 	"gcc program.c -I$ASCEND_HOME_PATH/include -L$ASCEND_HOME_PATH/lib64 -lascendcl -lnnopbase -lopapi": "[ -d build/sdk ] || make -s sdk; source build/sdk/set_env.sh; cp internal/emu/sdk/testdata/add.c $TMP/program.c; cd $TMP; %s; ./a.out",
 }
+
+// simulated is a simulation of shorter rows and fewer of them, which is over in a moment.
+const simulated = "%s -batch 8 -micro 1 -seq 512 | grep -q 'tokens/s on each die'"
 
 // TestCommands: the commands of the documents work, in the order in which they stand there.
 func TestCommands(t *testing.T) {
