@@ -35,12 +35,12 @@ func TestAssumedPeers(t *testing.T) {
 	require.Equal(t, append(ones(4), ones(4)...), r.download(all, 32))
 
 	large := new(uint64)
-	r.must("aclrtMalloc", address(large), 1<<38, 0)
-	r.must("HcclAllReduce", *large, *large, 1<<34, int32Type, sum, r.comm, r.stream)
+	r.must("aclrtMalloc", address(large), 1<<33, 0) // the address sanitizer touches an eighth of it
+	r.must("HcclAllReduce", *large, *large, 1<<29, int32Type, sum, r.comm, r.stream)
 	items := &[2]item{{0, 0, *large, 1 << 20, int32Type, 4}, {1, 0, *large + 1<<30, 1 << 20, int32Type, 2}}
 	r.must("HcclBatchSendRecv", address(&items[0]), 2, r.comm, r.stream)
 	require.Zero(t, r.sync(), r.text())
-	r.must("HcclAllReduce", *large, *large+1<<38-1<<35, 1<<34, int32Type, sum, r.comm, r.stream)
+	r.must("HcclAllReduce", *large, *large+1<<33-1<<30, 1<<29, int32Type, sum, r.comm, r.stream)
 	require.NotZero(t, r.sync(), "the result ends beyond the memory")
 
 	text, err := os.ReadFile(path)
@@ -62,7 +62,7 @@ func TestAssumedPeers(t *testing.T) {
 	require.EqualValues(t, 16*(ranks-1), gathered.Received)
 	require.Equal(t, 3, gathered.Rank)
 	require.Equal(t, ranks, gathered.Ranks)
-	require.EqualValues(t, 1<<36, reduced.Count)
+	require.EqualValues(t, 1<<31, reduced.Count)
 	require.Equal(t, []rt.Messages{{Peer: 4, Sent: 4 << 20}, {Peer: 2, Received: 4 << 20}}, sent.Messages)
 	r.must("HcclCommDestroy", r.comm)
 }

@@ -26,10 +26,10 @@ func lines(t *testing.T, path string) (all []rt.Planned) {
 	return all
 }
 
-// TestSchedule: memory that the machine does not have can be allocated and copied, as no byte of it is touched; small copies are made; the
+// TestSchedule: large memory is allocated and copied in no time, as no byte of it is touched; small copies are made; the
 // file has the copies, records, waits and synchronisations in the order of the calls, and memory is checked as always.
 func TestSchedule(t *testing.T) {
-	const huge, few = 1 << 40, 64
+	const huge, few = 1 << 33, 64 // of what is not touched the address sanitizer touches an eighth
 	path := filepath.Join(t.TempDir(), "schedule")
 	p := rttest.NewMachine(t, rt.Config{Devices: 1, Memory: 1 << 42, SoC: "Ascend910B2", Schedule: path})
 	th := p.Thread(0)
