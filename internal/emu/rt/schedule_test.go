@@ -31,7 +31,7 @@ func lines(t *testing.T, path string) (all []rt.Planned) {
 func TestSchedule(t *testing.T) {
 	const huge, few = 1 << 33, 64 // of what is not touched the address sanitizer touches an eighth
 	path := filepath.Join(t.TempDir(), "schedule")
-	p := rttest.NewMachine(t, rt.Config{Devices: 1, Memory: 1 << 42, SoC: "Ascend910B2", Schedule: path})
+	p := rttest.NewMachine(t, rt.Config{Devices: 1, Memory: 1 << 35, SoC: "Ascend910B2", Schedule: path})
 	th := p.Thread(0)
 	a, b := p.Out(th, "aclrtMalloc", 0, huge, 0), p.Out(th, "aclrtMalloc", 0, huge, 0)
 	first, second, event := p.Stream(th), p.Stream(th), p.Event(th)
