@@ -147,6 +147,16 @@ func (e *Event) Record(s *Stream) error {
 	return nil
 }
 
+// WaitStream makes the stream wait for everything that is queued on another one now; the call itself does not wait
+// (aclrtRecordEvent, aclrtStreamWaitEvent). It is torch.npu.Stream.wait_stream.
+func (s *Stream) WaitStream(other *Stream) error {
+	e, err := other.Record()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Wait(e), e.Close())
+}
+
 // Wait makes the stream wait for the event's last record; the call itself does not wait
 // (aclrtStreamWaitEvent). The event may be of another device, except on the chips before
 // the 910B.

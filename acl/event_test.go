@@ -34,6 +34,26 @@ func TestEventOrdersStreams(t *testing.T) {
 	assert.True(t, done)
 }
 
+// TestWaitStream: a stream goes on when what was queued on another one before has ended, and refuses one that is closed or nil.
+func TestWaitStream(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	first, second := acltest.Stream(t, dev), acltest.Stream(t, dev)
+	release := hold(t, first)
+	var order []string
+	require.NoError(t, first.HostFunc(func() { order = append(order, "first") }))
+	require.NoError(t, second.WaitStream(first))
+	require.NoError(t, second.HostFunc(func() { order = append(order, "second") }))
+	release()
+	require.NoError(t, second.Synchronize(background))
+	assert.Equal(t, []string{"first", "second"}, order)
+	closed, err := dev.NewStream()
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	require.ErrorIs(t, second.WaitStream(closed), acl.ErrClosed)
+	require.ErrorIs(t, closed.WaitStream(second), acl.ErrClosed)
+	require.Error(t, second.WaitStream(nil))
+}
+
 // TestEventIsRecordedAgain: a wait is for the record before it, not for later ones.
 func TestEventIsRecordedAgain(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)

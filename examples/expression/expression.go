@@ -15,7 +15,7 @@ import (
 // Expression is a regular expression. It may look around, so that a match may take long: it is given up after a second.
 type Expression struct{ re *regexp2.Regexp }
 
-// python spells what .NET's expressions, which the library has, call otherwise.
+// python translates the notation of Python's expressions to that of .NET's, which the library reads.
 var python = strings.NewReplacer(`\\`, `\\`, `(?P<`, `(?<`, `\Z`, `\z`)
 
 // Compile reads an expression.

@@ -9,7 +9,7 @@ import (
 // clippedUnit is the gated unit of gpt-oss: experts with biases, [experts, out], whose values are limited.
 type clippedUnit struct{ gateUp, down *Parameter }
 
-// clippedForm has gate and up projection of a row of products in turns. The numbers are those of the class in transformers.
+// clippedForm takes rows in which gate and up projection take turns. Its numbers are constants of the class in transformers.
 var clippedForm = ops.ClippedSwiGLUArgs{Alpha: 1.702, Limit: 7, Offset: 1, Interleaved: true}
 
 // newClippedExperts makes experts of such units. PEFT and shards take weights [experts, out, in] only, so that these are no weights of experts to them.

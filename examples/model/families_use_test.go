@@ -80,7 +80,7 @@ func (k kindFolder) load(t *testing.T, st *acl.Stream, reg *ops.Registry, change
 	return m
 }
 
-// norm is that of all gradients of a loss, which an update computes.
+// norm returns the norm of all gradients of a loss, which an update computes.
 func norm(ctx context.Context, m *model.Model, b model.Batch) (loss, norm float64, err error) {
 	o, err := model.NewOptimizer(m, model.AdamW{LR: 1e-3, Beta1: .9, Beta2: .95, Epsilon: 1e-8, MaxNorm: 1})
 	if err != nil {

@@ -25,7 +25,7 @@ type family struct {
 	shared bool
 	// class is the name of the language model in transformers.
 	class string
-	// biases and windows are those of attention.
+	// biases says which projections of attention have biases, and windows which layers have a sliding window.
 	biases  biases
 	windows windows
 	// divided heads have hidden_size/num_attention_heads features where the configuration does not say.

@@ -89,7 +89,7 @@ var others = []struct {
 	{regexp.MustCompile(``), false, "no weight of this model"},
 }
 
-// aBias is what GPTQ's programs wrote beside every weight. One of zeros is left out.
+// aBias names a tensor that GPTQ's programs write beside every weight. Loading leaves it out if it is zero.
 const aBias = "a bias, which this family does not have"
 
 // isZero reports whether all elements of a tensor are zero.

@@ -78,7 +78,7 @@ var mutations = map[string]mutation{
 	"router_aux_loss_coef":             {`{"output_router_logits":true}`, `{"router_aux_loss_coef":0.5}`},
 }
 
-// own has those of a kind whose folder already has the value, or lacks what others have.
+// own has the changes for kinds whose folder already has the value, or lacks a key of the others.
 var own = map[string]map[string]mutation{
 	"glm4": {"partial_rotary_factor": {`{"rope_parameters":null}`, `{"partial_rotary_factor":0.25}`}, "attention_bias": {"", `{"attention_bias":false}`}},
 	"glm4_moe": {

@@ -20,7 +20,7 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// predictorFolder is that of a golden DeepSeek V3 with the golden layer that predicts a further token, as hub folders have it.
+// predictorFolder makes a folder of a golden DeepSeek V3 with the golden layer that predicts a further token, as hub folders have it.
 func predictorFolder(t *testing.T) (path string) {
 	dir, err := golden.Dir()
 	require.NoError(t, err)

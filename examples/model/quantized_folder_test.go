@@ -85,6 +85,8 @@ func TestQuantizedFolderRefusals(t *testing.T) {
 		{"packed4", "model.layers.0.self_attn.q_proj.weight_zero_point", "", "", "lacks model.layers.0.self_attn.q_proj.weight_zero_point"},
 		{"gptq4", "model.layers.1.mlp.up_proj.qzeros", "", "", "lacks model.layers.1.mlp.up_proj.qzeros"},
 		{"gptq4", "", `+:.*v_proj`, `+:.*x_proj`, "v_proj"},
+		{"gptq4", "", `"dynamic": {`, `"dynamic": {"+:.*": {"nobody_knows": 1}, `, "nobody_knows is 1"},
+		{"int8", "", `"type": "int"`, `"type": "float"`, "says that its codes are"},
 		{"gptq4", "", `"gptq"`, `"exl2"`, "quantization_config.quant_method is exl2"},
 		{"awq4", "", `"gemm"`, `"gemv"`, "quantization_config.version"},
 	} {

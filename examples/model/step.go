@@ -310,7 +310,7 @@ func (s stage) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *acl
 	return s.end(at)
 }
 
-// BackwardWeights computes what Backward has left.
+// BackwardWeights computes the gradients that Backward has left.
 func (s stage) BackwardWeights(_ context.Context, _ *acl.Stream, at int) error {
 	defer s.m.measure(&s.m.peaks.Backward)()
 	if u := s.live[microChunk{at, s.chunk}]; len(u.gradient) > 0 {

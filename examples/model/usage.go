@@ -2,7 +2,7 @@ package model
 
 import "github.com/goascend/cann/aclnn"
 
-// Held is what a model and its optimiser hold on this rank's device between steps, in bytes.
+// Held counts the bytes that a model and its optimiser hold on this rank's device between steps.
 type Held struct {
 	Weights   int `json:"weights"` // that layers read
 	Masters   int `json:"masters"` // in float32, beside weights of another type

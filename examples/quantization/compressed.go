@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/verdict"
 )
 
@@ -131,7 +132,7 @@ func parseGroup(name, format string, text []byte) (group, error) {
 	if c.Format != "" {
 		format = c.Format
 	}
-	g := group{name: name, targets: c.Targets, scheme: scheme{bits: 8, packed: format == "pack-quantized"}}
+	g := group{name: name, targets: c.Targets, scheme: scheme{bits: 8, packed: format == "pack-quantized", codes: safetensors.Int8}}
 	w := c.Weights
 	if w.Bits != nil {
 		g.scheme.bits = *w.Bits
@@ -147,6 +148,9 @@ func parseGroup(name, format string, text []byte) (group, error) {
 		return fail("type", w.Type, "codes of pack-quantized are integers")
 	case g.scheme.bits != 8 && (!g.scheme.packed || g.scheme.bits < 2 || g.scheme.bits > 8):
 		return fail("num_bits", g.scheme.bits, "it is 8, and from 2 to 8 in pack-quantized")
+	}
+	if strings.EqualFold(w.Type, "float") {
+		g.scheme.codes = safetensors.Float8E4M3
 	}
 	strategy := strings.ToLower(w.Strategy)
 	if strategy == "" { // as compressed-tensors infers it

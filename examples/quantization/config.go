@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/expression"
 	"github.com/goascend/cann/examples/verdict"
 )
@@ -23,9 +24,10 @@ type scheme struct {
 	bits int
 	// A scale is for so many rows and columns; 0 is all of them.
 	rows, columns int
-	asymmetric    bool // it has zero points
-	packed        bool // several codes are in an int32
-	plusOne       bool // zero points are stored less one
+	asymmetric    bool              // it has zero points
+	packed        bool              // several codes are in an int32
+	plusOne       bool              // zero points are stored less one
+	codes         safetensors.DType // of codes that fill an element
 }
 
 const key = "quantization_config"
@@ -138,7 +140,7 @@ func parseFP8(t verdict.Table, text []byte) (func(string) (scheme, bool, error),
 	if err != nil {
 		return nil, err
 	}
-	s := scheme{bits: 8}
+	s := scheme{bits: 8, codes: safetensors.Float8E4M3}
 	if c.Block != nil {
 		if len(c.Block) != 2 || c.Block[0] < 1 || c.Block[1] < 1 {
 			return nil, fmt.Errorf("config.json: %s.weight_block_size is %v; it has rows and columns", key, c.Block)
@@ -175,11 +177,16 @@ var gptqKeys = slices.Concat([]verdict.Key{
 	verdict.NoEffect("lm_head", "the tensors of lm_head show it"),
 }, tools)
 
+// Dynamic is the table of a member of dynamic of GPTQ.
+var Dynamic = verdict.Table{Format: "config.json: quantization_config.dynamic", Keys: []verdict.Key{
+	verdict.Honour("bits", "bits of a code, in place of those of the folder"),
+	verdict.Honour("group_size", "inputs that share a scale, in place of those of the folder"),
+	verdict.NoEffect("desc_act", "g_idx has the group of each input"),
+	verdict.NoEffect("sym", "qzeros has the zero points"),
+	verdict.NoEffect("mse", "how the folder was made"),
+}}
+
 func parseGPTQ(t verdict.Table, text []byte) (func(string) (scheme, bool, error), error) {
-	type override struct {
-		Bits  *int `json:"bits"`
-		Group *int `json:"group_size"`
-	}
 	c, err := decode[struct {
 		Bits    int             `json:"bits"`
 		Group   *int            `json:"group_size"`
@@ -218,9 +225,14 @@ func parseGPTQ(t verdict.Table, text []byte) (func(string) (scheme, bool, error)
 			if left {
 				return scheme{}, false, nil
 			}
-			var o override
-			if err := json.Unmarshal(r.value, &o); err != nil {
-				return scheme{}, false, fmt.Errorf("config.json: %s.dynamic: %q: %w", key, r.name, err)
+			var o struct {
+				Bits  *int `json:"bits"`
+				Group *int `json:"group_size"`
+			}
+			table := Dynamic
+			table.Format += "." + r.name
+			if _, err := table.Decode(r.value, &o); err != nil {
+				return scheme{}, false, err
 			}
 			bits, group := c.Bits, group
 			if o.Bits != nil {

@@ -16,6 +16,9 @@ func (v *viewer) scaled(name string, t safetensors.Tensor, s scheme) (*weight, e
 	if n := len(t.Shape); n != 2 && n != 3 {
 		return nil, fmt.Errorf("it is %v; a quantised weight has two dimensions, or three of experts", t.Info)
 	}
+	if t.DType != s.codes {
+		return nil, fmt.Errorf("it is %v; config.json's %s says that its codes are %v", t.Info, key, s.codes)
+	}
 	scaleName := name + "_scale"
 	if v.has(name + "_scale_inv") {
 		scaleName = name + "_scale_inv"

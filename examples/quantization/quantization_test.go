@@ -59,7 +59,7 @@ func view(t *testing.T, folder string, config []byte) (*safetensors.File, error)
 	return v, nil
 }
 
-// TestGolden: weights are what their codes stand for, computed by PyTorch in float64; read as a whole, by rows and by columns.
+// TestGolden compares dequantised weights with those that PyTorch computes in float64, read as a whole, by rows and by columns.
 func TestGolden(t *testing.T) {
 	for _, folder := range folders(t) {
 		t.Run(filepath.Base(folder), func(t *testing.T) {

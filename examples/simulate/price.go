@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Limit is what a kernel waits for most.
+// Limit names the unit of the chip that bounds the time of a kernel.
 type Limit string
 
 // Limits of kernels.
@@ -25,7 +25,7 @@ const (
 	gradientOperations = 8 // in the backward pass
 )
 
-// work is what a launch asks of the units of a chip.
+// work counts the operations of the cube and of the vector cores, and the bytes, of a launch.
 type work struct {
 	cube, vector, bytes float64
 	dtype               string // of the factors of products

@@ -49,7 +49,7 @@ type Tensor struct {
 	Use   string  `json:"use"`   // r, w, or u for read and written
 }
 
-// Message is what a call exchanges with a peer, in bytes.
+// Message has the bytes that a call sends to a peer and receives from it.
 type Message struct {
 	Peer     int     `json:"peer"`
 	Sent     float64 `json:"sent"`

@@ -17,10 +17,10 @@ type Simulation struct {
 	Ranks map[int]int
 	// Places are the ranks in the job of the ranks of each communicator, by its name.
 	Places map[string][]int
-	// Step is what the names of ranges begin with that are steps, "step " when empty. The last one is reported, from the end of the one
-	// before, or from its own beginning.
-	Step string
 }
+
+// stepRange begins the names of ranges that are steps. The last step is reported, from the end of the one before, or from its own beginning.
+const stepRange = "step "
 
 // Kind says what a span of the timeline is.
 type Kind int
@@ -42,7 +42,7 @@ type Span struct {
 	Shapes         string
 }
 
-// Result is what a step takes.
+// Result describes the last step of a simulation.
 type Result struct {
 	Seconds float64 // of the slowest device
 	Devices []Usage
@@ -86,19 +86,27 @@ type stream struct {
 // device is a device with its host.
 type device struct {
 	id, rank int
-	program  []*Entry // what the host has not called yet
+	program  []*Entry // calls that the host has not made yet
 	host     float64
 	streams  []*stream
-	kernels  float64 // when they are free
-	hccs     float64
-	roce     float64
-	copies   float64
+	free     [units]float64     // when each unit is free
 	begins   map[string]float64 // of steps, by the host's time
 	ends     []float64
 	launches []float64
 	open     map[string]float64
 	counts   map[[2]int]int
 }
+
+// unit is a part of a device that does one thing at a time.
+type unit int
+
+const (
+	cores unit = iota
+	hccsLinks
+	roceLinks
+	hostLink
+	units
+)
 
 type run struct {
 	*Simulation
@@ -176,9 +184,9 @@ func (r *run) call(d *device) error {
 		case e.Launch != "" || e.Collective != "" || e.Copy != "":
 			d.host += r.Chip.Launch
 			d.launches = append(d.launches, d.host)
-		case e.Begin != "" && r.isStep(e.Begin):
+		case e.Begin != "" && strings.HasPrefix(e.Begin, stepRange):
 			d.begins[e.Begin] = d.host
-		case e.End != "" && r.isStep(e.End):
+		case e.End != "" && strings.HasPrefix(e.End, stepRange):
 			if len(d.ends) == 0 {
 				d.ends = append(d.ends, d.begins[e.End])
 			}
@@ -194,14 +202,6 @@ func (r *run) call(d *device) error {
 		d.program = d.program[1:]
 	}
 	return nil
-}
-
-func (r *run) isStep(name string) bool {
-	step := r.Step
-	if step == "" {
-		step = "step "
-	}
-	return strings.HasPrefix(name, step)
 }
 
 // expect numbers the messages of an entry between devices of the schedule.
@@ -233,14 +233,14 @@ func (r *run) expect(d *device, q *queued) error {
 }
 
 // ready returns when the first entry of a stream may start.
-func (r *run) ready(st *stream, q *queued) (at float64, ok bool, err error) {
+func (r *run) ready(st *stream, q *queued) (at float64, ok bool) {
 	at = max(st.free, q.at)
 	if q.Wait != 0 {
 		if !r.known[q.Wait] {
-			return at, true, nil // it was before the schedule
+			return at, true // it was before the schedule
 		}
 		t, ok := r.records[q.Wait]
-		return max(at, t), ok, nil
+		return max(at, t), ok
 	}
 	if !q.posted {
 		q.posted = true
@@ -252,11 +252,11 @@ func (r *run) ready(st *stream, q *queued) (at float64, ok bool, err error) {
 		m.sent = !m.sent
 		t, ok := r.posts[m]
 		if !ok {
-			return 0, false, nil
+			return 0, false
 		}
 		at = max(at, t)
 	}
-	return at, true, nil
+	return at, true
 }
 
 // next executes the entry that can start first.
@@ -274,10 +274,7 @@ func (r *run) next() (done bool, err error) {
 				continue
 			}
 			q := st.rest[0]
-			at, ok, err := r.ready(st, q)
-			if err != nil {
-				return false, err
-			}
+			at, ok := r.ready(st, q)
 			if !ok {
 				waiting = fmt.Sprintf("stream %d of rank %d", st.id, d.rank)
 				continue
@@ -306,21 +303,16 @@ func (r *run) next() (done bool, err error) {
 
 // timed is the time of an entry and the units that it keeps.
 type timed struct {
-	seconds                   float64
-	kernel, hccs, roce, copy_ bool
-	limit                     string
-	kind                      Kind
+	seconds float64
+	units   []unit
+	limit   string
+	kind    Kind
 }
 
 // free returns when the units are free.
 func (w timed) free(d *device) (at float64) {
-	for _, u := range []struct {
-		on bool
-		at float64
-	}{{w.kernel, d.kernels}, {w.hccs, d.hccs}, {w.roce, d.roce}, {w.copy_, d.copies}} {
-		if u.on {
-			at = max(at, u.at)
-		}
+	for _, u := range w.units {
+		at = max(at, d.free[u])
 	}
 	return at
 }
@@ -330,15 +322,15 @@ func (r *run) time(d *device, e *Entry) (w timed, err error) {
 	switch {
 	case e.Launch != "":
 		seconds, limit, err := r.Chip.seconds(e)
-		return timed{seconds: seconds + r.Chip.Start, kernel: true, limit: string(limit)}, err
+		return timed{seconds: seconds + r.Chip.Start, units: []unit{cores}, limit: string(limit)}, err
 	case e.Copy != "" && (e.From == "device" || e.From == "") && e.To == "device":
 		n := e.Bytes
 		if e.From != "" {
 			n *= 2
 		}
-		return timed{seconds: n/r.Chip.Memory + r.Chip.Start, kernel: true, limit: string(Memory)}, nil
+		return timed{seconds: n/r.Chip.Memory + r.Chip.Start, units: []unit{cores}, limit: string(Memory)}, nil
 	case e.Copy != "":
-		return timed{seconds: e.Bytes/r.Chip.Host + r.Chip.Start, copy_: true, kind: HostCopy}, nil
+		return timed{seconds: e.Bytes/r.Chip.Host + r.Chip.Start, units: []unit{hostLink}, kind: HostCopy}, nil
 	case e.Collective != "":
 		places := r.Places[e.Comm]
 		if len(places) == 0 {
@@ -350,7 +342,14 @@ func (r *run) time(d *device, e *Entry) (w timed, err error) {
 		} else {
 			x, err = r.Chip.groupOf(places, d.rank).collective(e)
 		}
-		return timed{seconds: x.hccs + x.roce, hccs: x.hccs > 0, roce: x.roce > 0, kind: Exchange}, err
+		w = timed{seconds: x.hccs + x.roce, kind: Exchange}
+		if x.hccs > 0 {
+			w.units = append(w.units, hccsLinks)
+		}
+		if x.roce > 0 {
+			w.units = append(w.units, roceLinks)
+		}
+		return w, err
 	}
 	return w, nil
 }
@@ -360,13 +359,8 @@ func (r *run) execute(d *device, st *stream, start float64, w timed) {
 	st.rest = st.rest[1:]
 	end := start + w.seconds
 	st.free = end
-	for _, u := range []struct {
-		on bool
-		at *float64
-	}{{w.kernel, &d.kernels}, {w.hccs, &d.hccs}, {w.roce, &d.roce}, {w.copy_, &d.copies}} {
-		if u.on {
-			*u.at = end
-		}
+	for _, u := range w.units {
+		d.free[u] = end
 	}
 	name := cmp.Or(strings.TrimPrefix(q.Launch, "aclnn"), q.Collective, q.Copy)
 	switch {
@@ -450,12 +444,7 @@ type interval struct{ from, to float64 }
 
 // covered returns how long at least one interval lasts.
 func covered(all []interval) (sum float64) {
-	slices.SortFunc(all, func(a, b interval) int {
-		if a.from < b.from {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
 	end := 0.0
 	for _, x := range all {
 		if x.to > end {

@@ -74,7 +74,7 @@ type spelling struct {
 	bytes   bool // <0x41> is the byte 0x41
 	fused   bool
 	strip   int // spaces that are taken from the begin of a text
-	// first, if not empty, is what is taken out of the first token, wherever it is.
+	// first is removed from the first token, wherever it stands in it, unless it is empty.
 	first string
 }
 

@@ -192,7 +192,7 @@ func TestExportsTransposedWeights(t *testing.T) {
 	}
 }
 
-// TestStrict: what a folder has that is left out is a warning, and with -strict an error.
+// TestStrict: a file that is left out is a warning, and with -strict an error.
 func TestStrict(t *testing.T) {
 	source, data := hubFolder(t, "qwen3")
 	folder := t.TempDir()

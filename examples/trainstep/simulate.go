@@ -27,7 +27,7 @@ type simulation struct {
 }
 
 // notSimulated are flags that would do nothing: no text is read, no file is written, and graphs are not followed.
-const notSimulated = "data steps pack save save-every keep auto-resume resume export eval eval-every eval-batches log metrics tensorboard profile v tokenize compare graph ranks device merge adapter detect-anomaly flight watchdog"
+const notSimulated = "data steps pack save save-every keep auto-resume resume export eval eval-every eval-batches log metrics tensorboard profile v tokenize compare graph ranks device merge adapter detect-anomaly flight watchdog strict"
 
 func (s *simulation) flags(f *command.Flags) {
 	f.Group("Estimates, without a device")
@@ -41,7 +41,7 @@ func (s *simulation) flags(f *command.Flags) {
 // on reports whether nothing is trained.
 func (s simulation) on() bool { return s.chip != "" || s.plan != "" }
 
-// rehearsal is what came of one layout.
+// rehearsal holds the schedule and the memory of one layout.
 type rehearsal struct {
 	options  options
 	chip     simulate.Chip
@@ -51,7 +51,7 @@ type rehearsal struct {
 	schedule []simulate.Entry
 	places   map[string][]int // of the communicators
 	ranks    map[int]int      // by device
-	// operations and tokens are those of a step of all ranks.
+	// operations and tokens count a step of all ranks.
 	operations float64
 	tokens     int
 }
@@ -66,7 +66,7 @@ type stage struct {
 	communicators int
 }
 
-// need is what the rank needs on a chip.
+// need returns the bytes that the rank needs on a chip.
 func (s stage) need(c simulate.Chip) int { return s.reserved + s.communicators*c.Communicator }
 
 // simulator runs trainings on the emulator while it computes nothing.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,13 +14,13 @@ import (
 	"github.com/goascend/cann/examples/simulate"
 )
 
-// estimate is what a training takes on a chip.
+// estimate holds the times of one layout on a chip.
 type estimate struct {
 	*rehearsal
 	step *simulate.Result
 }
 
-// time times what a rehearsal has followed.
+// time computes how long the schedule of a rehearsal takes.
 func (r *rehearsal) time() (*estimate, error) {
 	step, err := simulate.Simulation{Chip: r.chip, Entries: r.schedule, Ranks: r.ranks, Places: r.places}.Run()
 	return &estimate{r, step}, err
@@ -129,7 +130,7 @@ func (r *rehearsal) most() (n int) {
 	return n
 }
 
-// plan prints what memory a training needs, and fails if the chip has less, with what would fit.
+// plan prints the memory that a training needs. If the chip has less, it fails, and prints flags with which the training would fit.
 func (s *simulator) plan(ctx context.Context, r *rehearsal, out io.Writer) error {
 	fmt.Fprintf(out, "%s\n\n", r.title())
 	if err := r.printMemory(out); err != nil {
@@ -143,7 +144,10 @@ func (s *simulator) plan(ctx context.Context, r *rehearsal, out io.Writer) error
 	found := 0
 	for _, change := range r.options.remedies() {
 		other, err := s.rehearse(ctx, change.options, s.chip.Capacity)
-		if err != nil { // the model refuses some
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // it does not fit either, or the model refuses it
 			continue
 		}
 		fmt.Fprintf(out, "  %s: %s GiB\n", change.flags, gibibytes(other.most()))
@@ -242,12 +246,7 @@ func (s *simulator) search(ctx context.Context, o options, out io.Writer) error 
 			break // more recomputation is slower
 		}
 	}
-	slices.SortStableFunc(best, func(a, b *estimate) int {
-		if a.step.Seconds < b.step.Seconds {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(best, func(a, b *estimate) int { return cmp.Compare(a.step.Seconds, b.step.Seconds) })
 	fmt.Fprintf(out, "%d × %s: %d trials, %d do not fit, %d layouts are refused\n\n", o.simulation.world, s.chip.Name, tried, large, refused)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "s a step\ttokens/s a die\tMFU\texposed\tGiB\tflags")

@@ -59,7 +59,7 @@ func numbers(t *testing.T, out, heading string) (row []float64) {
 	return nil
 }
 
-// TestPlannedMemory: what -plan prints for a rank is what the allocator of a real training has, by phase.
+// TestPlannedMemory compares the memory that -plan prints for a rank with that of the allocator of a real training, by phase.
 func TestPlannedMemory(t *testing.T) {
 	acltest.Need(t)
 	for name, flags := range map[string]string{

@@ -15,10 +15,10 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/dataset"
-	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/model"
+	"github.com/goascend/cann/examples/weights"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
 )
@@ -88,16 +88,11 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 		if o.tokenizerFolder() == "" && (text.samples || text.vocab == 256 && text.file == nil) {
 			t.note += fmt.Sprintf("%s has no tokenizer.json: tokens are the bytes of the text\n", o.model)
 		}
-		warnings, err := hub.Check(o.model)
-		if err != nil {
+		var warnings strings.Builder
+		if err := (weights.Source{Folder: o.model, Strict: o.strict}).Inspect(&warnings); err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
-		if o.strict && len(warnings) > 0 {
-			return nil, errors.Join(fmt.Errorf("-strict: %s", strings.Join(warnings, "; ")), t.Close())
-		}
-		for _, w := range warnings {
-			t.note += "warning: " + w + "\n"
-		}
+		t.note += warnings.String()
 		t.origin = o.model
 	} else if set != nil {
 		t.origin = set.About().Data["model"]

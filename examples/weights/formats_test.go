@@ -67,7 +67,7 @@ this document is printed: ` + "`go test ./examples/weights -run TestDocument -up
 		t.Format += ", " + method
 		b.WriteString(t.Markdown() + "\n")
 	}
-	b.WriteString(quantization.Group.Markdown() + "\n## Other files\n\n")
+	b.WriteString(quantization.Dynamic.Markdown() + "\n" + quantization.Group.Markdown() + "\n## Other files\n\n")
 	for _, t := range []verdict.Table{
 		hub.GenerationConfig, hub.TokenizerConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table, simulate.ChipTable,
 	} {

@@ -49,7 +49,7 @@ func (t *Tape) Around(h Hooks, body func()) {
 	}
 }
 
-// later calls f when the weights' gradients of what the backward pass has reached so far are complete.
+// later calls f when the gradients of all weights that the backward pass has reached are complete.
 func (t *Tape) later(b *block, f func() error) {
 	switch {
 	case f == nil:

@@ -74,15 +74,6 @@ func (o *Offload) give(h *acl.HostBuffer) {
 	}
 }
 
-// after makes a stream wait for what is queued on another one.
-func after(waits, work *acl.Stream) error {
-	e, err := work.Record()
-	if err != nil {
-		return err
-	}
-	return errors.Join(waits.Wait(e), e.Close())
-}
-
 // save begins to copy the value of a variable to the host, unless it is small, a view, or saved already.
 func (t *Tape) save(v *Var) {
 	o, m := t.opts.Offload, v.mem
@@ -92,7 +83,7 @@ func (t *Tape) save(v *Var) {
 	if m.saved == nil {
 		host, err := o.take(v.Value.Bytes())
 		if err == nil {
-			err = errors.Join(after(o.st, t.st), o.st.Copy(host, v.Value.Buffer(), v.Value.Bytes()))
+			err = errors.Join(o.st.WaitStream(t.st), o.st.Copy(host, v.Value.Buffer(), v.Value.Bytes()))
 		}
 		if err != nil {
 			t.Fail(fmt.Errorf("offload of %v: %w", v, err))
@@ -126,7 +117,7 @@ func (t *Tape) load(n *node) {
 		x, err := aclnn.New(t.st, v.like.DType(), v.like.Shape()...)
 		if err == nil {
 			m.closer, v.Value = x, x
-			err = errors.Join(after(o.st, t.st), o.st.Copy(x.Buffer(), m.saved.host, x.Bytes()))
+			err = errors.Join(o.st.WaitStream(t.st), o.st.Copy(x.Buffer(), m.saved.host, x.Bytes()))
 		}
 		if err == nil {
 			m.saved.loaded, err = o.st.Record()

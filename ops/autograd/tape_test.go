@@ -447,7 +447,7 @@ func TestGraph(t *testing.T) {
 	require.NoError(t, g.Close())
 }
 
-// TestDeferWeights: the gradients of weights that are computed later, after the backward passes of other micro-batches, are those of one backward pass, bit by
+// TestDeferWeights: the gradients of weights that are computed later, after the backward passes of other micro-batches, equal those of one backward pass, bit by
 // bit, also of layers that are recomputed. Until then the gradient of a weight stays as it was.
 func TestDeferWeights(t *testing.T) {
 	m := newTransformer(t, 2, 8)

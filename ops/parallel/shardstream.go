@@ -80,15 +80,6 @@ func (x *ShardStream) made(shards []*Sharded) error {
 	return nil
 }
 
-// after makes a stream wait for what is queued on another one.
-func after(waits, work *acl.Stream) error {
-	e, err := work.Record()
-	if err != nil {
-		return err
-	}
-	return errors.Join(waits.Wait(e), e.Close())
-}
-
 // room makes a flat tensor have n elements at least.
 func (x *ShardStream) room(t **aclnn.Tensor, dt aclnn.DType, n int64) error {
 	if *t != nil && (*t).DType() == dt && (*t).Len() >= n {
@@ -161,7 +152,7 @@ func (x *ShardStream) Prefetch(shards ...*Sharded) error {
 	}
 	err := x.room(&x.gathered, dt, matrixElements(dt, shards))
 	if err == nil { // what reads this memory, or writes the shards, is queued
-		err = after(x.side, x.st)
+		err = x.side.WaitStream(x.st)
 	}
 	if err != nil {
 		return fmt.Errorf("prefetch: %w", err)
@@ -251,7 +242,7 @@ func (x *ShardStream) reduce(gradients []ShardGradients, shards []*Sharded) erro
 		}
 	})
 	if err == nil {
-		err = after(x.side, x.st)
+		err = x.side.WaitStream(x.st)
 	}
 	if err != nil {
 		return err
@@ -291,7 +282,7 @@ func (x *ShardStream) Join() error {
 	}
 	var err error
 	if x.used {
-		err = after(x.st, x.side)
+		err = x.st.WaitStream(x.side)
 	}
 	x.ahead, x.reducing, x.used = nil, false, false
 	return errors.Join(err, x.drop(&x.gathered), x.drop(&x.sums))

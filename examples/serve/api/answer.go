@@ -25,9 +25,9 @@ func newHead(prefix, object, model string) head {
 
 // shape writes choices in one of OpenAI's forms.
 type shape interface {
-	// first returns what a stream says of a choice before its text, or nil.
+	// first returns the first object of a choice in a stream, before its text, or nil.
 	first(choice int) any
-	// next returns what a stream says with a piece, or nil.
+	// next returns the object of a piece in a stream, or nil.
 	next(p piece) any
 	// whole returns a choice from all of its pieces.
 	whole(choice int, pieces []piece) any

@@ -29,7 +29,7 @@ type scored struct {
 	}
 }
 
-// TestEvaluation: what lm-evaluation-harness asks for. The probabilities of a text as a prompt are those with which it was
+// TestEvaluation sends requests as lm-evaluation-harness does. The probabilities of a text as a prompt are those with which it was
 // generated, whether the prompt is text or tokens, alone or among others, with a token more or none, at once or in a stream.
 func TestEvaluation(t *testing.T) {
 	s := start(t, engine.Options{Blocks: 32, BlockSize: 16}, nil)

@@ -14,12 +14,13 @@ type tool struct {
 	Function struct {
 		Name       string          `json:"name"`
 		Parameters json.RawMessage `json:"parameters"`
+		Strict     *bool           `json:"strict"`
 	} `json:"function"`
 }
 
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// calls is what a request says about tools.
+// calls holds the fields of a request that concern tools.
 type calls struct {
 	form   tools.Form
 	names  []string
@@ -41,7 +42,7 @@ func (q *chatRequest) calls(form tools.Form) (c calls, err error) {
 	if form == tools.None {
 		return c, badParameter("tools", "the model's chat template has no tools whose calls the server reads (Hermes, Qwen, Llama)")
 	}
-	parameters := map[string]json.RawMessage{}
+	parameters, strict := map[string]json.RawMessage{}, ""
 	for i, raw := range q.Tools {
 		var t tool
 		if err := json.Unmarshal(raw, &t); err != nil {
@@ -66,10 +67,19 @@ func (q *chatRequest) calls(form tools.Form) (c calls, err error) {
 				parameters[name] = p
 			}
 		}
+		if t.Function.Strict != nil && *t.Function.Strict {
+			strict = name
+		}
 		c.names = append(c.names, name)
 	}
 	c.form, c.single = form, q.Parallel != nil && !*q.Parallel
-	return c, c.choose(q.Choice, parameters)
+	if err := c.choose(q.Choice, parameters); err != nil {
+		return c, err
+	}
+	if strict != "" && c.names != nil && c.schema == nil {
+		return c, badParameter("tools", fmt.Sprintf("the tool %q has strict, and calls follow their schemas only with the tool_choice required or a function; leave strict out", strict))
+	}
+	return c, nil
 }
 
 // choose reads tool_choice.

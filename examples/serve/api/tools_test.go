@@ -119,6 +119,7 @@ func TestToolRefusals(t *testing.T) {
 		{"", "tools", `"tools":[` + one + `,` + one + `]`, "which another has"},
 		{"", "tools", `"tools":[{"type":"function","function":{"name":"a","parameters":[]}}]`, "no JSON schema"},
 		{"", "tools", `"tool_choice":"required","tools":[{"type":"function","function":{"name":"a","parameters":{"type":"object","properties":{"n":{"type":"number","minimum":1}}}}}]`, "minimum is not supported"},
+		{"", "tools", `"tools":[{"type":"function","function":{"name":"a","strict":true}}]`, `the tool \"a\" has strict`},
 		{"", "tool_choice", `"tool_choice":"required"`, "it needs tools"},
 		{"", "tool_choice", `"tool_choice":"maybe","tools":[` + one + `]`, `\"maybe\" is not`},
 		{"", "tool_choice", `"tool_choice":{"type":"function","function":{"name":"sub"}},"tools":[` + one + `]`, `no tool \"sub\"`},

@@ -1,4 +1,4 @@
-// Package tools reads the calls of tools out of what a model says, in the form that its chat template has:
+// Package tools reads the calls of tools out of the answers of a model, in the form that its chat template has:
 //
 //	form := tools.FormOf(template)                    // Hermes and Qwen, or Llama
 //	r := form.Reader([]string{"get_weather"})         // names of the tools of a conversation

@@ -126,7 +126,7 @@ func (s *Schedule) event() uint64 {
 	return s.events
 }
 
-// submitted writes what a task says about itself, or its name.
+// submitted writes the line of a task, or its name.
 func (s *Schedule) submitted(on *Stream, task *Task) {
 	if s == nil {
 		return

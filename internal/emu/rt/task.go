@@ -17,7 +17,7 @@ type Task struct {
 	Drop func()
 
 	Notes   map[string]any // what the trace shows about the task
-	Planned *Planned       // what the schedule has about it; its name if nil
+	Planned *Planned       // its line of the schedule; its name if nil
 
 	// Then is called in the moment in which the stream counts the task as done, or drops it, so that
 	// both are seen together. It must not block.
