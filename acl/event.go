@@ -150,6 +150,9 @@ func (e *Event) Record(s *Stream) error {
 // WaitStream makes the stream wait for everything that is queued on another one now; the call itself does not wait
 // (aclrtRecordEvent, aclrtStreamWaitEvent). It is torch.npu.Stream.wait_stream.
 func (s *Stream) WaitStream(other *Stream) error {
+	if !s.ready() {
+		return s.usable("Stream.WaitStream")
+	}
 	e, err := other.Record()
 	if err != nil {
 		return err
