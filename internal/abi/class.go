@@ -73,7 +73,8 @@ func (t *Table) Class(ctype string) (Class, error) {
 		switch {
 		case t.enums[bare]:
 			return Enum, nil
-		case t.records[bare]:
+		}
+		if _, ok := t.records[bare]; ok {
 			return ByValue, nil
 		}
 		target, ok := t.typedefs[bare]

@@ -31,11 +31,11 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 //	type     versions  name  target
 //	record   versions  header  struct|union  name  size  field:type@offset …
 //
-// "#" starts a comment line. A further func, op or const line for a name gives the form of
+// "#" starts a comment line. A further func, op, const or record line for a name gives the form of
 // newer versions. Parse is strict: unknown types, duplicates, impossible layouts and stray
 // fields are errors of type *SyntaxError.
 func Parse(texts ...Text) (*Table, error) {
-	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]bool{}}, constants: map[string]int{}, ends: map[string]*ending{}}
+	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]int{}}, constants: map[string]int{}, ends: map[string]*ending{}}
 	for _, text := range texts {
 		for i, line := range strings.Split(text.Data, "\n") {
 			if line == "" || line[0] == '#' {
@@ -240,14 +240,10 @@ func (p *parser) constant(c Constant) error {
 		return nil
 	}
 	old := &p.t.Constants[i]
-	if overlap(old.Versions, c.Versions) {
-		return fmt.Errorf("constant %s given twice", c.Name)
+	if err := after("constant "+c.Name, old.Versions, c.Versions); err != nil {
+		return err
 	}
-	current := old.Versions
-	for _, v := range old.Older {
-		current = slices.DeleteFunc(slices.Clone(current), func(s string) bool { return slices.Contains(v.Versions, s) })
-	}
-	c.Older = append(old.Older, Value{current, old.Value})
+	c.Older = append(old.Older, Value{newest(old.Versions, old.Older, func(v Value) []string { return v.Versions }), old.Value})
 	c.Versions = inOrder(old.Versions, c.Versions)
 	*old = c
 	return nil
@@ -271,8 +267,16 @@ func (p *parser) record(r Record, size string, fields []string) error {
 		return fmt.Errorf("record kind %q: want struct or union", r.Kind)
 	case !isIdent(r.Name):
 		return fmt.Errorf("record name %q is not an identifier", r.Name)
-	case p.t.records[r.Name]:
-		return fmt.Errorf("record %s given twice", r.Name)
+	}
+	place, again := p.t.records[r.Name]
+	if again {
+		old := p.t.Records[place]
+		if err := after("record "+r.Name, old.Versions, r.Versions); err != nil {
+			return err
+		}
+		if r.Kind != old.Kind {
+			return fmt.Errorf("record %s: a %s of %v, and a %s of %v", r.Name, old.Kind, old.Versions, r.Kind, r.Versions)
+		}
 	}
 	var err error
 	if r.Size, err = strconv.Atoi(size); err != nil || r.Size <= 0 {
@@ -292,9 +296,24 @@ func (p *parser) record(r Record, size string, fields []string) error {
 		last = offset
 		r.Fields = append(r.Fields, Field{name, ctype, offset})
 	}
-	p.t.records[r.Name] = true
-	p.t.Records = append(p.t.Records, r)
+	if !again {
+		p.t.records[r.Name] = len(p.t.Records)
+		p.t.Records = append(p.t.Records, r)
+		return nil
+	}
+	old := &p.t.Records[place]
+	r.Older = append(old.Older, RecordForm{newest(old.Versions, old.Older, func(f RecordForm) []string { return f.Versions }), old.Size, old.Fields})
+	r.Versions = inOrder(old.Versions, r.Versions)
+	*old = r
 	return nil
+}
+
+// newest returns the versions that have the newest form: all of them without those of the older forms.
+func newest[Form any](all []string, older []Form, versions func(Form) []string) []string {
+	for _, form := range older {
+		all = slices.DeleteFunc(slices.Clone(all), func(v string) bool { return slices.Contains(versions(form), v) })
+	}
+	return all
 }
 
 // finish resolves types and libraries, merges the forms of each function and sorts the table.
@@ -318,9 +337,10 @@ func (p *parser) finish() error {
 			}
 			continue
 		}
+		if err := after(f.Name, old.Versions, f.Versions); err != nil {
+			return p.at(err)
+		}
 		switch {
-		case overlap(old.Versions, f.Versions):
-			return p.at(fmt.Errorf("%s given twice", f.Name))
 		case old.op != f.op || old.Ret != f.Ret || f.op && len(old.Params) != len(f.Params):
 			return p.at(fmt.Errorf("%s: the two forms differ in more than const", f.Name))
 		}
@@ -329,11 +349,7 @@ func (p *parser) finish() error {
 				return p.at(fmt.Errorf("%s: parameter %d changed from %s to %s", f.Name, i+1, was.Type, f.Params[i].Type))
 			}
 		}
-		current := old.Versions
-		for _, s := range old.Older {
-			current = slices.DeleteFunc(slices.Clone(current), func(v string) bool { return slices.Contains(s.Versions, v) })
-		}
-		f.Older = append(old.Older, Signature{current, old.Params})
+		f.Older = append(old.Older, Signature{newest(old.Versions, old.Older, func(s Signature) []string { return s.Versions }), old.Params})
 		f.Versions = inOrder(old.Versions, f.Versions)
 		merged[f.Name] = f
 	}
@@ -393,6 +409,18 @@ func OperatorOf(f Function) Operator {
 
 func nameOf(symbol string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(symbol, "acl"), "nn")
+}
+
+// after refuses versions of a further form that are those of an earlier one, or end before them.
+func after(name string, earlier, versions []string) error {
+	known := Releases()
+	switch {
+	case overlap(earlier, versions):
+		return fmt.Errorf("%s given twice", name)
+	case slices.Index(known, versions[len(versions)-1]) < slices.Index(known, earlier[len(earlier)-1]):
+		return fmt.Errorf("%s: the form of %v comes after that of %v", name, versions, earlier)
+	}
+	return nil
 }
 
 // inOrder returns the versions of two lists, oldest first.

@@ -117,9 +117,27 @@ type Record struct {
 	Name     string
 	Kind     string // "struct" or "union"
 	Header   string
-	Size     int
+	Size     int // in the newest version, as the fields
 	Fields   []Field
 	Versions []string
+	Older    []RecordForm // other layouts, of older versions
+}
+
+// RecordForm describes the layout of a record in some versions.
+type RecordForm struct {
+	Versions []string
+	Size     int
+	Fields   []Field
+}
+
+// At returns the layout in one version; ok is false when that version lacks the record.
+func (r *Record) At(version string) (l RecordForm, ok bool) {
+	for _, l := range r.Older {
+		if slices.Contains(l.Versions, version) {
+			return l, true
+		}
+	}
+	return RecordForm{r.Versions, r.Size, r.Fields}, slices.Contains(r.Versions, version)
 }
 
 // Table is the whole interface. Slices are sorted by name.
@@ -133,7 +151,7 @@ type Table struct {
 	libraries []library
 	enums     map[string]bool
 	typedefs  map[string]string
-	records   map[string]bool
+	records   map[string]int // places in Records by name, until they are sorted
 }
 
 // library assigns functions whose header starts with prefix to the shared library name.

@@ -33,6 +33,7 @@ const (
 	Divide        // (/ A B), of integers
 	Quotient      // (quot A B), of numbers with a fraction
 	Remainder     // (% A B)
+	Truncate      // (trunc A): without its fraction
 	In            // (in A B …): A is one of the others
 	Null          // (null X)
 	Type          // (dt X): the element type
@@ -65,7 +66,7 @@ const (
 
 var ops = map[string]Op{
 	"and": And, "or": Or, "not": Not, "if": If, "eq": Equal, "ne": Unequal, "lt": Less, "le": AtMost, "gt": Greater, "ge": AtLeast,
-	"+": Add, "-": Subtract, "*": Multiply, "/": Divide, "quot": Quotient, "prod": Product, "promoted": Promoted, "%": Remainder, "in": In, "null": Null, "dt": Type, "fmt": Format, "empty": Empty,
+	"+": Add, "-": Subtract, "*": Multiply, "/": Divide, "quot": Quotient, "prod": Product, "promoted": Promoted, "%": Remainder, "trunc": Truncate, "in": In, "null": Null, "dt": Type, "fmt": Format, "empty": Empty,
 	"count": Count, "at": At, "number": Number, "offset": Offset, "view": View, "storage": Storage, "rank": Rank, "dim": Dim, "len": Len,
 	"broadcast": Broadcast, "bcok": Broadcasts, "sheq": Same, "shape": Shape, "append": Append, "set": Set, "private": Private,
 	"promote": Promote, "cast": Castable, "bytes": Bytes, "samestr": SameText, "any": Any,
@@ -175,7 +176,7 @@ const MaxLoops = 8
 // arity is the number of arguments of the operations that do not take any number.
 var arity = map[Op]int{
 	Not: 1, If: 3, Equal: 2, Unequal: 2, Less: 2, AtMost: 2, Greater: 2, AtLeast: 2, Add: 2, Subtract: 2, Multiply: 2, Divide: 2,
-	Quotient: 2, Product: 3, Promoted: 2, Remainder: 2, Null: 1, Type: 1, Format: 1, Empty: 1, Count: 1, At: 2, Number: 1, Offset: 1, View: 1, Storage: 1, Rank: 1, Dim: 2,
+	Quotient: 2, Product: 3, Promoted: 2, Remainder: 2, Truncate: 1, Null: 1, Type: 1, Format: 1, Empty: 1, Count: 1, At: 2, Number: 1, Offset: 1, View: 1, Storage: 1, Rank: 1, Dim: 2,
 	Len: 1, Broadcast: 2, Broadcasts: 2, Same: 2, Append: 2, Set: 3, Private: 1, Promote: 2, Castable: 2, Bytes: 1, SameText: 2, Any: 4,
 }
 

@@ -33,6 +33,14 @@ func (v Value) Float() float64 {
 	return float64(v.Int)
 }
 
+// Truncated is the number without its fraction, as C converts it to an integer of 64 bits, and whether that has room for it.
+func (v Value) Truncated() (Value, bool) {
+	if !v.IsReal {
+		return v, true
+	}
+	return Integer(int64(v.Real)), math.Abs(v.Real) < 1<<63
+}
+
 // Errors of Calculate: what C leaves undefined.
 var (
 	ErrZero     = errors.New("division by zero")

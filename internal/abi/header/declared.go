@@ -51,7 +51,7 @@ func (d *Declared) Add(other Declared) {
 }
 
 // Declarations reads a header without its includes: prototypes at the top level or in extern "C", enumerators, and
-// macros with an integer. Constants of known are those of other headers, which this one may refer to. What is not such
+// macros and constants with an integer. Constants of known are those of other headers, which this one may refer to. What is not such
 // a declaration is skipped; a prototype with a parameter that is not understood is returned with the reason.
 func Declarations(text string, known map[string]string) (Declared, error) {
 	d := NewDeclared()
@@ -80,6 +80,7 @@ func Declarations(text string, known map[string]string) (Declared, error) {
 		case "}":
 		case ";":
 			r.types(statement)
+			r.constant(statement)
 			r.function(statement)
 			statement = nil
 		default:
@@ -228,6 +229,16 @@ func (r *reader) value(e ast.Expr) (constant.Value, bool) {
 		}
 	}
 	return unknown, false
+}
+
+// constant adds the integer constant that a statement such as "const uint32_t NAME = 5" defines.
+func (r *reader) constant(words []lexeme) {
+	if len(words) < 5 || words[0].text != "const" || words[3].text != "=" {
+		return
+	}
+	if v, ok := r.evaluate(spelled(words[4:])); ok {
+		r.Constants[words[2].text] = v
+	}
 }
 
 // types adds the names of the types that a statement, without the bodies in braces, declares.

@@ -55,22 +55,23 @@ func Named(name string) (Chip, error) {
 	return c, nil
 }
 
-// Like returns the chip of a name or, for one that is not known, the first of those whose names begin most alike:
-// the chips of a family differ in their cores and their memory only.
-func Like(name string) Chip {
-	if c, ok := chips[name]; ok {
-		return c
-	}
-	var like Chip
-	most := -1
-	for _, known := range Names() {
-		n := 0
-		for n < min(len(known), len(name)) && known[n] == name[n] {
-			n++
-		}
-		if n > most {
-			like, most = chips[known], n
-		}
-	}
-	return like
+// Core holds the properties of the cores of an architecture. A number that the platform files lack is 0.
+type Core struct {
+	Version           string // such as "AIC-C-220"
+	L0A, L0B, L0C, L1 int64  // bytes
+	BiasTable         int64  // bytes
+	VectorMegahertz   int64  // of vector cores
+	MemoryType        string
+	CubeCores         bool // the files count cube cores
+	VectorCores       bool // the files count vector cores
 }
+
+var cores = map[int64]Core{
+	1001: {Version: "AIC-C-100", L0A: 64 * kib, L0B: 64 * kib, L0C: 256 * kib, L1: mib},
+	2002: {Version: "AIC-M-200", L0A: 64 * kib, L0B: 64 * kib, L0C: 256 * kib, L1: mib, VectorMegahertz: 1000, MemoryType: "0", VectorCores: true},
+	2201: {Version: "AIC-C-220", L0A: 64 * kib, L0B: 64 * kib, L0C: 128 * kib, L1: 512 * kib, BiasTable: kib, CubeCores: true, VectorCores: true},
+	3510: {Version: "AIC-C-310", L0A: 64 * kib, L0B: 64 * kib, L0C: 256 * kib, L1: 512 * kib, BiasTable: 4 * kib, VectorMegahertz: 1650, MemoryType: "0", CubeCores: true, VectorCores: true},
+}
+
+// Core returns the properties of the chip's cores.
+func (c Chip) Core() Core { return cores[c.Arch] }

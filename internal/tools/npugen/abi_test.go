@@ -43,7 +43,7 @@ func factsOf(t *abi.Table, version string) facts {
 		}
 		f.constants[c.Name] = value
 	}
-	for _, r := range t.Records {
+	for _, r := range recordsAt(t, version) {
 		if r.Name == "aclmdlRITaskDetail" { // an unnamed member of aclmdlRITaskParams
 			continue
 		}
@@ -163,7 +163,7 @@ func declarations(t *abi.Table, version string) ([]byte, error) {
 	enums := enumerators(t, version)
 	b.WriteString(standardTypes)
 	declareEnums(&b, enums)
-	err := declareTypes(&b, t)
+	err := declareTypes(&b, t, version)
 	declareMacros(&b, enums)
 	declareFunctions(&b, t, version)
 	return b.Bytes(), err

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,12 +18,12 @@ import (
 
 // callers lists the packages with generated calls of C functions. A package gets the calls that its
 // source names: aclrtMalloc calls the function, and fnAclrtMalloc is the *cshim.Func.
-var callers = []string{"acl", "hccl"}
+var callers = []string{"acl", "hccl", "aclnn/blas", "aclnn/fft"}
 
 // libraries maps the libraries to their names in package cshim.
 var libraries = map[string]string{
 	"libascendcl": "cshim.ACL", "libnnopbase": "cshim.NNOp", "libhccl": "cshim.HCCL",
-	"libmsprofiler": "cshim.Profiler", "libms_tools_ext": "cshim.Marks", "libdcmi": "cshim.Driver",
+	"libmsprofiler": "cshim.Profiler", "libms_tools_ext": "cshim.Marks", "libdcmi": "cshim.Driver", "libops_blas": "cshim.BLAS", "libcann_ops_fft": "cshim.FFT",
 }
 
 // Properties of functions that the C types do not show.
@@ -48,10 +49,21 @@ var hostPointers = map[string]string{
 	"HcclAlltoAllV.recvCounts": "*uint64", "HcclAlltoAllV.rdispls": "*uint64",
 	"HcclAlltoAllVC.sendCountMatrix": "*uint64",
 	"aclrtIpcMemSetImportPid.pid":    "*int32",
+	"aclrtMemPoolGetAttr.value":      "*uint64",
 	"HcclCommInitAll.devices":        "*int32", "HcclCommInitAll.comms": "*hcclComm",
 	"aclprofCreateConfig.deviceIdList": "*uint32",
 	"HcclCreateSubCommConfig.comm":     "*hcclComm", "HcclCreateSubCommConfig.rankIds": "*uint32",
 	"dcmi_get_device_errorcode_v2.error_code_list": "*uint32", "dcmi_get_device_errorcode_string.error_info": "*uint8",
+	"aclblasSgeqrfBatched.info": "*int32", "aclblasSgetrsBatched.info": "*int32",
+	"aclfftExecC2C.idata": "*complex64", "aclfftExecC2C.odata": "*complex64",
+	"aclfftExecR2C.idata": "*float32", "aclfftExecR2C.odata": "*complex64",
+	"aclfftExecC2R.idata": "*complex64", "aclfftExecC2R.odata": "*float32",
+}
+
+// hostNames holds the parameters of libops_blas that point to host memory, in whatever function; its other pointers
+// are device addresses.
+var hostNames = map[string]string{
+	"alpha": "*float32", "beta": "*float32", "param": "*float32", "c": "*uint32", "s": "*uint32",
 }
 
 // emitCalls generates the typed calls of C functions.
@@ -140,8 +152,8 @@ func calls(t *abi.Table, pkg string, named map[string]bool) ([]byte, error) {
 		return nil, nil
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\npackage %s\n\nimport (\n", generatedMark, pkg)
-	for _, std := range []string{"math", "runtime", "unsafe"} {
+	fmt.Fprintf(&b, "%s\npackage %s\n\nimport (\n", generatedMark, path.Base(pkg))
+	for _, std := range []string{"math", "runtime", "slices", "unsafe"} {
 		if bytes.Contains(w.body.Bytes(), []byte(std+".")) || std == "unsafe" && len(w.sizes) > 0 {
 			fmt.Fprintf(&b, "\t%q\n", std)
 		}
@@ -206,7 +218,7 @@ func (w *callWriter) function(f abi.Function) error {
 	params := make([]callParam, len(f.Params))
 	taken := []string{"c", "err", "pin", "current"}
 	for i, p := range f.Params {
-		gotype, how, err := w.parameter(f.Name, p)
+		gotype, how, err := w.parameter(f, p)
 		if err != nil {
 			return err
 		}
@@ -221,6 +233,8 @@ func (w *callWriter) function(f abi.Function) error {
 	fmt.Fprintf(b, "\n// %s calls %s.\n", goName(f.Name), prototype(f, f.Params))
 	if f.Ret == "void" {
 		return w.valueFunction(f, params, "")
+	} else if isWide(f) {
+		return w.wideFunction(f, params)
 	} else if value, ok, err := w.returned(f.Ret); err != nil {
 		return err
 	} else if ok {
@@ -253,6 +267,43 @@ func (w *callWriter) function(f abi.Function) error {
 		}
 	}
 	b.WriteString("\treturn\n}\n")
+	return nil
+}
+
+// isWide reports whether a call does not fit a cshim.Call.
+func isWide(f abi.Function) bool {
+	return f.Library == "libops_blas" && (len(f.Params) > 12 || slices.ContainsFunc(f.Params, func(p abi.Param) bool { return p.Class == abi.Float || p.Class == abi.ByValue }))
+}
+
+// wideFunction is function for a call that does not fit a cshim.Call.
+func (w *callWriter) wideFunction(f abi.Function, params []callParam) error {
+	inputs, words, numbers := []string{"current aclrtContext"}, []string{}, []string{}
+	var pinned bytes.Buffer
+	for _, p := range params {
+		inputs = append(inputs, p.name+" "+p.gotype)
+		switch {
+		case p.passing == asResult:
+			return fmt.Errorf("an out-parameter %s in a wide call", p.name)
+		case p.passing == asHost:
+			fmt.Fprintf(&pinned, "\tpin.Pin(%s)\n", p.name)
+			words = append(words, "uint64(uintptr(unsafe.Pointer("+p.name+")))")
+		case p.gotype == "complex64":
+			numbers = append(numbers, "cshim.Complex("+p.name+")")
+		case p.gotype == "float32":
+			numbers = append(numbers, "[]uint64{uint64(math.Float32bits("+p.name+"))}")
+		default:
+			words = append(words, "uint64("+p.name+")")
+		}
+	}
+	fmt.Fprintf(&w.body, "func %s(%s) error {\n", goName(f.Name), strings.Join(inputs, ", "))
+	if pinned.Len() > 0 {
+		fmt.Fprintf(&w.body, "\tvar pin runtime.Pinner\n\tdefer pin.Unpin()\n%s", pinned.String())
+	}
+	rest := ""
+	if len(numbers) > 0 {
+		rest = ", slices.Concat(" + strings.Join(numbers, ", ") + ")..."
+	}
+	fmt.Fprintf(&w.body, "\treturn cshim.Wide(%s, uint64(current), []uint64{%s}%s)\n}\n", symbolName(f.Name), strings.Join(words, ", "), rest)
 	return nil
 }
 

@@ -171,8 +171,7 @@ func TestCallExceptions(t *testing.T) {
 		i := slices.IndexFunc(f.Params, func(p abi.Param) bool { return p.Name == param })
 		require.GreaterOrEqual(t, i, 0, key)
 		_, how, err := newCallWriter(table).byType(f.Params[i])
-		require.NoError(t, err)
-		assert.NotEqual(t, asHost, how, "%s needs no exception", key)
+		assert.True(t, err != nil || how != asHost, "%s needs no exception", key)
 	}
 }
 

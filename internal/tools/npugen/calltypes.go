@@ -12,12 +12,15 @@ import (
 	"github.com/goascend/cann/internal/abi/binding"
 )
 
+// codes are the result types that are error codes.
+var codes = []string{"aclError", "aclnnStatus", "HcclResult", "int", "aclblasStatus_t", "aclfftResult"}
+
 // returned returns the Go type of a result; ok is false when the result is an error code.
 func (w *callWriter) returned(ctype string) (gotype string, ok bool, err error) {
-	switch ctype {
-	case "aclError", "aclnnStatus", "HcclResult", "int":
+	if slices.Contains(codes, ctype) {
 		return "", false, nil
-	case "const char *":
+	}
+	if ctype == "const char *" {
 		return "string", true, nil
 	}
 	if object, ok := w.object(ctype); ok {
@@ -30,9 +33,25 @@ func (w *callWriter) returned(ctype string) (gotype string, ok bool, err error) 
 }
 
 // parameter returns the Go type of a parameter and how it is passed.
-func (w *callWriter) parameter(function string, p abi.Param) (gotype string, how passing, err error) {
-	if gotype, ok := hostPointers[function+"."+p.Name]; ok {
+func (w *callWriter) parameter(f abi.Function, p abi.Param) (gotype string, how passing, err error) {
+	if gotype, ok := hostPointers[f.Name+"."+p.Name]; ok {
 		return gotype, asHost, nil
+	}
+	if f.Library == "libops_blas" {
+		gotype, host := hostNames[p.Name]
+		complex := pointee(p.Type) == "aclblasComplex"
+		switch pointer := p.Class == abi.Pointer && strings.HasSuffix(p.Type, "*"); {
+		case p.Class == abi.Float:
+			return "float32", asWord, nil
+		case p.Class == abi.ByValue:
+			return "complex64", asWord, nil
+		case pointer && host && complex:
+			return "*complex64", asHost, nil
+		case pointer && host:
+			return gotype, asHost, nil
+		case pointer && pointee(p.Type) != "aclblasHandle_t" && pointee(p.Type) != "aclrtStream" && p.Name != "version":
+			return "uint64", asWord, nil
+		}
 	}
 	if gotype, how, err = w.byType(p); err != nil {
 		err = fmt.Errorf("parameter %s: %w", p.Name, err)

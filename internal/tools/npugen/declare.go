@@ -23,7 +23,7 @@ func emitDeclarations(out files, t *abi.Table) error {
 		}
 		fmt.Fprintf(&functions, "enum {\n%s\n};\n", enums.list(e))
 	}
-	if err := declareTypes(&types, t); err != nil {
+	if err := declareTypes(&types, t, ""); err != nil {
 		return err
 	}
 	declareFunctions(&functions, t, "")
@@ -85,9 +85,12 @@ func declareEnums(b *bytes.Buffer, enums enumSet) {
 // standardTypes includes what the declarations of types need.
 const standardTypes = "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"
 
-// declareTypes writes the types besides enums.
-func declareTypes(b *bytes.Buffer, t *abi.Table) error {
+// declareTypes writes the types besides enums, with the layouts that a release has; "" is the newest.
+func declareTypes(b *bytes.Buffer, all *abi.Table, version string) error {
 	b.WriteString("\n")
+	dated := *all
+	dated.Records = recordsAt(all, version)
+	t := &dated
 	records, err := recordOrder(t)
 	if err != nil {
 		return err

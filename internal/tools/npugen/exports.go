@@ -197,6 +197,10 @@ func failure(result string) int {
 		return abi.ACLNN_ERR_INNER
 	case "HcclResult":
 		return abi.HCCL_E_NOT_SUPPORT
+	case "aclblasStatus_t":
+		return abi.ACLBLAS_STATUS_NOT_SUPPORTED
+	case "aclfftResult":
+		return abi.ACLFFT_NOT_IMPLEMENTED
 	case "int":
 		return abi.DCMI_ERR_CODE_NOT_SUPPORT
 	case "aclDataType":

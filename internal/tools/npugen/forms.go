@@ -205,8 +205,8 @@ func (r result) refuse(why refusal) string {
 func (p *emulator) resultOf(t *abi.Table, h handler) (result, error) {
 	plain := bare(h.result)
 	unfit := fmt.Errorf("result %q does not fit %s", h.result, h.c.Ret)
-	switch h.c.Ret {
-	case "aclError", "aclnnStatus", "HcclResult", "int":
+	switch {
+	case slices.Contains(codes, h.c.Ret):
 		switch plain {
 		case "Code":
 			return result{"\treturn %s", true}, nil
@@ -214,7 +214,7 @@ func (p *emulator) resultOf(t *abi.Table, h handler) (result, error) {
 			return result{"\treturn answer(t, %s)", true}, nil
 		}
 		return result{}, unfit
-	case "void":
+	case h.c.Ret == "void":
 		if plain != "" {
 			return result{}, unfit
 		}

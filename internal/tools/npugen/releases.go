@@ -214,7 +214,9 @@ func (all history) write(dir string, covered map[string][]string) error {
 				b.WriteString(line + "\n")
 				continue
 			}
-			for _, f := range append(added[at[i]], at[i]) {
+			forms := append(added[at[i]], at[i])
+			slices.SortStableFunc(forms, compareNewest)
+			for _, f := range forms {
 				if len(f.versions) > 0 {
 					b.WriteString(f.kind + "\t" + abi.VersionText(f.versions) + "\t" + f.rest + "\n")
 				}
@@ -275,6 +277,17 @@ func compareOperators(a, b string) int {
 	return cmp.Or(strings.Compare(x[3]+abi.PhaseOne, y[3]+abi.PhaseOne), strings.Compare(x[1], y[1]))
 }
 
+// compareNewest orders forms by the newest release that has them, as abi.Parse reads them.
+func compareNewest(a, b *dated) int {
+	newest := func(d *dated) int {
+		if len(d.versions) == 0 {
+			return -1
+		}
+		return slices.Index(abi.Releases(), d.versions[len(d.versions)-1])
+	}
+	return cmp.Compare(newest(a), newest(b))
+}
+
 // formOf splits a line of the table; it returns nil for lines without releases.
 func formOf(line string) (*dated, error) {
 	f := strings.Split(line, "\t")
@@ -312,10 +325,12 @@ func formOf(line string) (*dated, error) {
 
 // date sets the releases of the forms of an entry, and returns the forms that the table lacks. Where no checkout
 // declares the name the table keeps its releases. What a checkout without a release has before and after it, it had then.
+// An operator has one form for calls: a release whose header has another one counts as a release without it.
 func (all history) date(key string, e *entry, covered []string) (more []*dated) {
 	last := e.forms[len(e.forms)-1]
 	releases := abi.Releases()[1:]
-	if len(covered) == 0 || strings.HasPrefix(strings.ToLower(key), "dcmi_") { // the driver has releases of its own
+	layouts := last.kind == "record" && len(e.forms) > 1                                  // which the headers are not read for
+	if len(covered) == 0 || layouts || strings.HasPrefix(strings.ToLower(key), "dcmi_") { // the driver has releases of its own
 		return nil
 	}
 	for _, f := range e.forms {
@@ -325,6 +340,8 @@ func (all history) date(key string, e *entry, covered []string) (more []*dated) 
 	for i, release := range releases {
 		types, params, ok := all.declared(key, release, last.kind)
 		switch {
+		case ok && last.kind == "op" && all[release].Functions[key].File != "" && types != "" && wide(types) != wide(last.types):
+			before = nil
 		case ok && (last.kind == "type" || last.kind == "record"):
 			last.versions = append(last.versions, release)
 			before = last
@@ -375,11 +392,15 @@ func (all history) declared(key, release, kind string) (types, params string, ok
 	return f.Types(), params, ok
 }
 
+// plain returns types as a call sees them, and wide also without the width of integers.
+func plain(types string) string {
+	return strings.NewReplacer("const ", "", "aclrtDim3", "dim3").Replace(types)
+}
+func wide(types string) string { return strings.ReplaceAll(plain(types), "int32_t", "int64_t") }
+
 // formWith returns the form with these types, else the newest one whose types differ from them only in const, else
 // nil. Of constants only equal ones fit.
 func formWith(forms []*dated, types string, last *dated) *dated {
-	plain := func(s string) string { return strings.NewReplacer("const ", "", "aclrtDim3", "dim3").Replace(s) }
-	wide := func(s string) string { return strings.ReplaceAll(plain(s), "int32_t", "int64_t") }
 	for _, f := range forms {
 		if f.types == types {
 			return f

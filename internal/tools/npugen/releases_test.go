@@ -48,6 +48,7 @@ func TestDate(t *testing.T) {
 		}
 		return map[string]string{
 			"include/acl/a.h": text, "tests/include/acl/b.h": "aclError aclTest(void);",
+			"op_api/aclnn_bar.h":  "aclnnStatus aclnnBarGetWorkspaceSize(const aclTensor *x" + map[bool]string{true: ", const aclTensor *offset"}[release == abi.V850 || release == abi.V900] + ", uint64_t *workspaceSize, aclOpExecutor **executor);",
 			"docs/zh/aclnnFoo.md": "`aclnnStatus aclnnFooGetWorkspaceSize(const aclTensor *x, int64_t n, uint64_t *workspaceSize, aclOpExecutor **executor)`",
 		}
 	}
@@ -69,6 +70,7 @@ func TestDate(t *testing.T) {
 		"func\tunreleased\tacl/a.h\taclFew\taclError\tpid:int":       {"8.5.0 acl/a.h\taclFew\taclError", "9.0.0.. acl/a.h\taclFew\taclError\tpid:int"},
 		"const\t8.1.RC1..\t-\tLIMIT\t4":                              {"8.5.0 -\tLIMIT\t3", "8.1.RC1,9.0.0.. -\tLIMIT\t4"},
 		"type\t8.1.RC1..\tpair\tint":                                 {"8.1.RC1..9.0.0 pair\tint"},
+		"op\t9.0.0..\t\taclnnBar\tx:const aclTensor *":               {"9.2.0-beta.1.. \taclnnBar\tx:const aclTensor *"},
 		"op\tunreleased\t\taclnnFoo\tx:const aclTensor *\tn:int64_t": {"8.5.0.. \taclnnFoo\tx:const aclTensor *\tn:int64_t"},
 	} {
 		f, err := formOf(line)

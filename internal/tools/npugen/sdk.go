@@ -28,6 +28,7 @@ var otherHeaders = map[string]string{
 	"acl/acl_dump.h":         "acl/acl.h",
 	"aclnn/aclnn_base.h":     "aclnn/acl_meta.h",
 	"hccl/hccl_types.h":      typesHeader,
+	"cann_ops_blas_common.h": typesHeader,
 
 	// The documentation uses both names.
 	"aclnnop/aclnn_isneginf.h":   "aclnnop/aclnn_is_neg_inf.h",
@@ -65,6 +66,8 @@ var securec string
 // includes lists what CANN's headers include beyond their types, since programs rely on it.
 var includes = map[string]string{
 	"hccl/hccl.h":        "acl/acl.h",
+	"cann_ops_blas.h":    "acl/acl.h",
+	"cann_ops_fft.h":     "acl/acl.h",
 	"aclnn/aclnn_base.h": "aclnn/acl_meta.h",
 }
 
@@ -136,11 +139,11 @@ func headers(t *abi.Table, version string) (files, error) {
 	out := files{}
 	var types bytes.Buffer
 	everywhere := *t
-	everywhere.Constants = slices.DeleteFunc(slices.Clone(t.Constants), func(c abi.Constant) bool { return reduction[c.Name] })
+	everywhere.Constants = slices.DeleteFunc(slices.Clone(t.Constants), func(c abi.Constant) bool { return headerOf(c) != "" })
 	enums := enumerators(&everywhere, version)
 	types.WriteString(standardTypes)
 	declareEnums(&types, enums)
-	if err := declareTypes(&types, t); err != nil {
+	if err := declareTypes(&types, t, version); err != nil {
 		return nil, err
 	}
 	declareMacros(&types, enums)
@@ -153,6 +156,7 @@ func headers(t *abi.Table, version string) (files, error) {
 		}
 		functions[f.Header] = append(functions[f.Header], prototype(f, params)+";\n")
 	}
+	functions["hccl/hccl.h"] = append(functions["hccl/hccl.h"], configInit(recordsAt(t, version)))
 	for name, list := range functions {
 		include := typesHeader
 		if more := includes[name]; more != "" {
@@ -174,24 +178,76 @@ func headers(t *abi.Table, version string) (files, error) {
 	return out, nil
 }
 
-// reduction holds the constants with plain names. CANN declares them in reductionHeader alone, so
-// programs that do not include it may have such names of their own.
-var reduction = map[string]bool{"None": true, "Mean": true, "Sum": true}
-
-const reductionHeader = "aclnnop/aclnn_binary_cross_entropy.h"
-
-// headerEnum returns the declaration of enum Reduction for its header, and "" for others.
-func headerEnum(t *abi.Table, header string) string {
-	if header != reductionHeader {
-		return ""
+// recordsAt returns the records as a release has them; those that it lacks, and all of none, as in the newest one.
+func recordsAt(t *abi.Table, version string) []abi.Record {
+	records := slices.Clone(t.Records)
+	for i := range records {
+		if f, ok := records[i].At(version); ok {
+			records[i].Size, records[i].Fields = f.Size, f.Fields
+		}
 	}
+	return records
+}
+
+// unsetFields holds the fields of HcclCommConfig that are not 0 while they are unset, with the values that say so.
+var unsetFields = map[string]string{
+	"hcclBufferSize": "HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET", "hcclDeterministic": "HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET",
+	"hcclRdmaTrafficClass": "HCCL_COMM_TRAFFIC_CLASS_CONFIG_NOT_SET", "hcclRdmaServiceLevel": "HCCL_COMM_SERVICE_LEVEL_CONFIG_NOT_SET",
+	"hcclExecTimeOut": "HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET", "hcclQos": "HCCL_COMM_QOS_CONFIG_NOT_SET",
+	"hcclSymWinMaxMemSizePerRank": "HCCL_DEFAULT_SYMMETRIC_MEMORY_STRIDE", "hcclChannelSqDepth": "HCCL_COMM_SQ_DEPTH_CONFIG_NOT_SET",
+}
+
+// configInit returns the function of HCCL's header that no library has: it fills the struct of the header's release.
+func configInit(records []abi.Record) string {
+	var b strings.Builder
+	b.WriteString(`
+#include <string.h>
+
+static inline void HcclCommConfigInit(HcclCommConfig *config)
+{
+	struct { uint64_t size; uint32_t magic, version; } head = {sizeof(HcclCommConfig), HCCL_COMM_CONFIG_MAGIC_WORD, HCCL_COMM_CONFIG_VERSION};
+	if (!config)
+		return;
+	memset(config, 0, sizeof *config);
+	memcpy(config->reserved, &head, sizeof head);
+`)
+	for _, r := range records {
+		for _, f := range r.Fields {
+			if value := unsetFields[f.Name]; r.Name == "HcclCommConfigDef" && value != "" {
+				fmt.Fprintf(&b, "\tconfig->%s = (%s)%s;\n", f.Name, f.Type, value)
+			}
+		}
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// ownEnums holds enums with plain names of constants, such as None and L1, by the header that CANN declares them in
+// alone: programs that do not include it may have such names of their own.
+var ownEnums = map[string]string{"Reduction": "aclnnop/aclnn_binary_cross_entropy.h", "aclplatformLocalMemType": "acl/acl_platform.h"}
+
+// headerOf returns the header that alone declares a constant, "" for the common one.
+func headerOf(c abi.Constant) string {
+	if slices.Contains([]string{"None", "Mean", "Sum"}, c.Name) {
+		return ownEnums["Reduction"]
+	}
+	return ownEnums[c.Enum]
+}
+
+// headerEnum returns the declaration of the enum that a header alone declares, and "" for other headers.
+func headerEnum(t *abi.Table, header string) string {
 	var members []string
 	for _, c := range t.Constants {
-		if reduction[c.Name] {
+		if headerOf(c) == header {
 			members = append(members, fmt.Sprintf("\t%s = %s", c.Name, c.Value))
 		}
 	}
-	return "enum Reduction {\n" + strings.Join(members, ",\n") + "\n};\n\n"
+	for enum, of := range ownEnums {
+		if of == header {
+			return "typedef enum " + enum + " {\n" + strings.Join(members, ",\n") + "\n} " + enum + ";\n\n"
+		}
+	}
+	return ""
 }
 
 // guarded adds an include guard to declarations.
