@@ -19,8 +19,10 @@
 // Arithmetic is C, which Go calls after it has checked the operands and divided the work among threads. C is written once,
 // in headers with vector types of the width that a variant sets. variant_*.c of a package sets the target and includes
 // body.h, which collects the functions in a table (table.h). All packages have the variants portable (SSE2 on amd64, NEON on
-// arm64) and avx2; gemm and attention also have avx512, and for 16-bit and 8-bit numbers avx512bf16 and amx. The best variant
-// that the CPU's feature bits allow is chosen at start; CANN_EMU_CPU overrides it.
+// arm64) and avx2; gemm and attention also have avx512, and for 8-bit numbers, with CANN_EMU_FAST=1 for bfloat16 too,
+// avx512bf16 and amx. The best variant that the CPU's feature bits allow is chosen at start; CANN_EMU_CPU overrides it. All
+// give the same bits but for bfloat16 with CANN_EMU_FAST=1: products and sums are fused with vfma (vector.h), never by the
+// compiler, and sums have an order that no width of vectors changes.
 //
 // The headers of this package are for all packages with C, which find them with -I${SRCDIR}/.. in their c.go.
 //

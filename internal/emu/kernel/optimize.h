@@ -11,6 +11,9 @@
 #endif
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 
+/* Where products and sums are fused, the code says so (vfma): gcc would fuse others with every instruction set. */
+#pragma GCC optimize("fp-contract=off")
+
 /* Short loops take up to 1.8 times as long where a line of the cache ends in them. */
 #pragma GCC optimize("align-loops=64")
 

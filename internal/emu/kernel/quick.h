@@ -29,14 +29,14 @@ static inline double nan_unless(int true_, double x) { return double_of(double_b
 /* exp(x) for |x| <= 700. */
 static inline double quick_exp(double x)
 {
-	double shifted = x * M_LOG2E + DOUBLE_ROUNDING, r = x - (shifted - DOUBLE_ROUNDING) * M_LN2;
-	double p = r * (1 / 40320.0) + 1 / 5040.0;
-	p = p * r + 1 / 720.0;
-	p = p * r + 1 / 120.0;
-	p = p * r + 1 / 24.0;
-	p = p * r + 1 / 6.0;
-	p = p * r + 0.5;
-	p = (p * r + 1) * r + 1;
+	double shifted = fma(x, M_LOG2E, DOUBLE_ROUNDING), r = fma(shifted - DOUBLE_ROUNDING, -M_LN2, x);
+	double p = fma(r, 1 / 40320.0, 1 / 5040.0);
+	p = fma(p, r, 1 / 720.0);
+	p = fma(p, r, 1 / 120.0);
+	p = fma(p, r, 1 / 24.0);
+	p = fma(p, r, 1 / 6.0);
+	p = fma(p, r, 0.5);
+	p = fma(fma(p, r, 1), r, 1);
 	return p * double_of((double_bits(shifted) + 1023) << 52);
 }
 
@@ -47,27 +47,27 @@ static inline double quick_log(double x)
 	double m = double_of((bits & 0xfffffffffffff) + half);
 	double e = double_of((bits >> 52) + 0x4338000000000000) - (DOUBLE_ROUNDING + 1024);
 	double s = (m - 1) / (m + 1), z = s * s;
-	double p = z * (1 / 11.0) + 1 / 9.0;
-	p = p * z + 1 / 7.0;
-	p = p * z + 1 / 5.0;
-	p = p * z + 1 / 3.0;
-	double y = e * M_LN2 + 2 * s * (p * z + 1);
+	double p = fma(z, 1 / 11.0, 1 / 9.0);
+	p = fma(p, z, 1 / 7.0);
+	p = fma(p, z, 1 / 5.0);
+	p = fma(p, z, 1 / 3.0);
+	double y = fma(e, M_LN2, 2 * s * fma(p, z, 1));
 	return nan_unless((x > 0) & (x < INFINITY), y);
 }
 
 /* 1 + z/3 + z^2/5 + ...: atanh(s)/s for z = s^2 <= 1/16, and atan(s)/s for z = -s^2 >= -0.172. */
 static inline double arctangent(double z)
 {
-	double p = z * (1 / 21.0) + 1 / 19.0;
-	p = p * z + 1 / 17.0;
-	p = p * z + 1 / 15.0;
-	p = p * z + 1 / 13.0;
-	p = p * z + 1 / 11.0;
-	p = p * z + 1 / 9.0;
-	p = p * z + 1 / 7.0;
-	p = p * z + 1 / 5.0;
-	p = p * z + 1 / 3.0;
-	return p * z + 1;
+	double p = fma(z, 1 / 21.0, 1 / 19.0);
+	p = fma(p, z, 1 / 17.0);
+	p = fma(p, z, 1 / 15.0);
+	p = fma(p, z, 1 / 13.0);
+	p = fma(p, z, 1 / 11.0);
+	p = fma(p, z, 1 / 9.0);
+	p = fma(p, z, 1 / 7.0);
+	p = fma(p, z, 1 / 5.0);
+	p = fma(p, z, 1 / 3.0);
+	return fma(p, z, 1);
 }
 
 /* log(1 + exp(-|a|)) */
@@ -88,16 +88,16 @@ static inline double quick_tan(double x)
 {
 	double shifted = x * M_2_PI + DOUBLE_ROUNDING, n = shifted - DOUBLE_ROUNDING;
 	double r = (x - n * 0x1.921fb544p0) - n * 0x1.0b4611a626331p-34, z = r * r; /* n * 0x1.921fb544p0 is exact */
-	double s = z * (-1 / 39916800.0) + 1 / 362880.0;
-	s = s * z - 1 / 5040.0;
-	s = s * z + 1 / 120.0;
-	s = s * z - 1 / 6.0;
-	s = s * z * r + r;
-	double c = z * (1 / 479001600.0) - 1 / 3628800.0;
-	c = c * z + 1 / 40320.0;
-	c = c * z - 1 / 720.0;
-	c = c * z + 1 / 24.0;
-	c = (c * z - 0.5) * z + 1;
+	double s = fma(z, -1 / 39916800.0, 1 / 362880.0);
+	s = fma(s, z, -1 / 5040.0);
+	s = fma(s, z, 1 / 120.0);
+	s = fma(s, z, -1 / 6.0);
+	s = fma(s * z, r, r);
+	double c = fma(z, 1 / 479001600.0, -1 / 3628800.0);
+	c = fma(c, z, 1 / 40320.0);
+	c = fma(c, z, -1 / 720.0);
+	c = fma(c, z, 1 / 24.0);
+	c = fma(fma(c, z, -0.5), z, 1);
 	uint64_t odd = -(double_bits(shifted) & 1); /* rotated by a quarter: -c/s */
 	uint64_t up = (double_bits(s) & ~odd) | (double_bits(-c) & odd), down = (double_bits(c) & ~odd) | (double_bits(s) & odd);
 	double y = double_of(up) / double_of(down);
@@ -113,9 +113,9 @@ static inline double quick_cosh(double x)
 static inline double quick_sinh(double x)
 {
 	double a = fabs(x), e = quick_exp(a > 120 ? 120 : a), z = x * x;
-	double p = z * (1 / 362880.0) + 1 / 5040.0;
-	p = p * z + 1 / 120.0;
-	p = p * z + 1 / 6.0;
+	double p = fma(z, 1 / 362880.0, 1 / 5040.0);
+	p = fma(p, z, 1 / 120.0);
+	p = fma(p, z, 1 / 6.0);
 	double near = x + x * z * p, far = copysign((e - 1 / e) * 0.5, x);
 	return a < 0.5 ? near : far;
 }
@@ -157,15 +157,15 @@ static inline double quick_logit(double x, double eps)
 static inline double quick_erfc(double x)
 {
 	double a = fabs(x), t = 1 / (1 + 0.5 * (a > 12 ? 12 : a));
-	double p = t * 0.17087277 - 0.82215223;
-	p = p * t + 1.48851587;
-	p = p * t - 1.13520398;
-	p = p * t + 0.27886807;
-	p = p * t - 0.18628806;
-	p = p * t + 0.09678418;
-	p = p * t + 0.37409196;
-	p = p * t + 1.00002368;
-	p = p * t - 1.26551223;
+	double p = fma(t, 0.17087277, -0.82215223);
+	p = fma(p, t, 1.48851587);
+	p = fma(p, t, -1.13520398);
+	p = fma(p, t, 0.27886807);
+	p = fma(p, t, -0.18628806);
+	p = fma(p, t, 0.09678418);
+	p = fma(p, t, 0.37409196);
+	p = fma(p, t, 1.00002368);
+	p = fma(p, t, -1.26551223);
 	double y = t * quick_exp(p - (a > 12 ? 144 : a * a)), z = 2 - y;
 	return x < 0 ? z : y;
 }
@@ -185,20 +185,20 @@ static inline double quick_erfinv(double x)
 static inline double exp_double(double x)
 {
 	double in = x < -746 ? -746 : x > 710 ? 710 : x;
-	double shifted = in * M_LOG2E + DOUBLE_ROUNDING, n = shifted - DOUBLE_ROUNDING;
-	double r = (in - n * 0x1.62e42fefa38p-1) - n * 0x1.ef35793c7673p-45;
-	double p = r * (1 / 6227020800.0) + 1 / 479001600.0;
-	p = p * r + 1 / 39916800.0;
-	p = p * r + 1 / 3628800.0;
-	p = p * r + 1 / 362880.0;
-	p = p * r + 1 / 40320.0;
-	p = p * r + 1 / 5040.0;
-	p = p * r + 1 / 720.0;
-	p = p * r + 1 / 120.0;
-	p = p * r + 1 / 24.0;
-	p = p * r + 1 / 6.0;
-	p = p * r + 0.5;
-	p = p * r * r + r + 1;
+	double shifted = fma(in, M_LOG2E, DOUBLE_ROUNDING), n = shifted - DOUBLE_ROUNDING;
+	double r = fma(n, -0x1.ef35793c7673p-45, in - n * 0x1.62e42fefa38p-1); /* the first product is exact */
+	double p = fma(r, 1 / 6227020800.0, 1 / 479001600.0);
+	p = fma(p, r, 1 / 39916800.0);
+	p = fma(p, r, 1 / 3628800.0);
+	p = fma(p, r, 1 / 362880.0);
+	p = fma(p, r, 1 / 40320.0);
+	p = fma(p, r, 1 / 5040.0);
+	p = fma(p, r, 1 / 720.0);
+	p = fma(p, r, 1 / 120.0);
+	p = fma(p, r, 1 / 24.0);
+	p = fma(p, r, 1 / 6.0);
+	p = fma(p, r, 0.5);
+	p = fma(p * r, r, r) + 1;
 	/* The result may be subnormal: two factors. */
 	double half = n * 0.5 + DOUBLE_ROUNDING, rest = n - (half - DOUBLE_ROUNDING) + DOUBLE_ROUNDING;
 	return p * double_of((double_bits(half) + 1023) << 52) * double_of((double_bits(rest) + 1023) << 52);

@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -34,4 +35,17 @@ func TestVariants(t *testing.T) {
 	}
 	require.Equal(t, want, used)
 	require.Error(t, kernel.Select("sse9"))
+}
+
+// TestMisconfigured: a library cannot refuse a value when it is loaded, so that the first call does, and names all of them.
+func TestMisconfigured(t *testing.T) {
+	if os.Getenv("CANN_EMU_FAST") == "yes" {
+		t.Fatal(kernel.Misconfigured())
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestMisconfigured$")
+	child.Env = append(os.Environ(), "CANN_EMU_FAST=yes", "CANN_EMU_CPU=sse9")
+	out, err := child.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), `CANN_EMU_FAST="yes"`)
+	require.Contains(t, string(out), `CANN_EMU_CPU="sse9"`)
 }

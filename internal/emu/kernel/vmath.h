@@ -96,12 +96,12 @@ static inline float lanes_sum(struct lanes l)
 /* exp(r) - 1 for |r| <= ln(2) / 2. */
 static inline vf32 vexpm1_core(vf32 r)
 {
-	vf32 p = r * (1 / 5040.0f) + 1 / 720.0f;
-	p = p * r + 1 / 120.0f;
-	p = p * r + 1 / 24.0f;
-	p = p * r + 1 / 6.0f;
-	p = p * r + 0.5f;
-	return p * r * r + r;
+	vf32 p = vfma(r, vset(1 / 5040.0f), vset(1 / 720.0f));
+	p = vfma(p, r, vset(1 / 120.0f));
+	p = vfma(p, r, vset(1 / 24.0f));
+	p = vfma(p, r, vset(1 / 6.0f));
+	p = vfma(p, r, vset(0.5f));
+	return vfma(p * r, r, r);
 }
 
 static inline vf32 vclamp(vf32 x, float lo, float hi)
@@ -113,9 +113,9 @@ static inline vf32 vclamp(vf32 x, float lo, float hi)
 static inline vf32 vexp(vf32 x)
 {
 	vf32 in = vclamp(x, -104, 89);
-	vf32 shifted = in * 1.44269504f + ROUNDING;
+	vf32 shifted = vfma(in, vset(1.44269504f), vset(ROUNDING));
 	vf32 n = shifted - ROUNDING;
-	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
+	vf32 r = vfma(n, vset(-LN2_LO), vfma(n, vset(-LN2_HI), in));
 	return vselect(x != x, x, vscale(vexpm1_core(r) + 1, (vi32)shifted - (vi32)vset(ROUNDING)));
 }
 
@@ -130,13 +130,13 @@ static inline vf32 vexp2(vf32 x)
 static inline vf32 vexpm1(vf32 x)
 {
 	vf32 in = vclamp(x, -20, 89);
-	vf32 shifted = in * 1.44269504f + ROUNDING;
+	vf32 shifted = vfma(in, vset(1.44269504f), vset(ROUNDING));
 	vf32 n = shifted - ROUNDING;
-	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
+	vf32 r = vfma(n, vset(-LN2_LO), vfma(n, vset(-LN2_HI), in));
 	vi32 k = (vi32)shifted - (vi32)vset(ROUNDING);
 	/* 2^128 does not fit a float: compute with half of it and double the result. */
 	vf32 half = (vf32)((k + 126) << 23);
-	vf32 y = (half * vexpm1_core(r) + (half - 0.5f)) * 2;
+	vf32 y = vfma(half, vexpm1_core(r), half - 0.5f) * 2;
 	y = vselect(k == 0, vexpm1_core(r), y);
 	return vselect((x != x) | (x == 0), x, y);
 }
@@ -153,12 +153,12 @@ static inline vf32 vlog_split(vf32 x, vf32 *e, vf32 *f)
 	*e = __builtin_convertvector(exponent - (subnormal & 25), vf32);
 	vf32 s = *f / (2 + *f);
 	vf32 z = s * s;
-	vf32 r = z * (2 / 11.0f) + 2 / 9.0f;
-	r = r * z + 2 / 7.0f;
-	r = r * z + 2 / 5.0f;
-	r = r * z + 2 / 3.0f;
+	vf32 r = vfma(z, vset(2 / 11.0f), vset(2 / 9.0f));
+	r = vfma(r, z, vset(2 / 7.0f));
+	r = vfma(r, z, vset(2 / 5.0f));
+	r = vfma(r, z, vset(2 / 3.0f));
 	vf32 h = 0.5f * *f * *f;
-	return s * (h + r * z) - h;
+	return vfma(s, vfma(r, z, h), -h);
 }
 
 /* The result of a logarithm where x is not positive and finite. */
@@ -172,20 +172,20 @@ static inline vf32 vlog_special(vf32 x, vf32 y)
 static inline vf32 vlog(vf32 x)
 {
 	vf32 e, f, rest = vlog_split(x, &e, &f);
-	return vlog_special(x, e * LN2_HI + (f + (rest + e * LN2_LO)));
+	return vlog_special(x, vfma(e, vset(LN2_HI), f + vfma(e, vset(LN2_LO), rest)));
 }
 
 static inline vf32 vlog2(vf32 x)
 {
 	vf32 e, f, rest = vlog_split(x, &e, &f);
 	/* 1/ln(2) = 1 + 0.4427 keeps the product's rounding error small. */
-	return vlog_special(x, e + (f + (rest + (f + rest) * 0.442695041f)));
+	return vlog_special(x, e + (f + vfma(f + rest, vset(0.442695041f), rest)));
 }
 
 static inline vf32 vlog10(vf32 x)
 {
 	vf32 e, f, rest = vlog_split(x, &e, &f);
-	return vlog_special(x, e * 0x1.344p-2f + ((f + rest) * 0.434294482f + e * 4.60503898e-6f));
+	return vlog_special(x, vfma(e, vset(0x1.344p-2f), vfma(f + rest, vset(0.434294482f), e * 4.60503898e-6f)));
 }
 
 static inline vf32 vlog1p(vf32 x)
@@ -210,24 +210,24 @@ static inline vf32 vtanh(vf32 x)
 static inline vf32 verf(vf32 x)
 {
 	vf32 a = vabs(x), z = x * x;
-	vf32 p = z * (float)(-1 / 6894720.0) + (float)(1 / 685440.0);
-	p = p * z - (float)(1 / 75600.0);
-	p = p * z + (float)(1 / 9360.0);
-	p = p * z - (float)(1 / 1320.0);
-	p = p * z + (float)(1 / 216.0);
-	p = p * z - (float)(1 / 42.0);
-	p = p * z + (float)(1 / 10.0);
-	p = p * z - (float)(1 / 3.0);
-	vf32 small = (x + x * (p * z)) * 1.12837917f;
+	vf32 p = vfma(z, vset((float)(-1 / 6894720.0)), vset((float)(1 / 685440.0)));
+	p = vfma(p, z, vset(-(float)(1 / 75600.0)));
+	p = vfma(p, z, vset((float)(1 / 9360.0)));
+	p = vfma(p, z, vset(-(float)(1 / 1320.0)));
+	p = vfma(p, z, vset((float)(1 / 216.0)));
+	p = vfma(p, z, vset(-(float)(1 / 42.0)));
+	p = vfma(p, z, vset((float)(1 / 10.0)));
+	p = vfma(p, z, vset(-(float)(1 / 3.0)));
+	vf32 small = vfma(x, p * z, x) * 1.12837917f;
 	vf32 c = vclamp(a, 0, 4);
-	vf32 q = c * -2.940336913e-7f + 4.840379238e-6f;
-	q = q * c - 1.578444586e-5f;
-	q = q * c - 0.000261620513f;
-	q = q * c + 0.00362526573f;
-	q = q * c - 0.02394028025f;
-	q = q * c + 0.106579908f;
-	q = q * c + 0.6348933411f;
-	q = q * c + 1.128720089f;
+	vf32 q = vfma(c, vset(-2.940336913e-7f), vset(4.840379238e-6f));
+	q = vfma(q, c, vset(-1.578444586e-5f));
+	q = vfma(q, c, vset(-0.000261620513f));
+	q = vfma(q, c, vset(0.00362526573f));
+	q = vfma(q, c, vset(-0.02394028025f));
+	q = vfma(q, c, vset(0.106579908f));
+	q = vfma(q, c, vset(0.6348933411f));
+	q = vfma(q, c, vset(1.128720089f));
 	vf32 large = vcopysign(1 - vexp(-c * q), x);
 	return vselect(x != x, x, vselect(a < 0.9f, small, large));
 }
@@ -236,19 +236,20 @@ static inline vf32 verf(vf32 x)
  * larger elements are computed with libm. */
 static inline vf32 vsine(vf32 x, int32_t quarter)
 {
-	vf32 shifted = x * 0.636619772f + ROUNDING;
+	vf32 shifted = vfma(x, vset(0.636619772f), vset(ROUNDING));
 	vi32 k = (vi32)shifted - (vi32)vset(ROUNDING) + quarter;
 	vf64 n = __builtin_convertvector(shifted - ROUNDING, vf64);
-	vf32 r = __builtin_convertvector(__builtin_convertvector(x, vf64) - n * 1.5707963267948966, vf32);
+	/* n * 0x1.921fb544p0 is exact */
+	vf32 r = __builtin_convertvector((__builtin_convertvector(x, vf64) - n * 0x1.921fb544p0) - n * 0x1.0b4611a626331p-34, vf32);
 	vf32 z = r * r;
-	vf32 s = z * (1 / 362880.0f) - 1 / 5040.0f;
-	s = s * z + 1 / 120.0f;
-	s = s * z - 1 / 6.0f;
-	s = s * z * r + r;
-	vf32 c = z * (-1 / 3628800.0f) + 1 / 40320.0f;
-	c = c * z - 1 / 720.0f;
-	c = c * z + 1 / 24.0f;
-	c = (c * z - 0.5f) * z + 1;
+	vf32 s = vfma(z, vset(1 / 362880.0f), vset(-1 / 5040.0f));
+	s = vfma(s, z, vset(1 / 120.0f));
+	s = vfma(s, z, vset(-1 / 6.0f));
+	s = vfma(s * z, r, r);
+	vf32 c = vfma(z, vset(-1 / 3628800.0f), vset(1 / 40320.0f));
+	c = vfma(c, z, vset(-1 / 720.0f));
+	c = vfma(c, z, vset(1 / 24.0f));
+	c = vfma(vfma(c, z, vset(-0.5f)), z, vset(1));
 	vf32 y = vselect((k & 1) != 0, c, s);
 	y = (vf32)((vu32)y ^ ((vu32)(k & 2) << 30));
 #pragma GCC unroll 16
@@ -282,10 +283,10 @@ static inline vf32 vasin_rest(vf32 x, vf32 *s)
 	vi32 outer = vabs(x) > 0.5f;
 	vf32 half = (1 - vabs(x)) * 0.5f, z = vselect(outer, half, x * x);
 	*s = vselect(outer, vroot(half), x);
-	vf32 p = z * 4.2163199048e-2f + 2.4181311049e-2f;
-	p = p * z + 4.5470025998e-2f;
-	p = p * z + 7.4953002686e-2f;
-	p = p * z + 1.6666752422e-1f;
+	vf32 p = vfma(z, vset(4.2163199048e-2f), vset(2.4181311049e-2f));
+	p = vfma(p, z, vset(4.5470025998e-2f));
+	p = vfma(p, z, vset(7.4953002686e-2f));
+	p = vfma(p, z, vset(1.6666752422e-1f));
 	return p * z * *s;
 }
 

@@ -116,7 +116,7 @@ static void backward_deltas(struct backward *b, int64_t kv_head)
 			tile_load(b->row, 0, &b->outs, head, row, 1);
 			tile_load(dy, 0, &b->douts, head, row, 1);
 			for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
-				*lanes_at(&sum, j) += vload(b->row + j) * vload(dy + j);
+				*lanes_at(&sum, j) = vfma(vload(b->row + j), vload(dy + j), *lanes_at(&sum, j));
 			*backward_delta(b, head, row) = lanes_sum(sum);
 		}
 }

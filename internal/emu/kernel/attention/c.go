@@ -13,5 +13,5 @@ import (
 )
 
 func init() {
-	kernel.OnSelect(func(variant int) { C.attention_use(C.int(variant)) })
+	kernel.OnSelect(func(variant int, fast bool) { C.attention_use(C.int(variant), C._Bool(fast)) })
 }

@@ -92,7 +92,7 @@ INLINE void row_exp_part(float *s, int64_t j, const int n, float scale, float ma
 	vf32 p[EXP_VECTORS];
 #pragma GCC unroll 8
 	for (int i = 0; i < n; i++)
-		p[i] = vload(s + j + i * VECTOR_FLOATS) * scale - max;
+		p[i] = vfma(vload(s + j + i * VECTOR_FLOATS), vset(scale), vset(-max));
 	vexp_down(p, n);
 #pragma GCC unroll 4
 	for (int i = 0; i < n; i += 2) {

@@ -5,7 +5,7 @@
 
 static const struct attention_kernels *floats = &attention_portable, *bfloat16 = &attention_portable;
 
-void attention_use(int variant)
+void attention_use(int variant, bool pairs)
 {
 #if defined(__x86_64__)
 	static const struct attention_kernels *const all[] = {
@@ -16,9 +16,9 @@ void attention_use(int variant)
 		[VARIANT_AMX] = &attention_amx,
 	};
 	floats = all[variant < VARIANT_AVX512 ? variant : VARIANT_AVX512];
-	bfloat16 = all[variant];
+	bfloat16 = pairs ? all[variant] : floats;
 #else
-	(void)variant;
+	(void)variant, (void)pairs;
 #endif
 }
 

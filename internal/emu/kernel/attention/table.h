@@ -2,6 +2,7 @@
 #ifndef TABLE_H
 #define TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "attention.h"
@@ -27,7 +28,7 @@ void attention_backward_run(const struct attention_backward_task *t, int64_t n, 
 /* Adds the chunks' sums of the gradient of query rows [row, row+rows) of a head and stores them. */
 void attention_query_run(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);
 
-/* Chooses the kernels of a variant. */
-void attention_use(int variant);
+/* Chooses the kernels of a variant. With pairs those of bfloat16 may use units that multiply pairs, whose sums have other bits. */
+void attention_use(int variant, bool pairs);
 
 #endif

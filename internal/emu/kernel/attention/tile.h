@@ -171,16 +171,16 @@ INLINE void vexp_down(vf32 *x, const int n)
 	vf32 k[EXP_VECTORS], p[EXP_VECTORS];
 #define EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)
 	EACH x[i] = vmax(vset(-88), x[i]);
-	EACH k[i] = x[i] * 1.44269504f + bias;
+	EACH k[i] = vfma(x[i], vset(1.44269504f), vset(bias));
 	EACH p[i] = k[i] - bias;
-	EACH x[i] -= p[i] * LN2_HI;
-	EACH x[i] -= p[i] * LN2_LO;
-	EACH p[i] = x[i] * 1.381459878757596e-3f + 8.368716575205326e-3f;
-	EACH p[i] = p[i] * x[i] + 4.166838899254799e-2f;
-	EACH p[i] = p[i] * x[i] + 1.666652113199234e-1f;
-	EACH p[i] = p[i] * x[i] + 4.999999403953552e-1f;
-	EACH p[i] = p[i] * x[i] + 1;
-	EACH p[i] = p[i] * x[i] + 1;
+	EACH x[i] = vfma(p[i], vset(-LN2_HI), x[i]);
+	EACH x[i] = vfma(p[i], vset(-LN2_LO), x[i]);
+	EACH p[i] = vfma(x[i], vset(1.381459878757596e-3f), vset(8.368716575205326e-3f));
+	EACH p[i] = vfma(p[i], x[i], vset(4.166838899254799e-2f));
+	EACH p[i] = vfma(p[i], x[i], vset(1.666652113199234e-1f));
+	EACH p[i] = vfma(p[i], x[i], vset(4.999999403953552e-1f));
+	EACH p[i] = vfma(p[i], x[i], vset(1));
+	EACH p[i] = vfma(p[i], x[i], vset(1));
 	EACH x[i] = p[i] * (vf32)((vu32)k[i] << 23);
 #undef EACH
 }
@@ -241,8 +241,8 @@ INLINE void product_block(const struct product *p, const int rows, float *c,
 #pragma GCC unroll 12
 		for (int r = 0; r < rows; r++) {
 			vf32 x = vset(a[r * a_row]);
-			acc[r][0] += x * b0;
-			acc[r][1] += x * b1;
+			acc[r][0] = vfma(x, b0, acc[r][0]);
+			acc[r][1] = vfma(x, b1, acc[r][1]);
 		}
 		a += a_step;
 		b += b_step;

@@ -20,7 +20,9 @@
 #define GROUP 1
 #define P T
 #define PV V
-#define MULADD(sum, a, b) ((sum) + (a) * (b))
+#endif
+#ifndef MULADD
+#define MULADD(sum, a, b) ((sum) + (a) * (b)) /* of integers */
 #endif
 #define RUN (GROUP == 1 && (T)0.5 != 0 ? (int64_t)GEMM_RUN : INT64_MAX)
 #define VL ((int64_t)(sizeof(V) / sizeof(T)))

@@ -12,5 +12,5 @@ import (
 )
 
 func init() {
-	kernel.OnSelect(func(variant int) { C.fourier_use(C.int(variant)) })
+	kernel.OnSelect(func(variant int, _ bool) { C.fourier_use(C.int(variant)) })
 }

@@ -7,7 +7,7 @@
 #include "fourier.h"
 #include "vector.h"
 
-typedef double fourier_v __attribute__((vector_size(VECTOR_BYTES)));
+typedef vd64 fourier_v;
 
 /* Elements of as many rows as a vector has elements. */
 struct fourier_part {
@@ -16,7 +16,8 @@ struct fourier_part {
 
 static inline struct fourier_part fourier_times(struct fourier_part x, const double *root)
 {
-	return (struct fourier_part){x.re * root[0] - x.im * root[1], x.re * root[1] + x.im * root[0]};
+	const fourier_v re = root[0] - (fourier_v){0}, im = root[1] - (fourier_v){0};
+	return (struct fourier_part){vfma_double(x.re, re, -(x.im * im)), vfma_double(x.re, im, x.im * re)};
 }
 
 static inline struct fourier_part fourier_add(struct fourier_part x, struct fourier_part y)

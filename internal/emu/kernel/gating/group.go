@@ -20,8 +20,10 @@ type Groups struct {
 	Bias   kernel.View // [experts], added to the scores for the choice only; may have no data
 	// Sigmoid applies a sigmoid to the scores instead of a softmax.
 	Sigmoid          bool
-	Number, Kept     int64 // number of equal groups, and how many of them are kept
-	BestTwo          bool  // rank a group by the sum of its two best scores, else by its best one
+	Number, Kept     int64   // number of equal groups, and how many of them are kept
+	Best             int64   // a group is ranked by the sum of this many of its best scores
+	OthersZero       bool    // experts of groups that are not kept have the score 0, with which they can still be chosen
+	Given            []int64 // [rows, k], the experts if the choice is made already; nil to choose
 	Scale, Epsilon   float64
 	Normalise        bool        // divide the chosen weights by their sum plus Epsilon
 	Weights, Experts kernel.View // [rows, k]
@@ -56,10 +58,17 @@ func (g Groups) Choose() error {
 		}
 	}
 	weights := make([]float64, rows*k)
-	experts := make([]int64, rows*k)
+	experts, given := g.Given, g.Given != nil
+	if !given {
+		experts = make([]int64, rows*k)
+	}
 	thread.Parallel(rows, 16, func(lo, hi int64) {
 		for r := lo; r < hi; r++ {
-			g.row(scores[r*n:][:n], bias, weights[r*k:][:k], experts[r*k:][:k])
+			own := experts[r*k:][:k]
+			if !given {
+				g.choose(own, scores[r*n:][:n], bias)
+			}
+			g.weigh(weights[r*k:][:k], own, scores[r*n:][:n])
 		}
 	})
 	if err := indexing.SetInts(g.Experts, experts); err != nil {
@@ -68,8 +77,8 @@ func (g Groups) Choose() error {
 	return elementwise.SetFloats(g.Weights, weights)
 }
 
-// row chooses the experts of one token.
-func (g Groups) row(scores, bias []float32, weights []float64, experts []int64) {
+// choose chooses the experts of one token.
+func (g Groups) choose(experts []int64, scores, bias []float32) {
 	biased := make([]float32, len(scores))
 	for i, s := range scores {
 		biased[i] = s + bias[i]
@@ -79,15 +88,23 @@ func (g Groups) row(scores, bias []float32, weights []float64, experts []int64) 
 	for i := range worth {
 		group := slices.Clone(biased[i*size:][:size])
 		slices.SortFunc(group, func(a, b float32) int { return cmp.Compare(b, a) })
-		worth[i] = group[0]
-		if g.BestTwo && size > 1 {
-			worth[i] += group[1]
+		for _, s := range group[:g.Best] {
+			worth[i] += s
 		}
 	}
+	ranked := order.Descending(worth)
 	var open []int64
-	for _, i := range order.Descending(worth)[:g.Kept] {
+	for _, i := range ranked[:g.Kept] {
 		for j := range size {
 			open = append(open, i*int64(size)+int64(j))
+		}
+	}
+	if g.OthersZero {
+		for _, i := range ranked[g.Kept:] {
+			for j := range size {
+				e := i*int64(size) + int64(j)
+				open, biased[e] = append(open, e), 0
+			}
 		}
 	}
 	slices.Sort(open)
@@ -95,9 +112,16 @@ func (g Groups) row(scores, bias []float32, weights []float64, experts []int64) 
 	for i, e := range open {
 		of[i] = biased[e]
 	}
-	sum := 0.0
 	for i, at := range order.Descending(of)[:len(experts)] {
-		experts[i], weights[i] = open[at], float64(scores[open[at]])
+		experts[i] = open[at]
+	}
+}
+
+// weigh sets the weights of the experts of one token.
+func (g Groups) weigh(weights []float64, experts []int64, scores []float32) {
+	sum := 0.0
+	for i, e := range experts {
+		weights[i] = float64(scores[e])
 		sum += weights[i]
 	}
 	factor := g.Scale

@@ -20,10 +20,10 @@
 
 #ifndef FLOATS_ONLY
 /* float64 */
-typedef double gemm_vf64 __attribute__((vector_size(VECTOR_BYTES)));
 #define T double
-#define V gemm_vf64
+#define V vd64
 #define NAME(x) gemm_f64_##x
+#define MULADD(sum, a, b) vfma_double(a, b, sum)
 #include "micro.h"
 
 #define S double

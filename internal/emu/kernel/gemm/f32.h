@@ -8,6 +8,7 @@
 #define T float
 #define V vf32
 #define NAME(x) gemm_f32_##x
+#define MULADD(sum, a, b) vfma(a, b, sum)
 #include "micro.h"
 
 #define S float

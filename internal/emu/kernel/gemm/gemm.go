@@ -33,10 +33,10 @@ import (
 // Element types: float32, float16 and bfloat16 in any combination, summed in float32;
 // float64; or int8, uint8, int16, int32 and int64 in any combination, summed so that the
 // result has the low bits of the exact one. Every element is the sum over blocks along K of 256
-// elements, or of 1024 where AMX multiplies pairs of bfloat16, in ascending order, and in a block of floats,
-// but not of such pairs, over runs of 32, whatever the strides, the storage and the number of threads.
-// Where Out is small and K long, up to 16 parts of K are summed on their own. CPUs that multiply pairs take
-// subnormal bfloat16 numbers for zero, and those with AMX add the pairs of all blocks to one sum.
+// elements in ascending order, and in a block of floats over runs of 32, whatever the CPU, the strides, the storage and
+// the number of threads. Where Out is small and K long, up to 16 parts of K are summed on their own. With
+// kernel.SetFast, AVX-512 BF16 and AMX multiply pairs of bfloat16: without runs, in blocks of 512 and 1024, and with
+// subnormal numbers as zero; AMX adds the pairs of all blocks to one sum.
 type Product struct {
 	Out, A, B kernel.View
 	Add       *kernel.View // nil for no addend

@@ -6,6 +6,7 @@
 #include "block.h"
 #include "dtype.h"
 #include "gemm.h"
+#include "table.h"
 
 /* The rows of A that are packed next are fetched ahead: on Zen 4 products take 1 % less time, on a Xeon with AMX 1 to 4 % more. */
 #ifndef GEMM_FETCH_A
@@ -40,10 +41,10 @@ static inline int gemm_groups(const struct gemm *g, int64_t n)
 	return (gemm_plain(a) || a->tile % n == 0) && (gemm_plain(b) || b->tile % n == 0);
 }
 
-/* Reports whether the product is one of such groups of bfloat16. */
+/* Reports whether the product is one of such groups of bfloat16, and may be summed in pairs. */
 static inline int gemm_bf16_groups(const struct gemm *g, int64_t n)
 {
-	return g->type == GEMM_F32 && g->a.dtype == DTYPE_BFLOAT16 && g->b.dtype == DTYPE_BFLOAT16 && gemm_groups(g, n);
+	return gemm_pairs && g->type == GEMM_F32 && g->a.dtype == DTYPE_BFLOAT16 && g->b.dtype == DTYPE_BFLOAT16 && gemm_groups(g, n);
 }
 
 /* Reports whether it is one of signed 8-bit integers. */

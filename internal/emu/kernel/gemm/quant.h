@@ -29,6 +29,18 @@ static void gemm_quant_factors(const struct gemm_matrix *x, int64_t group, int64
 		gemm_f32_pack_part(dst, 0, cols, 1, x->dtype, x->data, group * x->row.stride + j * x->col.stride, x->col.stride, 0);
 }
 
+/* x in the type of A: CANN's kernels store the values of B in it before the product, for the matrix unit reads both factors in one type. */
+INLINE float gemm_quant_rounded(float x, int32_t dtype)
+{
+	switch (dtype) {
+	case DTYPE_BFLOAT16:
+		return f32_of_bf16(bf16_of_f32(x));
+	case DTYPE_FLOAT16:
+		return f32_of_f16(f16_of_f32(x));
+	}
+	return x;
+}
+
 /* The values of rows [k0, k0+k) of B and up to GEMM_QUANT_NR columns from j on, as a panel; wide has room for one. */
 static void gemm_quant_panel(const struct gemm *g, const char *data, int64_t k0, int64_t k, int64_t j, int64_t cols, float *panel, float *wide)
 {
@@ -45,12 +57,12 @@ static void gemm_quant_panel(const struct gemm *g, const char *data, int64_t k0,
 		gemm_quant_factors(&g->offset, group, j, cols, offset);
 		for (int64_t i = 0; along && i < cols; i++)
 			for (int64_t q = p; q < p + n; q++)
-				wide[i * GEMM_KC + q] = (wide[i * GEMM_KC + q] + offset[i]) * scale[i];
+				wide[i * GEMM_KC + q] = gemm_quant_rounded((wide[i * GEMM_KC + q] + offset[i]) * scale[i], g->a.dtype);
 		for (int64_t q = p; !along && q < p + n; q++) {
 			float *row = panel + q * GEMM_QUANT_NR;
 			gemm_quant_elements(row, b, data, (k0 + q) * b->row.stride + j, cols);
 			for (int64_t i = 0; i < cols; i++)
-				row[i] = (row[i] + offset[i]) * scale[i];
+				row[i] = gemm_quant_rounded((row[i] + offset[i]) * scale[i], g->a.dtype);
 		}
 	}
 	if (along)

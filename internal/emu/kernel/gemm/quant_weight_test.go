@@ -91,7 +91,7 @@ func (q quantised) check(t *testing.T) {
 				if q.offset {
 					v += offsets[at]
 				}
-				term := xs[i*q.k+p] * v * scales[at]
+				term := xs[i*q.k+p] * inBFloat16(v*scales[at]) // the type of x, which the matrix unit reads
 				want, size = want+term, size+math.Abs(term)
 			}
 			if q.bias {
@@ -100,6 +100,12 @@ func (q quantised) check(t *testing.T) {
 			require.InDelta(t, want, got[i*q.n+j], 1e-6*size+1e-6, "row %d, column %d", i, j)
 		}
 	}
+}
+
+// inBFloat16 rounds to the nearest bfloat16.
+func inBFloat16(v float64) float64 {
+	bits := math.Float32bits(float32(v))
+	return float64(math.Float32frombits((bits + 0x7fff + bits>>16&1) &^ 0xffff))
 }
 
 func TestQuantWeight(t *testing.T) {

@@ -3,9 +3,11 @@
 #include "variant.h"
 
 const struct gemm_kernels *gemm_kernels = &gemm_portable;
+bool gemm_pairs;
 
-void gemm_use(int variant)
+void gemm_use(int variant, bool pairs)
 {
+	gemm_pairs = pairs;
 #if defined(__x86_64__)
 	static const struct gemm_kernels *const all[] = {
 		[VARIANT_PORTABLE] = &gemm_portable,

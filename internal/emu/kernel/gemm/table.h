@@ -2,6 +2,7 @@
 #ifndef TABLE_H
 #define TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct gemm;       /* gemm.h */
@@ -24,7 +25,10 @@ extern const struct gemm_kernels gemm_amx;
 /* The kernels of the variant in use. */
 extern const struct gemm_kernels *gemm_kernels;
 
+/* Whether products of bfloat16 may be those of units that multiply pairs, whose sums have other bits. */
+extern bool gemm_pairs;
+
 /* Chooses the kernels of a variant, or of the best one before it that has some. */
-void gemm_use(int variant);
+void gemm_use(int variant, bool pairs);
 
 #endif

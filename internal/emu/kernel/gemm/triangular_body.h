@@ -10,10 +10,14 @@
 
 #define T float
 #define S f32
+#define FMA fmaf
+#define VECTOR_FMA vfma
 #include "triangular_class.h"
 
 #define T double
 #define S f64
+#define FMA fma
+#define VECTOR_FMA vfma_double
 #include "triangular_class.h"
 
 static void triangular_solve_(const struct triangular *t, int64_t lo, int64_t hi)

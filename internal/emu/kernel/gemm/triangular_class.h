@@ -12,12 +12,12 @@ static void JOIN(triangular_wide, S)(const struct triangular *t, T *x)
 		T *row = x + i * t->x_row;
 		V a = *(V *)row, b = *(V *)(row + WIDTH), c = *(V *)(row + 2 * WIDTH), d = *(V *)(row + 3 * WIDTH);
 		for (int64_t j = 0; j < i; j++) {
-			const T f = l[j * t->l_col];
+			const V f = -l[j * t->l_col] - (V){0};
 			const T *above = x + j * t->x_row;
-			a -= f * *(const V *)above;
-			b -= f * *(const V *)(above + WIDTH);
-			c -= f * *(const V *)(above + 2 * WIDTH);
-			d -= f * *(const V *)(above + 3 * WIDTH);
+			a = VECTOR_FMA(f, *(const V *)above, a);
+			b = VECTOR_FMA(f, *(const V *)(above + WIDTH), b);
+			c = VECTOR_FMA(f, *(const V *)(above + 2 * WIDTH), c);
+			d = VECTOR_FMA(f, *(const V *)(above + 3 * WIDTH), d);
 		}
 		if (!t->unit) {
 			const T f = l[i * t->l_col];
@@ -38,7 +38,7 @@ static void JOIN(triangular, S)(const struct triangular *t, int64_t lo, int64_t 
 			const T *l = (const T *)t->l + i * t->l_row;
 			T sum = x[i * t->x_row + lo];
 			for (int64_t j = 0; j < i; j++)
-				sum -= l[j * t->l_col] * x[j * t->x_row + lo];
+				sum = FMA(-l[j * t->l_col], x[j * t->x_row + lo], sum);
 			x[i * t->x_row + lo] = t->unit ? sum : sum / l[i * t->l_col];
 		}
 	}
@@ -46,3 +46,5 @@ static void JOIN(triangular, S)(const struct triangular *t, int64_t lo, int64_t 
 
 #undef T
 #undef S
+#undef FMA
+#undef VECTOR_FMA

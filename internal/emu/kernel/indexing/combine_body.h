@@ -53,7 +53,7 @@ static inline double combine_dot(const float *x, const float *y, int64_t n)
 	for (; i + LANES <= n; i += LANES)
 #pragma GCC unroll 4
 		for (int k = 0; k < LANES; k += VECTOR_FLOATS)
-			*lanes_at(&sum, k) += vload(x + i + k) * vload(y + i + k);
+			*lanes_at(&sum, k) = vfma(vload(x + i + k), vload(y + i + k), *lanes_at(&sum, k));
 	for (; i < n; i++)
 		tail += (double)x[i] * y[i];
 	return tail + lanes_sum(sum);

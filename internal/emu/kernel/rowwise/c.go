@@ -16,7 +16,7 @@ import (
 )
 
 func init() {
-	kernel.OnSelect(func(variant int) { C.rowwise_use(C.int(variant)) })
+	kernel.OnSelect(func(variant int, _ bool) { C.rowwise_use(C.int(variant)) })
 }
 
 // cSpace returns the C form of a planned shape.

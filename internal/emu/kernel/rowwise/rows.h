@@ -7,6 +7,16 @@
 #include "vmath.h"
 #include "rows_op.h"
 
+/* sum + a·b, whose product is exact: fused or not, the result is the same. */
+static inline double add_product(double sum, float a, float b)
+{
+#if defined(__FMA__) || defined(__aarch64__)
+	return __builtin_fma(a, b, sum);
+#else
+	return sum + (double)a * b;
+#endif
+}
+
 /* Adds the products of elements of a and b to PARTS sums. */
 static inline void add_products(double *sums, const float *a, const float *b, int64_t n)
 {
@@ -16,10 +26,10 @@ static inline void add_products(double *sums, const float *a, const float *b, in
 	for (; i + PARTS <= n; i += PARTS)
 #pragma GCC unroll 16
 		for (int k = 0; k < PARTS; k++)
-			part[k] += (double)a[i + k] * (double)b[i + k];
+			part[k] = add_product(part[k], a[i + k], b[i + k]);
 	memcpy(sums, part, sizeof(part));
 	for (int k = 0; i < n; i++, k++)
-		sums[k] += (double)a[i] * (double)b[i];
+		sums[k] = add_product(sums[k], a[i], b[i]);
 }
 
 /* Adds the PARTS sums to the first, as merge_SUM_f64 does. */
@@ -397,7 +407,7 @@ static void softmax_grad_(const struct softmax *o, int64_t lo, int64_t hi)
 			struct lanes part = {0};
 			y = fetch_vectors(y_row, &o->x, s, &at, n, 0), dy = fetch_vectors(dy_row, &o->dy, s, &at, n, 0);
 			for (int64_t i = 0; i < n; i += VECTOR_FLOATS)
-				*lanes_at(&part, i) += o->log ? vload(dy + i) : vload(dy + i) * vload(y + i);
+				*lanes_at(&part, i) = vfma(vload(dy + i), o->log ? vset(1) : vload(y + i), *lanes_at(&part, i));
 			sum += lanes_sum(part);
 		}
 		const vf32 total = vset((float)sum);
