@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/blas"
 	"github.com/goascend/cann/internal/emu/ccl"
 	"github.com/goascend/cann/internal/emu/dcmi"
+	"github.com/goascend/cann/internal/emu/fft"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/knob"
 	"github.com/goascend/cann/internal/emu/nn"
@@ -84,7 +86,7 @@ func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	l.Dumps = dump.New(r)
 	all := r.Functions()
 	for _, functions := range []map[string]rt.Func{
-		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), dcmi.New(r).Functions(), l.Dumps.Functions(), l.Functions(), groups.Functions(),
+		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), dcmi.New(r).Functions(), blas.New(r).Functions(), fft.New(r).Functions(), l.Dumps.Functions(), l.Functions(), groups.Functions(),
 	} {
 		maps.Copy(all, functions)
 	}

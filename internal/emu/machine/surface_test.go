@@ -24,6 +24,9 @@ import (
 // for ever, too.
 var waits = regexp.MustCompile(`^aclrtWaitAndResetNotify$|^aclrtValueWait$`)
 
+// products are functions that read as many numbers of the host as a product of sizes says, which no slot holds.
+var products = regexp.MustCompile(`^aclfftExec|^aclblasSgemmGroupedBatched$`)
+
 // devices are the functions whose untyped pointers may be addresses of device memory. The others
 // read or write those pointers on the host.
 var devices = regexp.MustCompile(`^Hccl|^aclrtFree|^aclrtMem|^aclrtReduce|^aclrtRandom|^aclrtValue|^aclrtIpc|^aclrtMap|^aclrtUnmap|^aclrtRelease|^aclrtPointer|^aclrtHost|OverflowStatus$|TensorAddr$|^aclrtCmo|^aclmdlRICond`)
@@ -224,7 +227,8 @@ func plain(kind string) string {
 // opaque reports whether a type is a struct that the table does not describe, so that a pointer to it
 // is a handle.
 func (s *surface) opaque(base string) bool {
-	return strings.HasPrefix(base, "acl") && base != "aclrtExceptionInfo" && !s.void[base] && !strings.HasSuffix(base, "*") &&
+	class, _ := s.table.Class(base)
+	return strings.HasPrefix(base, "acl") && base != "aclrtExceptionInfo" && class != abi.FuncPtr && !s.void[base] && !strings.HasSuffix(base, "*") &&
 		!slices.ContainsFunc(s.table.Records, func(r abi.Record) bool { return r.Name == base }) &&
 		!slices.ContainsFunc(s.table.Constants, func(c abi.Constant) bool { return c.Enum == base })
 }
@@ -346,7 +350,7 @@ func (s *surface) step() {
 // function calls function i, which is not a phase of an operator.
 func (s *surface) function(i int) {
 	f := &s.table.Functions[i]
-	if waits.MatchString(f.Name) || f.Variadic || slices.ContainsFunc(f.Params, func(p abi.Param) bool { return p.Class == abi.ByValue }) {
+	if waits.MatchString(f.Name) || products.MatchString(f.Name) || f.Variadic || slices.ContainsFunc(f.Params, func(p abi.Param) bool { return p.Class == abi.ByValue }) {
 		return
 	}
 	host := slices.ContainsFunc(f.Params, func(p abi.Param) bool { return s.onHost(f, p) })

@@ -1,10 +1,13 @@
 package nn
 
 import (
+	"maps"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
@@ -42,5 +45,50 @@ func TestChipsWithoutBFloat16(t *testing.T) {
 		if list, _, _ := acceptance.Types("Sigmoid", chip); assert.NotEmpty(t, list) {
 			assert.Equal(t, slices.Contains(list["self"], dtype.BFloat16), err == nil, "Sigmoid on the %v: %v", chip, err)
 		}
+	}
+}
+
+// No operator takes bfloat16 there in a variation of any recorded call, except where its source lists it. An operator of
+// these chips whose source is public takes one of the calls without bfloat16, so that its refusals are because of the type.
+func TestChipsWithoutBFloat16InRecordedCalls(t *testing.T) {
+	files, err := filepath.Glob("../ops/*/testdata/accepted_calls.jsonl")
+	require.NoError(t, err)
+	calls := make(map[string][]optest.AcceptedCall)
+	for _, file := range files {
+		of, err := optest.ReadCalls(file)
+		require.NoError(t, err)
+		maps.Copy(calls, of)
+	}
+	refusesAll, unrecorded := "its source refuses every call on both chips", "no call is recorded"
+	exceptions := map[acceptance.Chip]map[string]string{acceptance.Ascend910: {
+		"AdaptiveAvgPool3dBackward": "its source takes results of depth 1 only, and the recorded one has another",
+	}, acceptance.Ascend310P: {
+		"NonMaxSuppression": unrecorded, "TransConvolutionWeight": unrecorded,
+	}}
+	for _, names := range exceptions {
+		for _, name := range []string{
+			"AddN", "ForeachAddcdivScalar", "ForeachAddcdivScalarList", "ForeachDivScalar", "ForeachLerpList", "ForeachMulList",
+			"TransposeBatchMatMulWeightNz",
+		} {
+			names[name] = refusesAll
+		}
+	}
+	for chip, reasons := range exceptions {
+		shown := 0
+		for _, name := range slices.Sorted(maps.Keys(implementations)) {
+			unlisted, others, err := optest.UnlistedBFloat16(calls[name], chip)
+			require.NoError(t, err)
+			assert.Empty(t, unlisted, "taken as bfloat16 on the %v, for which the source does not list it", chip)
+			_, missing, err := acceptance.Types(name, chip)
+			require.NoError(t, err)
+			if _, public := acceptance.SourceOf(name); !public || missing {
+				continue
+			}
+			if others {
+				shown++
+			}
+			assert.Equal(t, others, reasons[name] == "", "whether aclnn%s takes a recorded call on the %v; reason against it: %q", name, chip, reasons[name])
+		}
+		t.Logf("%v: %d operators with a source refuse bfloat16 where it does not list it", chip, shown)
 	}
 }

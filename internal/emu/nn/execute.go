@@ -19,7 +19,7 @@ func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 	}
 	sizeOut, executorOut := words[len(o.Params)], words[len(o.Params)+1]
 	if sizeOut == 0 || executorOut == 0 {
-		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: workspaceSize or executor is null", o.Name)})
+		return answer(t, &op.Error{Code: op.NullPointer, ID: "EZ1011", Text: fmt.Sprintf("aclnn%s: workspaceSize or executor is null", o.Name)})
 	}
 	e, err := l.prepare(t, o, implementation, words)
 	if err != nil {
@@ -31,6 +31,9 @@ func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 }
 
 func (l *Library) prepare(t *rt.Thread, o *op.Operator, p op.Prepare, words []uint64) (*prepared, error) {
+	if err := l.rt.Refused(); err != nil {
+		return nil, fmt.Errorf("aclnn%s: %w", o.Name, err)
+	}
 	args, err := l.decode(o, words)
 	if err != nil {
 		return nil, err
@@ -77,7 +80,7 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 	o, _ := operatorOf(id)
 	name := o.Name
 	if handle == 0 {
-		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: executor is null", name)})
+		return answer(t, &op.Error{Code: op.NullPointer, ID: "EZ1011", Text: fmt.Sprintf("aclnn%s: executor is null", name)})
 	}
 	x, ok := rt.Lookup[*prepared](&l.rt.Handles, handle)
 	if !ok || x.Call.Op.Name != name {

@@ -73,3 +73,38 @@ func bytesOf(s string) (out []float64) {
 	}
 	return out
 }
+
+// The texts of some refusals begin with other identifiers than those of most.
+func TestIdentifiers(t *testing.T) {
+	l, thread := New(rt.New()), new(rt.Thread)
+	declared := op.Find("Add")
+	id := slices.IndexFunc(op.Operators[:], func(o op.Operator) bool { return o.Name == declared.Name })
+	outs := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{2}, []float64{0})
+	first := uint64(uintptr(outs.Data))
+	call := func(self, out int64, size, executor uint64) string {
+		x := func(n int64) *op.Tensor { return optest.Tensor(t, dtype.Float32, []int64{n}, 1) }
+		words := l.words(t, declared, optest.Args{"self": x(self), "other": x(4), "alpha": &op.Scalar{DType: dtype.Float32}, "out": x(out)})
+		require.NotZero(t, l.Prepare(thread, id, append(words, size, executor)))
+		return rt.CString(thread.TakeText())
+	}
+	require.Contains(t, call(3, 4, first, first+8), "Invalid_Argument_Tensor_Input_Shape(EZ1007)", "no common shape")
+	require.Contains(t, call(4, 3, first, first+8), "AclNN_Parameter_Error(EZ1001)", "another result")
+	require.Contains(t, call(4, 4, first, 0), "(EZ1011)", "a null executor")
+	require.EqualValues(t, op.NullPointer, l.Execute(thread, id, 0, 0, 0, 0))
+	require.Contains(t, rt.CString(thread.TakeText()), "(EZ1011)")
+}
+
+// Phase one refuses every operator on a machine that the environment describes wrongly, also where nobody has called
+// aclInit: an unknown chip does not count as another one.
+func TestPrepareWithoutAMachine(t *testing.T) {
+	t.Setenv("CANN_EMU_SOC", "910B5")
+	l, thread := New(rt.New()), new(rt.Thread)
+	x := optest.Tensor(t, dtype.Float32, []int64{4}, 1)
+	declared := op.Find("Abs")
+	id := slices.IndexFunc(op.Operators[:], func(o op.Operator) bool { return o.Name == declared.Name })
+	outs := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{2}, []float64{0})
+	first := uint64(uintptr(outs.Data))
+	require.EqualValues(t, 561000, l.Prepare(thread, id, append(l.words(t, declared, optest.Args{"self": x, "out": x}), first, first+8)))
+	require.Contains(t, rt.CString(thread.TakeText()), `aclnnAbs: CANN_EMU_SOC: unknown chip "Ascend910B5"`)
+	require.Zero(t, l.rt.Handles.Count(rt.ExecutorKind))
+}

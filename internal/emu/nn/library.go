@@ -53,7 +53,10 @@ func answer(t *rt.Thread, err error) rt.Code {
 		code, text = e.Code, e.Text
 	}
 	id := "EZ9999"
-	if code == op.NullPointer || code == op.InvalidParam {
+	switch {
+	case e != nil && e.ID != "":
+		id = e.ID
+	case code == op.NullPointer || code == op.InvalidParam:
 		id = "EZ1001"
 	}
 	return t.Fail(code, "%s: %s", id, text)

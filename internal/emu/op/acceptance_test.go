@@ -166,6 +166,7 @@ func TestConditions(t *testing.T) {
 		"(in (at ints 0) 1 9007199254740993":                          true,
 		"(eq (/ (at ints 3) 2) -3":                                    true,
 		"(eq (% (at ints 0) 2) 1":                                     true,
+		"(eq (trunc (quot (at ints 3) 2)) -3":                         true,
 		"(lt (quot (at ints 3) 2) #-3.25":                             true,
 		"(gt (* real (dim (view x) 1)) 1":                             true,
 		"(sheq (view x) (shape (at ints 0) 3 (/ 5 2":                  true,

@@ -149,6 +149,16 @@ func (c *Call) Bool(name string) bool { return arg[bool](c, name) }
 // Text returns a C string argument, or "" if it is null.
 func (c *Call) Text(name string) string { return arg[string](c, name) }
 
+// Needs refuses the first null argument among the parameters that the operator has. An operator of a group calls it
+// before it looks for the communicator, since CANN checks all pointers first.
+func (c *Call) Needs(params ...string) {
+	for _, name := range params {
+		if c.Has(name) && c.args[c.index(name)] == nil {
+			c.Fail(NullPointer, "%s is null", name)
+		}
+	}
+}
+
 // RequiredText returns a C string argument. If it is null, the call fails with 161001.
 func (c *Call) RequiredText(name string) string {
 	if c.args[c.index(name)] == nil {

@@ -14,8 +14,9 @@ import (
 type Error struct {
 	Code      int32
 	Text      string
-	vacuous   bool // only because a tensor is empty
-	undefined bool // because CANN's check calculates what C leaves undefined
+	ID        string // with which CANN's text begins; "" for that of the code
+	vacuous   bool   // only because a tensor is empty
+	undefined bool   // because CANN's check calculates what C leaves undefined
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Code, e.Text) }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -69,6 +70,13 @@ func (c *Call) Shape(t *Tensor, want []int64, what string) {
 func (c *Call) Rank(t *Tensor, lo, hi int) {
 	if t.Rank() < lo || t.Rank() > hi {
 		c.Invalid("%v has %d dimensions; %d to %d are supported", t, t.Rank(), lo, hi)
+	}
+}
+
+// NoCommonShape is like Invalid, for shapes that do not broadcast.
+func (c *Call) NoCommonShape(format string, args ...any) {
+	if c.err == nil {
+		c.err = &Error{Code: InvalidParam, ID: "EZ1007", Text: c.Name() + ": " + fmt.Sprintf(format, args...)}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
@@ -33,6 +34,7 @@ type HCCL interface {
 	HcclAlltoAll(t *rt.Thread, sendBuf uintptr, sendCount uint64, sendType int32, recvBuf uintptr, recvCount uint64, recvType int32, comm, stream rt.Handle) error
 	HcclAlltoAllV(t *rt.Thread, sendBuf uintptr, sendCounts, sdispls rt.In[uint64], sendType int32, recvBuf uintptr, recvCounts, rdispls rt.In[uint64], recvType int32, comm, stream rt.Handle) error
 	HcclBarrier(t *rt.Thread, comm, stream rt.Handle) error
+	BarrierOf(t *rt.Thread, comm, stream rt.Handle, terms func() (ranks []int, within time.Duration)) error
 }
 
 // Launch is phase two of a call: its thread, its stream, and the address of its workspace.
@@ -82,19 +84,32 @@ func (c *Call) Reshaped(t *Tensor, shape ...int64) *Tensor {
 	return c.Alias(v, t)
 }
 
+// longestGroup is the length of the longest name of a group in bytes, without the final zero.
+const longestGroup = 127
+
+// GroupName returns the name of a group, which it does not look up.
+func (c *Call) GroupName(param string) string {
+	group := c.RequiredText(param)
+	switch {
+	case group == "" && !c.foundNull():
+		if code := emptyGroup(c.Op.Name); code != 0 {
+			c.Fail(code, "%s is empty; take the name of the communicator from HcclGetCommName", param)
+		}
+	case len(group) > longestGroup:
+		c.Invalid("%s has %d bytes; the name of a communicator has at most %d", param, len(group), longestGroup)
+	}
+	return group
+}
+
 // Communicator returns this rank's communicator of the group that a parameter names. If there is no
 // such group, the call fails and the result is a group of one rank.
 func (c *Call) Communicator(param string) Communicator {
-	group := c.RequiredText(param)
+	group := c.GroupName(param)
 	if c.err != nil {
 		return Communicator{Size: 1}
 	}
 	if known, ok := c.joined[group]; ok {
 		return known
-	}
-	if group == "" {
-		c.Fail(emptyGroup(c.Op.Name), "%s is empty; take the name of the communicator from HcclGetCommName", param)
-		return Communicator{Size: 1}
 	}
 	comm, err := c.join(group)
 	if err != nil {
@@ -108,11 +123,14 @@ func (c *Call) Communicator(param string) Communicator {
 	return comm
 }
 
-// emptyGroup returns the code with which an operator refuses an empty name of a group.
+// emptyGroup returns the code with which an operator refuses an empty name of a group, or 0 if it looks for a
+// communicator of that name.
 func emptyGroup(operator string) int32 {
 	switch operator {
-	case "AlltoAllvGroupedMatMul", "GroupedMatMulAlltoAllv", "AlltoAllAllGatherBatchMatMul", "BatchMatMulReduceScatterAlltoAll":
+	case "AlltoAllvGroupedMatMul", "GroupedMatMulAlltoAllv", "AlltoAllvGroupedMatMulV2", "GroupedMatMulAlltoAllvV2", "AlltoAllAllGatherBatchMatMul", "BatchMatMulReduceScatterAlltoAll":
 		return NullPointer
+	case "DistributeBarrier", "DistributeBarrierV2":
+		return 0 // CANN's check of the name returns false, which is the code of success
 	}
 	if strings.HasPrefix(operator, "MoeDistributeDispatch") || strings.HasPrefix(operator, "MoeDistributeCombine") {
 		return NullPointer
@@ -179,6 +197,12 @@ func (c *Call) AllToAll(comm Communicator, into, t *Tensor) {
 // Barrier appends an HcclBarrier: the ranks of the group wait for each other.
 func (c *Call) Barrier(comm Communicator) {
 	c.Collect(comm, func(h HCCL, l Launch) error { return h.HcclBarrier(l.Thread, comm.Handle, l.Stream) })
+}
+
+// BarrierOf appends a barrier of some ranks, nil for all, that wait for at most a time, 0 for the limit of every
+// collective. The device asks for both when the barrier starts.
+func (c *Call) BarrierOf(comm Communicator, terms func() (ranks []int, within time.Duration)) {
+	c.Collect(comm, func(h HCCL, l Launch) error { return h.BarrierOf(l.Thread, comm.Handle, l.Stream, terms) })
 }
 
 // Contiguous returns t if it is contiguous. Otherwise it returns a scratch tensor to which a stage

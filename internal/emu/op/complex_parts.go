@@ -59,8 +59,8 @@ func (t *Tensor) Numbers(shape []int64) ([]complex128, error) {
 	return values, err
 }
 
-// SetNumbers sets the elements in row-major order, of tensors that are not complex to the real parts.
-// It is valid inside Run only.
+// SetNumbers sets the elements in row-major order, of bool tensors to whether a number is not 0, and of other
+// tensors that are not complex to the real parts. It overwrites values, and is valid inside Run only.
 func (t *Tensor) SetNumbers(values []complex128) error {
 	if len(values) == 0 {
 		return nil
@@ -68,6 +68,14 @@ func (t *Tensor) SetNumbers(values []complex128) error {
 	re, im := t.View(), kernel.View{}
 	if t.DType.IsComplex() {
 		re, im = t.Parts()
+	}
+	if t.DType == dtype.Bool {
+		for i, x := range values {
+			values[i] = 0
+			if x != 0 {
+				values[i] = 1
+			}
+		}
 	}
 	return SetParts(re, im, values)
 }

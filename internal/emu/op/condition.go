@@ -94,6 +94,12 @@ func (x *condition) value(n *acceptance.Node) (acceptance.Value, bool) {
 			return acceptance.Value{}, false
 		}
 		return truth(IsPrivate(dtype.Format(v.Int)))
+	case acceptance.Truncate:
+		v, ok := x.value(n.Args[0])
+		if !ok {
+			return acceptance.Value{}, false
+		}
+		return v.Truncated()
 	case acceptance.Bytes:
 		t, ok := x.whole(n.Args[0])
 		return acceptance.Integer(int64((dtype.Type(t).Bits() + 7) / 8)), ok

@@ -20,7 +20,16 @@ func (c *Call) refusal() *Error {
 	case r == nil || r.Code == 0 || r.Code == acceptance.Idle || r.Code == acceptance.Vacuous:
 		return nil
 	}
-	return &Error{Code: r.Code, Text: c.Name() + ": " + c.explain(r.Cond)}
+	refused := &Error{Code: r.Code, Text: c.Name() + ": " + c.explain(r.Cond)}
+	if broadcasts(r.Cond) {
+		refused.ID = "EZ1007"
+	}
+	return refused
+}
+
+// broadcasts reports whether a condition is about shapes that have a common one.
+func broadcasts(n *acceptance.Node) bool {
+	return n.Op == acceptance.Broadcasts || slices.ContainsFunc(n.Args, broadcasts)
 }
 
 // idle reports whether CANN accepts the call and starts no kernel for it, although the operator refuses

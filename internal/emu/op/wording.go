@@ -307,6 +307,8 @@ func (w *wording) quantity(n *acceptance.Node) string {
 		return infix("divided by")
 	case acceptance.Remainder:
 		return "the remainder of " + infix("by")
+	case acceptance.Truncate:
+		return "the integer part of " + of(0)
 	case acceptance.Type:
 		return "the element type of " + of(0)
 	case acceptance.Format:

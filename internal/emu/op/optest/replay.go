@@ -1,10 +1,12 @@
 package optest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"unsafe"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -83,8 +85,10 @@ type outputs map[int][][]complex128
 
 // start is with what a replay starts beside the values of the record.
 type start struct {
-	fill      byte // of the bytes of tensors that are only written
-	imaginary bool // whether complex numbers have imaginary parts
+	fill      byte            // of the bytes of tensors that are only written
+	imaginary bool            // whether complex numbers have imaginary parts
+	digits    bool            // whether floating-point numbers have all digits of their types
+	chip      acceptance.Chip // where the call runs; 0 is the chip on which tests of the operator run
 }
 
 // play runs both phases of a recorded call, and returns the values of the tensors that the operator
@@ -111,7 +115,7 @@ func (r recorded) play(with start) (out outputs, err error) {
 // prepare runs phase one on each rank, with tensors in memory. It returns a refusal if phase one refuses.
 func (r recorded) prepare(memory *kerneltest.Arena, run *replay, with start, by op.Prepare) (ranks []*op.Executor, workspaces []uint64, err error) {
 	for rank, args := range r.ranks {
-		env := op.Env{Join: r.join(rank), Links: new(op.Links), Chip: home(r.op.Name)}
+		env := op.Env{Join: r.join(rank), Links: new(op.Links), Chip: cmp.Or(with.chip, home(r.op.Name))}
 		e, err := op.NewExecutor(by, op.NewCall(r.op, run.build(memory, args, with), env))
 		if err != nil {
 			return nil, nil, refusal{err}
@@ -174,6 +178,9 @@ func (r *replay) fill(with start) {
 		}
 		for k, at := range x.places {
 			v := complex(d.Values[k%len(d.Values)], 0)
+			if with.digits && precision(d.DType) > 0 {
+				v = complex(withDigits(real(v), x.param, k), 0)
+			}
 			if with.imaginary && d.DType.IsComplex() {
 				v += complex(0, float64((k+x.param)%3)-.75)
 			}

@@ -81,7 +81,7 @@ func (s *Survey) note(param int, types []dtype.Type) {
 	}
 }
 
-// access is what an operator does with a tensor. The types of one that it leaves alone mean nothing.
+// access describes how an operator uses a tensor. The types of one that it leaves alone mean nothing.
 type access struct{ reads, writes bool }
 
 // matters reports whether the operator reads a tensor, and whether it writes it.

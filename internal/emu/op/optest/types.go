@@ -21,7 +21,7 @@ import (
 // typesFile is the file in which a family lists the element types of its operators.
 const typesFile = "testdata/zz_types.txt"
 
-var update = flag.Bool("update", false, "write "+typesFile)
+var update = flag.Bool("update", false, "write "+typesFile+" and "+bitsFile)
 
 // SurveyElementTypes runs the recorded calls of the family, and variations of them with other
 // element types. It asserts that phase two computes the same values with every type that phase one

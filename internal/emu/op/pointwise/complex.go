@@ -75,7 +75,7 @@ func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands
 		c.Invalid("operands %v cannot be computed in %v; cast them first", operandsText(operands), compute)
 		return nil, c.Err()
 	}
-	if !op.Castable(result, out.DType) || !out.DType.IsComplex() && !kernel.Computes(out.DType) {
+	if !e.stores(c, result, out.DType) || !out.DType.IsComplex() && !kernel.Computes(out.DType) {
 		c.Invalid("the result has dtype %v, which cannot be stored in %v; use an output of that dtype or above", result, out)
 	}
 	c.Plain(out)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -40,6 +41,12 @@ type Form struct {
 	Fixed    []float64          // values of further parameters
 	Scale    elementwise.Number // multiplies the first parameter, if not zero: -1 turns Add into Sub
 	Out      string
+	Narrows  func(acceptance.Chip) bool // chips on which an output of a lower category gets the result cast to it
+}
+
+// stores reports whether a result may be stored in an output.
+func (e Form) stores(c *op.Call, result, out dtype.Type) bool {
+	return op.Castable(result, out) || e.Narrows != nil && e.Narrows(c.Chip())
 }
 
 // names returns the parameter names of the operands and the output of a call.
@@ -164,7 +171,7 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 		stored = nil
 	}
 	Computes(c, fn, compute, stored, operands)
-	if !op.Castable(result, out.DType) && !(e.Cut && op.Category(out.DType) <= 1) {
+	if !e.stores(c, result, out.DType) && !(e.Cut && op.Category(out.DType) <= 1) {
 		c.Invalid("the result has dtype %v, which cannot be stored in %v; use an output of that dtype or above", result, out)
 	}
 	for _, n := range e.Params {
@@ -271,7 +278,7 @@ func Broadcasts(c *op.Call, out *op.Tensor, operands []Operand) {
 		}
 		joined, ok := op.BroadcastShape(shape, o.Tensor.Shape)
 		if !ok {
-			c.Invalid("shapes do not broadcast: %v", operandsText(operands))
+			c.NoCommonShape("shapes do not broadcast: %v", operandsText(operands))
 			return
 		}
 		shape = joined
