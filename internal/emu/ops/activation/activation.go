@@ -121,7 +121,7 @@ func celu(c *op.Call) (op.Run, error) {
 	if alpha == 0 {
 		c.Invalid("alpha is 0; it divides the input")
 	}
-	e := pointwise.Form{Op: elementwise.Elu, Types: pointwise.Floating, Params: []string{"alpha"}, Fixed: []float64{1, 1 / alpha}}
+	e := pointwise.Form{Op: elementwise.Elu, Types: pointwise.Floating, Params: []string{"alpha"}, Fixed: []float64{1, 1 / alpha}, Complex: true}
 	return e.Prepare(c)
 }
 

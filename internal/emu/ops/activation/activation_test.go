@@ -30,6 +30,11 @@ func TestActivationForms(t *testing.T) {
 	optest.Run(t, "Celu", optest.Args{"self": y, "alpha": optest.Scalar(2.), "out": out})
 	assert.InDeltaSlice(t, []float64{2, -1.2642411, 2}, optest.Values(out), 1e-6)
 	optest.Refused(t, op.InvalidParam, "Celu", optest.Args{"self": y, "alpha": optest.Scalar(0.), "out": out}, "alpha is 0")
+	whole := optest.Tensor(t, dtype.Complex64, y.Shape, 7)
+	optest.Run(t, "Celu", optest.Args{"self": y, "alpha": optest.Scalar(2.), "out": whole})
+	re, im := whole.Parts()
+	assert.Equal(t, optest.Values(out), kerneltest.Values(re), "CANN casts real results to complex64")
+	assert.Equal(t, make([]float64, len(optest.Values(out))), kerneltest.Values(im))
 
 	for form, want := range []float64{1.9544997, 1.9545977} {
 		optest.Run(t, "GeluV2", optest.Args{"x": y, "approximate": form, "y": out})

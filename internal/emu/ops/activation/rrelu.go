@@ -19,10 +19,11 @@ func rrelu(c *op.Call) (op.Run, error) {
 		out = c.Tensor("out")
 	}
 	lo, hi := lower.Float64(), upper.Float64()
-	c.Plain(self, noise, out)
 	c.DType(self, op.FloatTypes...)
 	c.SameDType(self, noise)
 	c.Same(self, out)
+	self, noise, out = flattened(c, self), flattened(c, noise), flattened(c, out)
+	c.Plain(self, noise, out)
 	if noise.Len() < self.Len() {
 		c.Invalid("%v has fewer elements than %v", noise, self)
 	}
@@ -66,4 +67,12 @@ func rrelu(c *op.Call) (op.Run, error) {
 		}
 		return elementwise.Map(elementwise.Mul, self.DType, out.View(), append(x, elementwise.Of(slope)))
 	}, nil
+}
+
+// flattened returns a contiguous tensor of more dimensions than kernels take as a vector, and others as they are.
+func flattened(c *op.Call, t *op.Tensor) *op.Tensor {
+	if t.Rank() <= kernel.MaxRank || !t.Contiguous() {
+		return t
+	}
+	return c.Reshaped(t, t.Len())
 }

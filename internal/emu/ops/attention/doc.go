@@ -18,16 +18,21 @@ import (
 // Table holds the operators of the family by name without "aclnn".
 var Table = op.Merge(
 	attentionTable,
+	blockSparse,
 	cacheWrites,
 	compressions,
 	decoding,
 	deformables,
 	indexed,
+	indexedGrads,
 	inferenceTable,
+	jointHeads,
 	latentAttentions,
 	latentCaches,
 	packedHeads,
+	pairAttentions,
 	ropeCaches,
 	rotary,
+	sharedLatents,
 	sparseAttentions,
 )

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -296,9 +297,9 @@ func TestIndexedRefuses(t *testing.T) {
 	for text, set := range map[string]optest.Args{
 		"layoutQuery is":        {"layoutQueryOptional": "BNSD"},
 		"must be equal, or":     {"layoutQueryOptional": "TND", "query": x(dtype.BFloat16, 2, 2, 128)},
-		"sparseMode is 4":       {"sparseMode": 4},
+		"mode of the mask is 4": {"sparseMode": 4},
 		"preTokens is 7":        {"preTokens": 7},
-		"sparseCount is 2049":   {"sparseCount": 2049, "sparseIndicesOut": x(dtype.Int32, 1, 2, 1, 2049)},
+		"2049 keys":             {"sparseCount": 2049, "sparseIndicesOut": x(dtype.Int32, 1, 2, 1, 2049)},
 		"sparseCount keys":      {"sparseCount": 3},
 		"must have 1 head":      {"key": x(dtype.BFloat16, 1, 3, 2, 128)},
 		"must be given for PA":  {"blockTableOptional": x(dtype.Int32, 1, 1)},
@@ -308,4 +309,305 @@ func TestIndexedRefuses(t *testing.T) {
 	}
 	optest.Refused(t, op.NullPointer, "LightningIndexer", a.With(optest.Args{"weights": nil}), "weights is null")
 	require.ErrorContains(t, optest.Execute(t, "LightningIndexer", a.With(optest.Args{"actualSeqLengthsKeyOptional": optest.Tensor(t, dtype.Int32, []int64{1}, 4)})), "4 keys")
+}
+
+// bestScores checks that the keys of each query that out lists are different, in falling order of their scores, and that none left
+// out has a larger one. score returns the scores of the keys that query i of sequence b sees.
+func bestScores(t *testing.T, what string, c indexedCase, at func(b int, i int64) int64, out []float64, count int64, score func(b int, i int64) []float64) {
+	for b, n := range c.queries {
+		for i := range n {
+			scores, chosen := score(b, i), out[at(b, i)*count:][:count]
+			want := slices.Clone(scores)
+			slices.SortFunc(want, func(x, y float64) int { return -cmpFloat(x, y) })
+			var of []float64
+			used := map[float64]bool{}
+			for n, j := range chosen {
+				if n >= len(scores) {
+					require.Equal(t, -1.0, j, what)
+					continue
+				}
+				require.False(t, used[j], "%v twice in %s", j, what)
+				used[j] = true
+				of = append(of, scores[int(j)])
+			}
+			optest.CloseTo(t, what, want[:len(of)], of, 1e-9)
+		}
+	}
+}
+
+// TestCompressedIndexer: LightningIndexerV2 over keys that stand for several tokens, of which some have none yet.
+func TestCompressedIndexer(t *testing.T) {
+	const dim = 128
+	for n, c := range indexedCases {
+		for _, dt := range op.HalfTypes {
+			for _, ratio := range []int64{1, 4} {
+				count := []int64{1, 6, 40}[n%3]
+				c.dt = dt
+				a := c.args(t, dim, "keys", "layoutK")
+				q, at := c.shape(c.query, c.queries, c.heads, dim)
+				_, keyAt := c.shape(c.key, c.keys, 1, dim)
+				shape := append(slices.Clone(q[:len(q)-2]), 1, count)
+				out, values := optest.Tensor(t, dtype.Int32, shape), optest.Tensor(t, dtype.Float32, shape)
+				v := optest.Args{
+					"q": a["query"], "k": a["key"], "w": optest.Filled(t, 3, dtype.Float32, kerneltest.Contiguous, q[:len(q)-1]), "topk": count, "maxSeqlenQ": -1, "layoutQ": c.query, "layoutK": c.key, "cmpRatio": ratio,
+					"blockTableOptional": a["blockTableOptional"], "returnValue": 1, "sparseIndices": out, "sparseValues": values,
+				}
+				leading := func(n []int64) *op.Tensor {
+					n = append([]int64{0}, ends(n)...)
+					return optest.Tensor(t, dtype.Int32, []int64{int64(len(n))}, optest.Floats(n)...)
+				}
+				queries, keys := c.queries, c.keys
+				if c.query == "TND" {
+					v["cuSeqlensQOptional"] = leading(c.queries)
+				} else {
+					queries = slices.Repeat([]int64{q[1]}, len(c.queries))
+				}
+				switch c.key {
+				case "TND":
+					v["cuSeqlensKOptional"] = leading(c.keys)
+				case "PA_BSND":
+					v["layoutK"], v["sequsedKOptional"] = "PA_BBND", a["keys"]
+				default:
+					keys = slices.Repeat([]int64{slices.Max(c.keys)}, len(c.keys))
+				}
+				residual := make([]int64, len(keys))
+				if c.causal {
+					v["maskMode"] = 3
+				}
+				if c.causal && ratio > 1 {
+					for b := range residual {
+						residual[b] = int64(3-b) % ratio
+					}
+					v["cmpResidualKOptional"] = optest.Tensor(t, dtype.Int32, []int64{int64(len(residual))}, optest.Floats(residual)...)
+				}
+				for name, x := range v {
+					if x == nil {
+						delete(v, name)
+					}
+				}
+				optest.Run(t, "LightningIndexerV2", v)
+				get, d := valuesOf(v), c
+				d.queries = queries
+				var got []float64
+				what := fmt.Sprint(c, ratio)
+				bestScores(t, what, d, at, get("sparseIndices"), count, func(b int, i int64) []float64 {
+					seen := keys[b]
+					if c.causal { // the last token that key j stands for has number (j+1)·ratio−1
+						seen = 0
+						for seen < keys[b] && (seen+1)*ratio-1 <= keys[b]*ratio+residual[b]-queries[b]+i {
+							seen++
+						}
+					}
+					var rows []int64
+					for j := range seen {
+						rows = append(rows, keyAt(b, j))
+					}
+					scores := scored(get("q"), get("k"), get("w"), c.heads, at(b, i), rows)
+					for n, j := range get("sparseIndices")[at(b, i)*count:][:count] {
+						if value := get("sparseValues")[at(b, i)*count+int64(n)]; j >= 0 {
+							got = append(got, value-scores[int(j)])
+						} else {
+							require.True(t, math.IsInf(value, -1), what)
+						}
+					}
+					return scores
+				})
+				optest.CloseTo(t, "values "+what, make([]float64, len(got)), got, 1e-4)
+			}
+		}
+	}
+	x := func(d dtype.Type, shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape) }
+	f, i := dtype.Float16, dtype.Int32
+	a := optest.Args{"q": x(f, 1, 2, 4, 128), "k": x(f, 1, 3, 1, 128), "w": x(dtype.Float32, 1, 2, 4), "topk": 2, "maxSeqlenQ": -1, "layoutQ": "BSND", "layoutK": "BSND", "cmpRatio": 1, "sparseIndices": x(i, 1, 2, 1, 2)}
+	for text, set := range map[string]optest.Args{
+		"cmpRatio is 129":          {"cmpRatio": 129},
+		"cmpRatio is 2":            {"cmpRatio": 2, "maskMode": 3},
+		"use BSND, TND or PA_BBND": {"layoutK": "PA_BSND"},
+		"sequsedQOptional":         {"sequsedQOptional": x(i, 1)},
+		"for pages only":           {"sequsedKOptional": x(i, 1)},
+		"returnValue is 2":         {"returnValue": 2},
+		"dtype":                    {"w": x(f, 1, 2, 4)},
+		"3000 keys":                {"topk": 3000, "sparseIndices": x(i, 1, 2, 1, 3000)},
+	} {
+		optest.Refused(t, op.InvalidParam, "LightningIndexerV2", a.With(set), text)
+	}
+	optest.Refused(t, op.NullPointer, "LightningIndexerV2", a.With(optest.Args{"returnValue": 1}), "sparseValues is null")
+	a = a.With(optest.Args{"cmpRatio": 2, "maskMode": 3, "cmpResidualKOptional": optest.Tensor(t, i, []int64{1}, 2)})
+	require.ErrorContains(t, optest.Execute(t, "LightningIndexerV2", a), "a key stands for 2 tokens")
+}
+
+// TestQuantIndexer: QuantLightningIndexer, with scales for each head and token.
+func TestQuantIndexer(t *testing.T) {
+	const dim = 128
+	for _, c := range indexedCases {
+		for _, heads := range []int64{5, 16, 24} {
+			for _, count := range []int64{1, 6, 40} {
+				c.dt, c.heads = dtype.Float16, heads
+				a := c.args(t, dim, "actualSeqLengthsKeyOptional", "layoutKeyOptional")
+				q, at := c.shape(c.query, c.queries, heads, dim)
+				k, keyAt := c.shape(c.key, c.keys, 1, dim)
+				for name, shape := range map[string][]int64{"query": q, "key": k} {
+					a[name] = optest.Tensor(t, dtype.Int8, shape, optest.Int8s(len(name), int(optest.Elements(shape)))...)
+				}
+				scale := func(seed uint64, shape []int64) *op.Tensor {
+					v := optest.Normal(seed, dtype.Float16, optest.Elements(shape))
+					for i := range v {
+						v[i] = math.Abs(v[i]) / 64
+					}
+					return optest.Tensor(t, dtype.Float16, shape, v...)
+				}
+				a["weights"], a["queryDequantScale"], a["keyDequantScale"] = optest.Filled(t, 3, dtype.Float16, kerneltest.Contiguous, q[:len(q)-1]), scale(4, q[:len(q)-1]), scale(5, k[:len(k)-1])
+				a["sparseCount"], a["out"] = count, optest.Tensor(t, dtype.Int32, append(slices.Clone(q[:len(q)-2]), 1, count))
+				optest.Run(t, "QuantLightningIndexer", a)
+				get := valuesOf(a)
+				bestScores(t, fmt.Sprint(c, count), c, at, get("out"), count, func(b int, i int64) (scores []float64) {
+					for j := range c.seen(b, i) {
+						s := 0.0
+						for h := range heads {
+							product, row := 0.0, at(b, i)*heads+h
+							for d := range int64(dim) {
+								product += get("query")[row*dim+d] * get("key")[keyAt(b, j)*dim+d]
+							}
+							s += get("weights")[row] * max(0, product*get("queryDequantScale")[row]*get("keyDequantScale")[keyAt(b, j)])
+						}
+						scores = append(scores, s)
+					}
+					return scores
+				})
+			}
+		}
+	}
+	x := func(d dtype.Type, shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape) }
+	f, b := dtype.Float16, dtype.Int8
+	a := optest.Args{"query": x(b, 1, 2, 16, 128), "key": x(b, 1, 3, 1, 128), "weights": x(f, 1, 2, 16), "queryDequantScale": x(f, 1, 2, 16), "keyDequantScale": x(f, 1, 3, 1), "preTokens": math.MaxInt64, "nextTokens": math.MaxInt64, "sparseCount": 2, "out": x(dtype.Int32, 1, 2, 1, 2)}
+	for text, set := range map[string]optest.Args{
+		"keyQuantMode is 1": {"keyQuantMode": 1},
+		"one for each key":  {"keyDequantScale": x(f, 1, 3)},
+		"up to 64 heads":    {"query": x(b, 1, 2, 65, 128), "weights": x(f, 1, 2, 65), "queryDequantScale": x(f, 1, 2, 65)},
+		"dtype":             {"query": x(f, 1, 2, 16, 128)},
+		"sparseCount 2049":  {"sparseCount": 2049, "out": x(dtype.Int32, 1, 2, 1, 2049)},
+	} {
+		optest.Refused(t, op.InvalidParam, "QuantLightningIndexer", a.With(set), text)
+	}
+	odd := a.With(optest.Args{"query": x(b, 1, 2, 3, 128), "weights": x(f, 1, 2, 3), "queryDequantScale": x(f, 1, 2, 3)})
+	optest.Run(t, "QuantLightningIndexer", odd)
+	_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend950}, "QuantLightningIndexer", odd)
+	require.ErrorContains(t, err, "on the Ascend950 8, 16, 24, 32 or 64")
+}
+
+// TestCompressedQuantIndexer: QuantLightningIndexerV2, whose keys stand for several tokens each; pages on the 910B, other layouts and
+// values on the Ascend950.
+func TestCompressedQuantIndexer(t *testing.T) {
+	const dim = 128
+	for n, c := range indexedCases {
+		for _, heads := range []int64{3, 64} {
+			for _, ratio := range []int64{1, 4} {
+				count := []int64{1, 6, 40}[n%3]
+				c.dt, c.heads = dtype.Float16, heads
+				a := c.args(t, dim, "keys", "layoutK")
+				q, at := c.shape(c.query, c.queries, heads, dim)
+				k, keyAt := c.shape(c.key, c.keys, 1, dim)
+				scale := func(seed uint64, shape []int64) *op.Tensor {
+					v := optest.Normal(seed, dtype.Float16, optest.Elements(shape))
+					for i := range v {
+						v[i] = math.Abs(v[i]) / 64
+					}
+					return optest.Tensor(t, dtype.Float16, shape, v...)
+				}
+				shape := append(slices.Clone(q[:len(q)-2]), 1, count)
+				v := optest.Args{
+					"query": optest.Tensor(t, dtype.Int8, q, optest.Int8s(1, int(optest.Elements(q)))...), "key": optest.Tensor(t, dtype.Int8, k, optest.Int8s(2, int(optest.Elements(k)))...),
+					"weights": optest.Filled(t, 3, dtype.Float16, kerneltest.Contiguous, q[:len(q)-1]), "queryDequantScale": scale(4, q[:len(q)-1]), "keyDequantScale": scale(5, k[:len(k)-1]), "metadataOptional": optest.Tensor(t, dtype.Int32, []int64{1024}),
+					"topk": count, "quantMode": 2, "maxSeqlenQOptional": -1, "layoutQOptional": c.query, "layoutKOptional": c.key, "cmpRatioOptional": ratio, "sparseIndicesOut": optest.Tensor(t, dtype.Int32, shape),
+				}
+				leading := func(n []int64) *op.Tensor {
+					n = append([]int64{0}, ends(n)...)
+					return optest.Tensor(t, dtype.Int32, []int64{int64(len(n))}, optest.Floats(n)...)
+				}
+				d, keys := c, c.keys
+				if c.query == "TND" {
+					v["cuSeqLensQOptional"] = leading(c.queries)
+				} else {
+					d.queries = slices.Repeat([]int64{q[1]}, len(c.queries))
+				}
+				residual := make([]int64, len(keys))
+				if c.causal {
+					v["maskModeOptional"] = 3
+				}
+				if c.causal && ratio > 1 {
+					for b := range residual {
+						residual[b] = int64(3-b) % ratio
+					}
+					v["cmpResidualKOptional"] = optest.Tensor(t, dtype.Int32, []int64{int64(len(residual))}, optest.Floats(residual)...)
+				}
+				if c.key == "PA_BSND" {
+					v["sequsedKOptional"], v["blockTableOptional"] = a["keys"], a["blockTableOptional"]
+					optest.Run(t, "QuantLightningIndexerV2", v)
+				} else {
+					if c.key == "TND" {
+						v["cuSeqLensKOptional"] = leading(c.keys)
+					} else {
+						keys = slices.Repeat([]int64{slices.Max(c.keys)}, len(c.keys))
+					}
+					v["returnValueOptional"], v["sparseValuesOut"] = 1, optest.Tensor(t, dtype.BFloat16, shape)
+					optest.RunOn(t, acceptance.Ascend950, "QuantLightningIndexerV2", v)
+				}
+				get, what := valuesOf(v), fmt.Sprint(c, heads, ratio)
+				var want, got []float64
+				bestScores(t, what, d, at, get("sparseIndicesOut"), count, func(b int, i int64) (scores []float64) {
+					for j := range keys[b] { // the last token that key j stands for has number (j+1)·ratio−1
+						if c.causal && (j+1)*ratio-1 > keys[b]*ratio+residual[b]-d.queries[b]+i {
+							break
+						}
+						s := 0.0
+						for h := range heads {
+							product, row := 0.0, at(b, i)*heads+h
+							for e := range int64(dim) {
+								product += get("query")[row*dim+e] * get("key")[keyAt(b, j)*dim+e]
+							}
+							s += get("weights")[row] * max(0, product*get("queryDequantScale")[row]*get("keyDequantScale")[keyAt(b, j)])
+						}
+						scores = append(scores, s)
+					}
+					if v["sparseValuesOut"] != nil {
+						for n, j := range get("sparseIndicesOut")[at(b, i)*count:][:count] {
+							if value := get("sparseValuesOut")[at(b, i)*count+int64(n)]; j >= 0 {
+								want, got = append(want, scores[int(j)]), append(got, value)
+							} else {
+								require.True(t, math.IsInf(value, -1), what)
+							}
+						}
+					}
+					return scores
+				})
+				optest.CloseTo(t, "values "+what, want, got, optest.ResultLimit(dtype.BFloat16))
+			}
+		}
+	}
+	x := func(d dtype.Type, shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape) }
+	f, b, i := dtype.Float16, dtype.Int8, dtype.Int32
+	a := optest.Args{
+		"query": x(b, 1, 2, 64, 128), "key": x(b, 2, 16, 1, 128), "weights": x(f, 1, 2, 64), "queryDequantScale": x(f, 1, 2, 64), "keyDequantScale": x(f, 2, 16, 1), "metadataOptional": x(i, 1024), "topk": 2, "quantMode": 2, "layoutQOptional": "BSND", "layoutKOptional": "PA_BSND",
+		"cmpRatioOptional": 1, "sequsedKOptional": optest.Tensor(t, i, []int64{1}, 3), "blockTableOptional": x(i, 1, 2), "sparseIndicesOut": x(i, 1, 2, 1, 2),
+	}
+	for text, set := range map[string]optest.Args{
+		"quantMode is 1":         {"quantMode": 1},
+		"on this chip use PA_BS": {"layoutKOptional": "BSND"},
+		"a power of two":         {"cmpRatioOptional": 3},
+		"cmpResidualK is null":   {"cmpRatioOptional": 2, "maskModeOptional": 3},
+		"returnValue is 1":       {"returnValueOptional": 1},
+		"what QuantLightning":    {"metadataOptional": x(i, 512)},
+		"one for each key":       {"keyDequantScale": x(f, 2, 16)},
+		"topk keys":              {"topk": 3},
+		"is given":               {"outputIdxOffsetOptional": x(i, 1, 2, 1)},
+		"from 1 to 2048":         {"topk": 4096, "sparseIndicesOut": x(i, 1, 2, 1, 4096)},
+	} {
+		optest.Refused(t, op.InvalidParam, "QuantLightningIndexerV2", a.With(set), text)
+	}
+	optest.Refused(t, op.NullPointer, "QuantLightningIndexerV2", a.With(optest.Args{"metadataOptional": nil}), "metadataOptional is null")
+	few := a.With(optest.Args{"query": x(b, 1, 2, 32, 128), "weights": x(f, 1, 2, 32), "queryDequantScale": x(f, 1, 2, 32)})
+	_, err := optest.PrepareIn(t, op.Env{Tiled: true}, "QuantLightningIndexerV2", few)
+	require.ErrorContains(t, err, "64 heads")
+	_, err = optest.PrepareIn(t, op.Env{Tiled: true}, "QuantLightningIndexerV2", a)
+	require.NoError(t, err)
 }

@@ -14,7 +14,7 @@ import (
 
 // inferenceTable is attention without a backward pass: over prompts, over a cache of keys for one
 // new token, and both in one operator. Caches and results may be quantised, and queries too if the keys and
-// values are. Shared prefixes and left padding are refused. Null pointers, dtypes, layouts and head dimensions
+// values are. Null pointers, dtypes, layouts and head dimensions
 // are refused with 161001 or 161002. Masks, lengths, block tables, scales and the sizes of a 910B,
 // which only the kernel's tiling checks, are refused with 561002, in phase one too.
 var inferenceTable = op.Table{
@@ -40,12 +40,14 @@ type inference struct {
 	keyScale, valueScale *cacheScale // of a quantised cache
 	outScale, outOffset  *op.Tensor  // of an int8 result: one number, or one for each head and position
 	integers             *int8Scales // of an int8 query
+	latentScales         *latentScales
+
+	addition
 }
 
 // refusedOptions are the tensors of features that the emulator does not support.
 var refusedOptions = []string{
-	"dequantScale1", "dequantScale2", "queryPaddingSize", "kvPaddingSize",
-	"keySharedPrefix", "valueSharedPrefix", "keyRopeAntiquantScale", "dequantScaleQuery", "learnableSink",
+	"dequantScale1", "dequantScale2", "keyRopeAntiquantScale",
 }
 
 // named returns the name of a parameter in the declaration, which may end in Optional, and whether
@@ -102,7 +104,7 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	a.query, a.key, a.value = c.Tensor("query"), a.keys[0], a.values[0]
 	for _, name := range refusedOptions {
 		if t := optionalNamed(c, name); t != nil {
-			c.Invalid("%v is given; the emulator computes neither queries with scales of their own nor shared prefixes, sinks or left padding: pass null", t)
+			c.Invalid("%v is given; the emulator does not compute rotated keys with scales of their own: pass null", t)
 		}
 	}
 	a.queryRope, a.keyRope = optionalNamed(c, "queryRope"), optionalNamed(c, "keyRope")
@@ -124,7 +126,10 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	if c.Has("softmaxLseFlag") && c.Bool("softmaxLseFlag") {
 		a.lse = c.Tensor("softmaxLse")
 	}
-	for _, check := range []func(*op.Call){a.readShapes, a.checkSizes, a.readLengths, a.checkMask, a.checkPacked, a.checkOutputs, a.checkRope, a.readCacheScales, a.readInt8Scales, a.readOutScale} {
+	for _, check := range []func(*op.Call){
+		a.readShapes, a.checkSizes, a.readPrefix, a.readLengths, a.checkMask, a.checkPacked, a.checkOutputs, a.checkRope, a.readCacheScales, a.readInt8Scales, a.readLatentScales,
+		a.readOutScale, a.readPadding, a.readSink, a.checkAddition,
+	} {
 		if check(c); c.Err() != nil {
 			return nil, c.Err()
 		}
@@ -151,7 +156,10 @@ func (a *inference) readShapes(c *op.Call) {
 	if hasNamed(c, "deqScale1") {
 		queries = append(queries, dtype.Int8)
 	}
-	if a.query.DType == dtype.Int8 {
+	switch {
+	case a.latentInt8():
+		outs[0] = dtype.BFloat16
+	case a.query.DType == dtype.Int8:
 		outs[0] = dtype.Float16
 	}
 	if hasNamed(c, "quantScale2") {
@@ -228,9 +236,19 @@ func (a *inference) readKeys(c *op.Call) {
 			dim *int64
 		}{{a.key, nil}, {a.value, &a.valDim}} {
 			t := p.t
-			c.Rank(t, 3, 4)
+			c.Rank(t, 3, 5)
 			if c.Err() != nil {
 				return
+			}
+			if t.Rank() == 5 {
+				dim := t.Dim(2) * t.Dim(4)
+				a.checkTiles(c, t, dim)
+				if p.dim != nil {
+					*p.dim = dim
+				} else if dim != a.dim {
+					c.Invalid("the head dimension is %d in %v and %d in %v", a.dim, a.query, dim, t)
+				}
+				continue
 			}
 			dim, heads := t.Dim(-1), a.keyHeads
 			if t.Rank() == 3 {
@@ -276,16 +294,23 @@ func (a *inference) readKeys(c *op.Call) {
 	}
 }
 
+// lengthLists returns the lengths of the queries and of the keys, which are null where the operator has none.
+func lengthLists(c *op.Call) (queries, keys []int64) {
+	queries, keys = intsNamed(c, "actualSeqLengths"), intsNamed(c, "actualSeqLengthsKv")
+	switch {
+	case strings.HasPrefix(c.Op.Name, "Incre"):
+		return nil, queries
+	case !hasNamed(c, "actualSeqLengthsKv"):
+		return queries, queries
+	}
+	return queries, keys
+}
+
 // readLengths finds the valid tokens of each sequence.
 func (a *inference) readLengths(c *op.Call) {
-	queryLengths, keyLengths := intsNamed(c, "actualSeqLengths"), intsNamed(c, "actualSeqLengthsKv")
-	if strings.HasPrefix(c.Op.Name, "Incre") {
-		queryLengths, keyLengths = nil, queryLengths
-		if a.rows != 1 && !a.layout.packed() {
-			c.Unfit("%v has %d tokens; this operator takes one new token", a.query, a.rows)
-		}
-	} else if !c.Has("actualSeqLengthsKv") && !c.Has("actualSeqLengthsKvOptional") {
-		keyLengths = queryLengths
+	queryLengths, keyLengths := lengthLists(c)
+	if strings.HasPrefix(c.Op.Name, "Incre") && a.rows != 1 && !a.layout.packed() {
+		c.Unfit("%v has %d tokens; this operator takes one new token", a.query, a.rows)
 	}
 	if a.layout.packed() {
 		a.batch = int64(len(queryLengths))
@@ -334,6 +359,10 @@ func (a *inference) readLengths(c *op.Call) {
 		}
 		a.items = append(a.items, at)
 	}
+	a.cols += a.prefix
+	for i := range a.items {
+		a.items[i].cols += a.prefix
+	}
 }
 
 // lengthOf returns the length of sequence b. The list may be absent, hold one length for all
@@ -374,8 +403,12 @@ func (a *inference) checkOutputs(c *op.Call) {
 	}
 	if a.queryRope != nil {
 		l := a.layout
-		c.SameDType(a.query, a.queryRope)
-		c.SameDType(a.query, a.keyRope)
+		if a.latentInt8() {
+			c.DType(a.queryRope, dtype.BFloat16)
+		} else {
+			c.SameDType(a.query, a.queryRope)
+		}
+		c.SameDType(a.queryRope, a.keyRope)
 		c.Plain(a.queryRope, a.keyRope)
 		c.Rank(a.queryRope, l.rank, l.rank)
 		if c.Err() != nil {
@@ -386,7 +419,11 @@ func (a *inference) checkOutputs(c *op.Call) {
 		}
 		c.Shape(a.queryRope, l.shape(a.batch, a.rows, a.heads, a.ropeDim), "query with the rope dimension")
 		want := slices.Clone(a.key.Shape)
-		want[len(want)-1] = want[len(want)-1] / a.dim * a.ropeDim
+		if c0 := op.DefaultC0(a.keyRope.DType); a.tiled() {
+			want[2], want[4] = a.ropeDim/c0, c0
+		} else {
+			want[len(want)-1] = want[len(want)-1] / a.dim * a.ropeDim
+		}
 		c.Shape(a.keyRope, want, "key with the rope dimension")
 	}
 }
@@ -407,17 +444,50 @@ func (a *inference) run() error {
 			return err
 		}
 	}
+	if a.latentScales != nil {
+		return a.runLatentInt8(table)
+	}
 	if a.integers != nil {
 		return a.runInt8()
 	}
 	if a.keyScale != nil || a.outScale != nil {
 		return a.runQuantised(table)
 	}
+	ends, err := a.tokenEnds()
+	if err != nil {
+		return err
+	}
+	var sinks kernel.View
+	if a.sink != nil {
+		var release func()
+		sinks, release, err = a.sinks()
+		defer release()
+		if err != nil {
+			return err
+		}
+	}
 	var items []attentionkernel.Inference
 	for _, it := range a.items {
-		if it.rows > 0 && it.cols > 0 {
-			items = append(items, a.inferItem(it, table))
+		if it.rows == 0 || it.cols == 0 {
+			continue
 		}
+		k := a.inferItem(a.at(it, ends), table)
+		k.Sink = sinks
+		if a.tiled() {
+			release, err := a.gatherTiles(&k)
+			defer release()
+			if err != nil {
+				return err
+			}
+		}
+		if a.prefixKey != nil {
+			release, err := a.prefixed(&k, it)
+			defer release()
+			if err != nil {
+				return err
+			}
+		}
+		items = append(items, k)
 	}
 	if err := attentionkernel.Infer(items); err != nil {
 		return fmt.Errorf("attention: %w", err)
@@ -460,18 +530,29 @@ func (a *inference) inferItem(it attentionItem, table []int64) attentionkernel.I
 	if a.blocks != nil {
 		n := a.blocks.Dim(1)
 		k.Pages = table[it.batch*n : (it.batch+1)*n]
+		if a.tiled() {
+			return a.withQueryRope(k, it) // gatherTiles adds the cache
+		}
 		k.Key, k.Value = a.cache(key, a.dim), a.cache(value, a.valDim)
 	} else {
 		k.Key = l.view(key, batch, it.col, a.keyHeads, it.cols, a.dim)
 		k.Value = l.view(value, batch, it.col, a.keyHeads, it.cols, a.valDim)
 	}
+	k = a.withQueryRope(k, it)
 	if a.queryRope != nil {
-		k.QueryRope = l.view(a.queryRope, it.batch, it.row, a.heads, it.rows, a.ropeDim)
 		if a.blocks != nil {
 			k.KeyRope = a.cache(a.keyRope, a.ropeDim)
 		} else {
 			k.KeyRope = l.view(a.keyRope, it.batch, it.col, a.keyHeads, it.cols, a.ropeDim)
 		}
+	}
+	return k
+}
+
+// withQueryRope adds the rotated features of an item's queries, if there are any.
+func (a *inference) withQueryRope(k attentionkernel.Inference, it attentionItem) attentionkernel.Inference {
+	if a.queryRope != nil {
+		k.QueryRope = a.layout.view(a.queryRope, it.batch, it.row, a.heads, it.rows, a.ropeDim)
 	}
 	return k
 }

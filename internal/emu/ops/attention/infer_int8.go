@@ -9,7 +9,6 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 	attentionkernel "github.com/goascend/cann/internal/emu/kernel/attention"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
-	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -35,6 +34,9 @@ type int8Scales struct{ scores, probabilities, values *op.Tensor }
 
 // readInt8Scales checks a call with an int8 query and reads its scales.
 func (a *inference) readInt8Scales(c *op.Call) {
+	if a.latentInt8() {
+		return
+	}
 	s := &int8Scales{optionalNamed(c, "deqScale1"), optionalNamed(c, "quantScale1"), optionalNamed(c, "deqScale2")}
 	all := []*op.Tensor{s.scores, s.probabilities, s.values}
 	if a.query.DType != dtype.Int8 {
@@ -98,8 +100,7 @@ func upperBits(t *op.Tensor) (elementwise.Number, error) {
 // probabilities, the sums of values and the result are float16, the maxima and the sums of probabilities float32.
 type int8Run struct {
 	*inference
-	held []func()
-	err  error
+	steps
 
 	scoreScale, valueScale, factor, weightScale kernel.View // of one element; factor is scaleValue
 	outFactor, outShift                         kernel.View // [heads, 1, dim], of an int8 result
@@ -115,11 +116,7 @@ type int8Run struct {
 
 func (a *inference) runInt8() error {
 	r := &int8Run{inference: a}
-	defer func() {
-		for _, free := range r.held {
-			free()
-		}
-	}()
+	defer r.free()
 	r.prepare()
 	for _, it := range a.items {
 		if it.rows == 0 || it.cols == 0 {
@@ -136,20 +133,6 @@ func (a *inference) runInt8() error {
 		return fmt.Errorf("attention: %w", r.err)
 	}
 	return nil
-}
-
-// temporary returns memory that the end of the run frees.
-func (r *int8Run) temporary(d dtype.Type, shape ...int64) kernel.View {
-	v, free := kernel.TemporaryOf(d, shape...)
-	r.held = append(r.held, free)
-	return v
-}
-
-// number returns a number as a matrix of one element of type d.
-func (r *int8Run) number(d dtype.Type, n elementwise.Number) kernel.View {
-	v := r.temporary(d, 1, 1)
-	r.set(elementwise.Identity, v, elementwise.Const(n))
-	return v
 }
 
 // prepare reads the scales and takes the memory.
@@ -181,33 +164,6 @@ func (r *int8Run) prepare() {
 			*v.to = r.temporary(half, r.heads, 1, r.valDim)
 			r.set(elementwise.Identity, *v.to, elementwise.Of(r.perPosition(v.of)))
 		}
-	}
-}
-
-// set sets out to the operator of numbers in float32, rounded to the type of out.
-func (r *int8Run) set(o elementwise.Op, out kernel.View, in ...elementwise.Input) {
-	if r.err == nil {
-		r.err = elementwise.Map(o, dtype.Float32, out, in, elementwise.Real(1))
-	}
-}
-
-// less sets out to a - b.
-func (r *int8Run) less(out, a, b kernel.View) {
-	if r.err == nil {
-		r.err = elementwise.Map(elementwise.Add, dtype.Float32, out, []elementwise.Input{elementwise.Of(a), elementwise.Of(b)}, elementwise.Real(-1))
-	}
-}
-
-func (r *int8Run) reduce(how rowwise.Reduction, out, in kernel.View) {
-	if r.err == nil {
-		r.err = rowwise.Reduce(how, out, in, []int{1}, 0)
-	}
-}
-
-// multiply sets out to the product of integers, times the scale.
-func (r *int8Run) multiply(out, a, b, scale kernel.View) {
-	if r.err == nil {
-		r.err = gemm.QuantProduct{Out: out, A: a, B: b, Scale: scale}.Run()
 	}
 }
 

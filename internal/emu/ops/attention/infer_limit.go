@@ -77,6 +77,8 @@ func (a *inference) checkPages(c *op.Call) {
 	switch {
 	case a.blockSize <= 0 || a.blockSize%unit != 0 || a.blockSize > limit:
 		c.Unfit("blockSize is %d; it must be a multiple of %d up to %d", a.blockSize, unit, limit)
+	case a.tiled() && a.blockSize != packedPages:
+		c.Unfit("blockSize(%d), MLA only support {%d} when KvCache layout is NZ: %v", a.blockSize, packedPages, a.key)
 	case a.key.Rank() == 3 && a.key.Dim(2) > rowLimit:
 		c.Unfit("a token of %v has %d features; at most %d are supported in this form of the cache", a.key, a.key.Dim(2), rowLimit)
 	case a.key.Rank() == 4 && !a.layout.packed() && a.layout.name != "BNSD":

@@ -74,6 +74,9 @@ func (a *inference) checkCacheType(c *op.Call, t *op.Tensor) {
 // readCacheScales reads the scales of a quantised cache, either one tensor for keys and values or one for
 // each.
 func (a *inference) readCacheScales(c *op.Call) {
+	if a.latentInt8() {
+		return // its scales are latentScales
+	}
 	quantised := a.key.DType != a.query.DType
 	shared, separate := optionalNamed(c, "antiquantScale"), optionalNamed(c, "keyAntiquantScale")
 	for _, name := range []string{"antiquantScale", "antiquantOffset", "keyAntiquantScale", "keyAntiquantOffset", "valueAntiquantScale", "valueAntiquantOffset"} {

@@ -25,6 +25,7 @@ type prompt struct {
 	block                       int64 // 0 without paging
 	query, key, value           []float64
 	bias                        []float64 // [heads, rows, columns]; nil without one
+	sinks                       []float64 // one for each head; nil without
 	batch, totalRows, totalCols int64
 	cache                       *quantisedCache // nil for keys and values of dtype
 	out                         *quantisedOut   // nil for a result of dtype
@@ -73,6 +74,9 @@ func (p *prompt) expected(out string) (result, lse []float64) {
 			for i := range p.queryLengths[b] {
 				scores := make([]float64, p.keyLengths[b])
 				total := 0.0
+				if p.sinks != nil {
+					total = math.Exp(p.sinks[h])
+				}
 				for j := range scores {
 					for d := range p.dim {
 						scores[j] += p.query[p.at(p.layout, b, h, i, d, p.heads, p.rows, row0)] * p.key[p.at(p.layout, b, kh, int64(j), d, p.keyHeads, p.cols, col0)]

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -21,6 +23,7 @@ type latentCase struct {
 	batch, tokens int64
 	latent, rope  int64
 	int8s         bool
+	chip          acceptance.Chip // 0 is the 910B
 }
 
 const cachePages, cachePage = 3, 32
@@ -97,8 +100,15 @@ func (c latentCase) args(t *testing.T) optest.Args {
 	}
 	if c.int8s {
 		f := dtype.Float32
-		a["kRopeScaleOptional"], a["cKvScaleOptional"] = optest.Tensor(t, f, []int64{1}, 20), optest.Filled(t, 5, f, kerneltest.Contiguous, []int64{1, c.latent})
-		a["kRopeOffsetOptional"] = optest.Tensor(t, f, []int64{1}, 3)
+		key, value := []int64{c.rope}, []int64{c.latent}
+		switch {
+		case c.chip == acceptance.Ascend950:
+			key, value = []int64{1}, []int64{1, c.latent}
+			a["kRopeOffsetOptional"] = optest.Tensor(t, f, []int64{1}, 3)
+		case c.batch%2 == 0:
+			key, value = []int64{1, c.rope}, []int64{1, c.latent}
+		}
+		a["kRopeScaleOptional"], a["cKvScaleOptional"] = optest.Filled(t, 6, f, kerneltest.Contiguous, key), optest.Filled(t, 5, f, kerneltest.Contiguous, value)
 	}
 	return a
 }
@@ -109,13 +119,21 @@ func TestLatentCache(t *testing.T) {
 	for _, mode := range []string{"Norm", "PA", "PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ"} {
 		for _, dt := range []dtype.Type{dtype.Float16, dtype.BFloat16} {
 			for _, layout := range kerneltest.Layouts {
-				for _, c := range []latentCase{{batch: 1, tokens: 7, latent: 32, rope: 32}, {batch: 2, tokens: 5, latent: 64, rope: 32}, {batch: 1, tokens: 45, latent: 32, rope: 64}, {batch: 3, tokens: 1, latent: 96, rope: 32, int8s: true}} {
+				for _, c := range []latentCase{{batch: 1, tokens: 7, latent: 32, rope: 32}, {batch: 2, tokens: 5, latent: 64, rope: 32}, {batch: 1, tokens: 45, latent: 32, rope: 64}, {batch: 3, tokens: 1, latent: 96, rope: 32, int8s: true}, {batch: 2, tokens: 7, latent: 512, rope: 64, int8s: true}, {batch: 3, tokens: 1, latent: 96, rope: 32, int8s: true, chip: acceptance.Ascend950}} {
 					c.mode, c.dt, c.layout = mode, dt, layout
 					if mode == "Norm" && c.tokens > cachePage {
 						c.tokens = 31
 					}
+					if mode == "Norm" && c.int8s {
+						c.chip = acceptance.Ascend950
+					}
 					a := c.args(t)
-					optest.Run(t, "KvRmsNormRopeCache", a)
+					untouched := optest.Values(a["kRopeOut"].(*op.Tensor))
+					if c.chip == acceptance.Ascend950 {
+						optest.RunOn(t, c.chip, "KvRmsNormRopeCache", a)
+					} else {
+						optest.Run(t, "KvRmsNormRopeCache", a)
+					}
 					get := func(name string) []float64 { return optest.Values(a[name].(*op.Tensor)) }
 					kv, gamma, cos, sin := get("kv"), get("gamma"), get("cos"), get("sin")
 					rope, latent := make([]float64, c.batch*c.tokens*c.rope), make([]float64, c.batch*c.tokens*c.latent)
@@ -140,8 +158,12 @@ func TestLatentCache(t *testing.T) {
 						}
 					}
 					what := fmt.Sprint(c)
-					optest.CloseTo(t, "kRopeOut "+what, rope, get("kRopeOut"), optest.ResultLimit(dt))
-					optest.CloseTo(t, "cKvOut "+what, latent, get("cKvOut"), optest.ResultLimit(dt))
+					if mode == "Norm" { // without pages the operator returns no rows
+						require.Equal(t, untouched, get("kRopeOut"), what)
+					} else {
+						optest.CloseTo(t, "kRopeOut "+what, rope, get("kRopeOut"), optest.ResultLimit(dt))
+						optest.CloseTo(t, "cKvOut "+what, latent, get("cKvOut"), optest.ResultLimit(dt))
+					}
 					_, _, rows := c.slots()
 					for name, v := range map[string][]float64{"kCacheRef": rope, "ckvCacheRef": latent} {
 						width := int64(len(v)) / (c.batch * c.tokens)
@@ -157,7 +179,11 @@ func TestLatentCache(t *testing.T) {
 								}
 								x := v[int64(r)*width+i]
 								if c.int8s && name == "kCacheRef" {
-									x = optest.ToInt8(x*20 + 3)
+									scale, offset := get("kRopeScaleOptional"), 0.0
+									if c.chip == acceptance.Ascend950 {
+										offset = 3
+									}
+									x = optest.ToInt8(x*scale[i%int64(len(scale))] + offset)
 								} else if c.int8s {
 									x = optest.ToInt8(x * get("cKvScaleOptional")[i])
 								}
@@ -198,6 +224,280 @@ func TestLatentCacheRefuses(t *testing.T) {
 	optest.Refused(t, op.NullPointer, "KvRmsNormRopeCache", a.With(optest.Args{"kCacheRef": x(dtype.Int8, 3, 32, 1, 32)}), "kRopeScaleOptional is null")
 	optest.Refused(t, op.NullPointer, "KvRmsNormRopeCache", a.With(optest.Args{"kRopeOut": nil}), "kRopeOut is null")
 	require.ErrorContains(t, optest.Execute(t, "KvRmsNormRopeCache", a.With(optest.Args{"index": optest.Tensor(t, dtype.Int64, []int64{3}, 0, 96, 1)})), "index has 96")
+	f := dtype.Float32
+	for _, name := range []string{"KvRmsNormRopeCache", "KvRmsNormRopeCacheV2"} {
+		c := latentCase{dt: bf, mode: "PA_BNSD", batch: 1, tokens: 3, latent: 32, rope: 32, int8s: true}
+		a := c.args(t)
+		for text, set := range map[string]optest.Args{
+			"must have a shape of":                 {"kRopeScaleOptional": x(f, 1)},
+			"the same number of dimensions":        {"kRopeScaleOptional": x(f, 1, 32)},
+			"leave the offset of latent rows out":  {"cKvOffsetOptional": x(f, 32)},
+			"leave the offset of latent rows out;": {"kRopeOffsetOptional": x(f, 32)},
+		} {
+			optest.Refused(t, op.TilingRefused, name, a.With(set), text)
+		}
+		c.mode = "Norm"
+		optest.Refused(t, op.TilingRefused, name, c.args(t), "need pages")
+		_, err := optest.PrepareIn(t, op.Env{Tiled: true}, name, a)
+		require.ErrorContains(t, err, "they must have 512 and 64")
+		c = latentCase{dt: bf, mode: "PA_NZ", batch: 1, tokens: 3, latent: 512, rope: 64, int8s: true}
+		_, err = optest.PrepareIn(t, op.Env{Tiled: true}, name, c.args(t))
+		require.NoError(t, err)
+	}
+}
+
+// valuesOf returns a function that returns the values of a tensor, which it reads once.
+func valuesOf(a optest.Args) func(name string) []float64 {
+	known := map[string][]float64{}
+	return func(name string) []float64 {
+		if _, ok := known[name]; !ok {
+			known[name] = optest.Values(a[name].(*op.Tensor))
+		}
+		return known[name]
+	}
+}
+
+// slotOf returns the place in the memory of a cache of element i of a row of a head in a slot of 32-token pages.
+func slotOf(mode string, slot, sequence, head, heads, i, width, size int64) int64 {
+	line := 32 / size
+	switch mode {
+	case "Norm":
+		return ((sequence*heads+head)*cachePage+slot)*width + i
+	case "PA_NZ", "PA_BLK_NZ":
+		return (slot/cachePage*heads+head)*cachePage*width + i/line*cachePage*line + slot%cachePage*line + i%line
+	}
+	return (slot*heads+head)*width + i
+}
+
+// TestSeparateCache: KvRmsNormRopeCacheV2 with values of their own normalises keys, rotates their first 64 columns, and writes
+// both; without them it is the first version.
+func TestSeparateCache(t *testing.T) {
+	const wide, narrow, rope = 192, 128, 64
+	for _, mode := range []string{"Norm", "PA", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ"} {
+		for n, dt := range []dtype.Type{dtype.Float16, dtype.BFloat16, dtype.Float16, dtype.BFloat16} {
+			layout := kerneltest.Layouts[n%len(kerneltest.Layouts)]
+			c := latentCase{dt: dt, layout: layout, mode: mode, batch: int64(1 + n%2), tokens: int64(7 + 30*(n%2)), int8s: n > 1}
+			if mode == "Norm" {
+				c.tokens = 9
+			}
+			heads := int64(1) << n
+			index, shape, rows := c.slots()
+			cacheLayout, cacheType := layout, dt
+			if mode == "PA_NZ" || mode == "PA_BLK_NZ" {
+				cacheLayout = kerneltest.Contiguous
+			}
+			if c.int8s {
+				cacheType = dtype.Int8
+			}
+			cache := func(width int64) *op.Tensor {
+				shape := []int64{cachePages, cachePage, heads, width}
+				if mode == "Norm" {
+					shape = []int64{cachePages, heads, cachePage, width}
+				}
+				v := make([]float64, optest.Elements(shape))
+				for i := range v {
+					v[i] = 99
+				}
+				return optest.TensorIn(t, cacheType, cacheLayout, shape, v...)
+			}
+			row := func(width int64) []int64 { return []int64{c.batch, heads, c.tokens, width} }
+			a := optest.Args{
+				"kv": optest.Filled(t, 1, dt, layout, row(wide)), "gamma": optest.Filled(t, 2, dt, kerneltest.Contiguous, []int64{wide}),
+				"cos": optest.Filled(t, 3, dt, layout, row(rope)), "sin": optest.Filled(t, 4, dt, layout, row(rope)), "vOptional": optest.Filled(t, 5, dt, layout, row(narrow)),
+				"index": optest.Tensor(t, dtype.Int64, shape, index...), "kCacheRef": cache(wide), "ckvCacheRef": cache(narrow), "epsilon": 1e-3, "cacheModeOptional": mode,
+				"isOutputKv": true, "kRopeOut": optest.TensorIn(t, dt, layout, row(wide)), "cKvOut": optest.TensorIn(t, dt, layout, row(narrow)),
+			}
+			if c.int8s {
+				f := dtype.Float32
+				a["kRopeScaleOptional"], a["cKvScaleOptional"] = optest.Filled(t, 6, f, kerneltest.Contiguous, []int64{heads, wide}), optest.Filled(t, 7, f, kerneltest.Contiguous, []int64{heads, narrow})
+				a["kRopeOffsetOptional"], a["cKvOffsetOptional"] = optest.Filled(t, 8, f, kerneltest.Contiguous, []int64{heads, wide}), optest.Filled(t, 9, f, kerneltest.Contiguous, []int64{heads, narrow})
+			}
+			optest.Run(t, "KvRmsNormRopeCacheV2", a)
+			get := valuesOf(a)
+			kv, cos, sin, keys := get("kv"), get("cos"), get("sin"), []float64(nil)
+			for r := range int(c.batch * heads * c.tokens) {
+				x := kv[r*wide:][:wide]
+				mean := 0.0
+				for _, v := range x {
+					mean += v * v / wide
+				}
+				y := make([]float64, wide)
+				for i := range y {
+					y[i] = x[i] / math.Sqrt(mean+1e-3) * get("gamma")[i]
+				}
+				keys = append(keys, rotaryDefinition(rowwise.RotaryInterleaveHalf, y[:rope], cos[r*rope:][:rope], sin[r*rope:][:rope])...)
+				keys = append(keys, y[rope:]...)
+			}
+			what := fmt.Sprint(c, heads)
+			limit := optest.ResultLimit(dt)
+			if mode != "Norm" || c.int8s {
+				optest.CloseTo(t, "kRopeOut "+what, keys, get("kRopeOut"), limit)
+				optest.CloseTo(t, "cKvOut "+what, get("vOptional"), get("cKvOut"), limit)
+			}
+			for _, w := range []struct {
+				cache, scale, offset string
+				v                    []float64
+				width                int64
+			}{{"kCacheRef", "kRopeScaleOptional", "kRopeOffsetOptional", keys, wide}, {"ckvCacheRef", "cKvScaleOptional", "cKvOffsetOptional", get("vOptional"), narrow}} {
+				want := make([]float64, cachePages*cachePage*heads*w.width)
+				for i := range want {
+					want[i] = 99
+				}
+				for b := range c.batch {
+					for s := range c.tokens {
+						slot := rows[b*c.tokens+s]
+						for h := range heads {
+							for i := range w.width {
+								if slot < 0 {
+									continue
+								}
+								x := w.v[((b*heads+h)*c.tokens+s)*w.width+i]
+								if c.int8s {
+									x = optest.ToInt8(x*get(w.scale)[h*w.width+i] + get(w.offset)[h*w.width+i])
+								}
+								at := slot
+								if mode == "Norm" {
+									at = slot % cachePage
+								}
+								want[slotOf(mode, at, b, h, heads, i, w.width, int64(cacheType.Size()))] = x
+							}
+						}
+					}
+				}
+				if c.int8s {
+					limit = 0.02
+				}
+				optest.CloseTo(t, w.cache+" "+what, want, get(w.cache), limit)
+			}
+		}
+	}
+	var second optest.Args
+	for _, c := range []latentCase{{dt: dtype.Float16, mode: "PA_NZ", batch: 1, tokens: 3, latent: 32, rope: 32, int8s: true}, {dt: dtype.BFloat16, mode: "PA_BNSD", batch: 1, tokens: 7, latent: 32, rope: 32}} {
+		first := c.args(t)
+		second = c.args(t)
+		optest.Run(t, "KvRmsNormRopeCache", first)
+		optest.Run(t, "KvRmsNormRopeCacheV2", second)
+		for _, cache := range []string{"kCacheRef", "ckvCacheRef"} {
+			require.Equal(t, optest.Values(first[cache].(*op.Tensor)), optest.Values(second[cache].(*op.Tensor)))
+		}
+	}
+	x := func(shape ...int64) *op.Tensor { return optest.Tensor(t, dtype.BFloat16, shape) }
+	optest.Refused(t, op.TilingRefused, "KvRmsNormRopeCacheV2", second.With(optest.Args{"vOptional": x(1, 1, 7, 64)}), "a value of 128")
+	optest.Refused(t, op.TilingRefused, "KvRmsNormRopeCacheV2", second.With(optest.Args{"vOptional": x(1, 1, 7, 128)}), "192 elements of a key")
+}
+
+// TestPackedCache: QkvRmsNormRopeCache against the definition in float64.
+func TestPackedCache(t *testing.T) {
+	const width = 128
+	for n, dt := range []dtype.Type{dtype.Float16, dtype.BFloat16, dtype.Float16, dtype.BFloat16} {
+		for _, layout := range kerneltest.Layouts {
+			for _, heads := range [][]int64{{1, 1, 1}, {6, 3, 3}, {4, 1, 1}} {
+				c := latentCase{dt: dt, layout: layout, mode: "PA_NZ", batch: int64(1 + n%2), tokens: int64(5 + 18*(n%2)), int8s: n > 1}
+				index, shape, rows := c.slots()
+				all, total := op.Total(heads), c.batch*c.tokens
+				cacheType := dt
+				if c.int8s {
+					cacheType = dtype.Int8
+				}
+				line := int64(32 / cacheType.Size())
+				a := optest.Args{
+					"qkv": optest.Filled(t, 1, dt, layout, []int64{total, all * width}), "index": optest.Tensor(t, dtype.Int64, shape, index...),
+					"qGamma": optest.Filled(t, 2, dt, kerneltest.Contiguous, []int64{width}), "kGamma": optest.Filled(t, 3, dt, kerneltest.Contiguous, []int64{width}),
+					"cos": optest.Filled(t, 4, dt, layout, []int64{total, width}), "sin": optest.Filled(t, 5, dt, layout, []int64{total, width}),
+					"qOut": optest.TensorIn(t, dt, layout, []int64{total, heads[0] * width}), "qkvSize": []int64{c.batch, c.tokens, all, width}, "headNums": heads, "epsilon": 1e-6, "cacheModeOptional": "PA_NZ",
+					"kCache": optest.Tensor(t, cacheType, []int64{cachePages, heads[1] * width / line, cachePage, line}, 99), "vCache": optest.Tensor(t, cacheType, []int64{cachePages, heads[1] * width / line, cachePage, line}, 99),
+				}
+				optest.Fill(a["kCache"].(*op.Tensor), 99)
+				optest.Fill(a["vCache"].(*op.Tensor), 99)
+				if c.int8s {
+					for i, name := range []string{"k", "v"} {
+						scale := optest.Filled(t, uint64(6+i), dtype.Float32, kerneltest.Contiguous, []int64{heads[1], width})
+						v := optest.Values(scale)
+						for i := range v {
+							v[i] = 0.01 + math.Abs(v[i])/20
+						}
+						a[name+"ScaleOptional"] = optest.Tensor(t, dtype.Float32, scale.Shape, v...)
+					}
+					a["vOffsetOptional"] = optest.Filled(t, 9, dtype.Float32, kerneltest.Contiguous, []int64{heads[1], width})
+				} else {
+					for i, name := range []string{"q", "k", "v"} {
+						a[name+"OutBeforeQuant"] = optest.TensorIn(t, dt, layout, []int64{total, heads[i] * width})
+					}
+				}
+				optest.Run(t, "QkvRmsNormRopeCache", a)
+				get := valuesOf(a)
+				qkv, cos, sin := get("qkv"), get("cos"), get("sin")
+				what, first := fmt.Sprint(c, heads), int64(0)
+				for i, name := range []string{"q", "k", "v"} {
+					var want []float64
+					cache := make([]float64, cachePages*cachePage*heads[i]*width)
+					for j := range cache {
+						cache[j] = 99
+					}
+					for r := range total {
+						for h := range heads[i] {
+							x := qkv[(r*all+first+h)*width:][:width]
+							y := append([]float64{}, x...)
+							if i < 2 {
+								mean := 0.0
+								for _, v := range x {
+									mean += v * v / width
+								}
+								for j := range y {
+									y[j] = x[j] / math.Sqrt(mean+1e-6) * get(name + "Gamma")[j]
+								}
+								y = rotaryDefinition(rowwise.RotaryHalf, y, cos[r*width:][:width], sin[r*width:][:width])
+							}
+							want = append(want, y...)
+							for j, v := range y {
+								if c.int8s && i > 0 {
+									at, offset := h*width+int64(j), 0.0
+									if i == 2 {
+										offset = get("vOffsetOptional")[at]
+									}
+									v = optest.ToInt8(v/get(name + "ScaleOptional")[at] + offset)
+								}
+								if rows[r] >= 0 {
+									cache[slotOf("PA_NZ", rows[r], 0, h, heads[i], int64(j), width, int64(cacheType.Size()))] = v
+								}
+							}
+						}
+					}
+					first += heads[i]
+					limit := optest.ResultLimit(dt)
+					if !c.int8s {
+						optest.CloseTo(t, name+"OutBeforeQuant "+what, want, get(name+"OutBeforeQuant"), limit)
+					}
+					if i == 0 {
+						optest.CloseTo(t, "qOut "+what, want, get("qOut"), limit)
+						continue
+					}
+					if c.int8s {
+						limit = 0.02
+					}
+					optest.CloseTo(t, name+"Cache "+what, cache, get(name+"Cache"), limit)
+				}
+			}
+		}
+	}
+	bf := dtype.BFloat16
+	x := func(d dtype.Type, shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape) }
+	a := optest.Args{"qkv": x(bf, 2, 384), "qGamma": x(bf, 128), "kGamma": x(bf, 128), "cos": x(bf, 2, 128), "sin": x(bf, 2, 128), "index": x(dtype.Int64, 2), "qOut": x(bf, 2, 128), "kCache": x(bf, 2, 8, 32, 16), "vCache": x(bf, 2, 8, 32, 16), "qkvSize": []int64{1, 2, 3, 128}, "headNums": []int64{1, 1, 1}, "cacheModeOptional": "PA_NZ"}
+	for text, set := range map[string]optest.Args{
+		"only PA_NZ":              {"cacheModeOptional": "PA_BNSD"},
+		"it must be [B,S,N,128]":  {"qkvSize": []int64{1, 2, 6, 64}},
+		"a multiple of them":      {"headNums": []int64{1, 2, 2}, "qkvSize": []int64{1, 2, 5, 128}},
+		"the sizes of qkvSize":    {"qkv": x(bf, 3, 384)},
+		"a multiple of 32 tokens": {"kCache": x(bf, 2, 8, 16, 16), "vCache": x(bf, 2, 8, 16, 16)},
+		"pages of FRACTAL_NZ":     {"vCache": x(bf, 2, 4, 32, 16)},
+		"one for each element":    {"kGamma": x(bf, 64)},
+		"row for each sequence":   {"cos": x(bf, 3, 128)},
+	} {
+		optest.Refused(t, op.TilingRefused, "QkvRmsNormRopeCache", a.With(set), text)
+	}
+	optest.Refused(t, op.NullPointer, "QkvRmsNormRopeCache", a.With(optest.Args{"headNums": nil}), "headNums is null")
+	optest.Refused(t, op.NullPointer, "QkvRmsNormRopeCache", a.With(optest.Args{"vCache": x(dtype.Int8, 2, 4, 32, 32)}), "vScaleOptional is null")
+	require.ErrorContains(t, optest.Execute(t, "QkvRmsNormRopeCache", a.With(optest.Args{"index": optest.Tensor(t, dtype.Int64, []int64{2}, 0, 64)})), "index has 64")
 }
 
 // TestGatherPages: pages in any order, lengths that no page divides, offsets, sums of lengths, both forms of the cache.

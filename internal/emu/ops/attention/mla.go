@@ -529,7 +529,29 @@ func (m *latent) queries() error {
 		return elementwise.Copy(m.query.View(), reshapedView(wide, m.query.Shape))
 	}
 	shape := m.query.Shape[:m.query.Rank()-1]
-	return gemm.DynamicQuantizer{}.Quantize(m.query.View(), m.queryScale.As(shape, op.ContiguousStrides(shape)), reshapedView(wide, m.query.Shape))
+	scales := m.queryScale.As(shape, op.ContiguousStrides(shape))
+	if err := (gemm.DynamicQuantizer{}).Quantize(m.query.View(), scales, reshapedView(wide, m.query.Shape)); err != nil {
+		return err
+	}
+	return m.divideRope(scales)
+}
+
+// divideRope multiplies the rotated features of the query by quantScaleCkv over the scales of its other features: attention
+// adds the products of both before it applies these scales.
+func (m *latent) divideRope(scales kernel.View) error {
+	factor, release := kernel.Temporary(m.tokens*m.heads, 1)
+	defer release()
+	ckv, err := elementwise.Floats(m.quantCache.View())
+	if err != nil {
+		return err
+	}
+	of := func(v kernel.View) elementwise.Input { return elementwise.Of(v) }
+	flat := kernel.View{Data: scales.Data, DType: scales.DType, Shape: factor.Shape, Strides: []int64{1, 0}}
+	if err := elementwise.Map(elementwise.Div, dtype.Float32, factor, []elementwise.Input{elementwise.Const(elementwise.Real(float64(ckv[0]))), of(flat)}, elementwise.Real(1)); err != nil {
+		return err
+	}
+	rope := m.queryRope.As([]int64{m.tokens * m.heads, m.rope}, []int64{m.rope, 1})
+	return elementwise.Map(elementwise.Mul, dtype.Float32, rope, []elementwise.Input{of(rope), of(factor)}, elementwise.Real(1))
 }
 
 // rotate rotates pairs of neighbours by the angles of the tokens, and writes the first numbers of

@@ -279,6 +279,11 @@ func TestMlaProlog(t *testing.T) {
 			}
 		}
 		optest.CloseTo(t, "query "+what, wantQuery, got, limit)
+		if l.query { // attention multiplies the rotated features by the scales of the query and of the cache too
+			for i := range wantRope {
+				wantRope[i] *= cacheFactor[0] / optest.Values(queryScale)[i/R]
+			}
+		}
 		optest.CloseTo(t, "rope "+what, wantRope, optest.Values(queryRope), limit)
 		if l.low {
 			gotLow := optest.Values(low)

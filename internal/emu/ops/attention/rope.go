@@ -3,9 +3,11 @@ package attention
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/gemm"
 	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
@@ -14,11 +16,11 @@ import (
 // rotary are the operators that rotate pairs of the last dimension by angles that depend on the
 // position.
 var rotary = op.Table{
-	"RotaryPositionEmbedding": rotaryPositionEmbedding, "InterleaveRope": rotaryPositionEmbedding,
+	"RotaryPositionEmbedding": rotaryPositionEmbedding, "RotaryPositionEmbeddingV2": rotaryPositionEmbedding, "InterleaveRope": rotaryPositionEmbedding,
 	"RotaryPositionEmbeddingGrad": rotaryGrad,
-	"ApplyRotaryPosEmb":           applyRotary, "ApplyRotaryPosEmbV2": applyRotary, "RopeWithSinCosCache": cachedRotary,
+	"ApplyRotaryPosEmb":           applyRotary, "ApplyRotaryPosEmbV2": applyRotary, "RopeWithSinCosCache": cachedRotary, "RopeWithSinCosCacheV2": cachedRotary,
 	"InplacePartialRotaryMul": partialRotary,
-}.Selects("RotaryPositionEmbeddingGrad", "RopeWithSinCosCache", "InplacePartialRotaryMul")
+}.Selects("RotaryPositionEmbeddingGrad", "RopeWithSinCosCache", "RopeWithSinCosCacheV2", "InplacePartialRotaryMul")
 
 // angles checks cos and sin against x.
 func angles(c *op.Call, cos, sin, x *op.Tensor, mode rowwise.RotaryMode) {
@@ -51,7 +53,7 @@ func rotaryMode(c *op.Call) rowwise.RotaryMode {
 }
 
 // rotaryPositionEmbedding rotates pairs of the last dimension of x. cos and sin broadcast to x in
-// the other dimensions.
+// the other dimensions. The second version takes the rotation as a matrix too.
 func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 	x, cos, sin, out := c.Tensor("x"), c.Tensor("cos"), c.Tensor("sin"), c.Tensor("out")
 	mode := rowwise.RotaryInterleaveHalf
@@ -61,11 +63,21 @@ func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 	c.Rank(x, 3, 4)
 	c.Same(x, out)
 	angles(c, cos, sin, x, mode)
-	if c.Err() == nil && c.Has("mode") && mode == rowwise.RotaryHalf && x.Len() > 0 {
+	var matrix *op.Tensor
+	if c.Has("rotate") {
+		matrix = c.Optional("rotate")
+	}
+	switch {
+	case matrix != nil:
+		checkRotation(c, matrix, x, cos)
+	case c.Err() == nil && c.Has("mode") && mode == rowwise.RotaryHalf && x.Len() > 0:
 		turnable(c, x, cos)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
+	}
+	if matrix != nil {
+		return func(*op.Exec) error { return turnByMatrix(out, x, cos, sin, matrix) }, nil
 	}
 	return func(*op.Exec) error {
 		if x.Len() == 0 {
@@ -73,6 +85,62 @@ func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 		}
 		return rowwise.Rotary(out.View(), x.View(), cos.View(), sin.View(), mode)
 	}, nil
+}
+
+// checkRotation checks a matrix that rotates x, for which the kernel has other limits.
+func checkRotation(c *op.Call, matrix, x, cos *op.Tensor) {
+	if chip := c.Chip(); chip != acceptance.Ascend910B && chip != acceptance.Ascend910_93 {
+		c.Invalid("rotate is supported on Ascend910B and Ascend910_93 only")
+	}
+	c.Plain(matrix)
+	c.SameDType(x, matrix)
+	if c.Err() != nil || x.Len() == 0 {
+		return
+	}
+	if x.Rank() != 4 || x.Dim(3) > halfDims {
+		c.Unfit("%v must have 4 dimensions, and at most %d elements in the last one", x, halfDims)
+		return
+	}
+	c.Fits(matrix, []int64{x.Dim(3), x.Dim(3)}, "a square for the head dim")
+	if s, r := x.Shape, cos.Shape; r[0] == 1 && r[1] == 1 && r[2] == 1 && s[0] != 1 && s[1] != 1 && s[2] != 1 {
+		c.Unfit("one row of angles %v is for one position, and %v has more", cos, x)
+	}
+}
+
+// turnByMatrix computes x·cos + (x·matrix)·sin.
+func turnByMatrix(out, x, cos, sin, matrix *op.Tensor) error {
+	if x.Len() == 0 {
+		return nil
+	}
+	turned, release := kernel.Temporary(x.Shape...)
+	defer release()
+	rows, releaseRows := kernel.Temporary(x.Shape...)
+	defer releaseRows()
+	if err := elementwise.Copy(rows, x.View()); err != nil {
+		return err
+	}
+	wide, releaseWide := kernel.Temporary(matrix.Shape...)
+	defer releaseWide()
+	if err := elementwise.Copy(wide, matrix.View()); err != nil {
+		return err
+	}
+	flat := func(v kernel.View) kernel.View {
+		n := v.Shape[3]
+		v.Shape, v.Strides = []int64{v.Len() / n, n}, []int64{n, 1}
+		return v
+	}
+	if err := gemm.Gemm(gemm.Product{Out: flat(turned), A: flat(rows), B: wide, Alpha: 1}); err != nil {
+		return err
+	}
+	for _, by := range []struct {
+		v kernel.View
+		t *op.Tensor
+	}{{rows, cos}, {turned, sin}} {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, by.v, []elementwise.Input{elementwise.Of(by.v), elementwise.Of(by.t.View())}); err != nil {
+			return err
+		}
+	}
+	return elementwise.Map(elementwise.Add, dtype.Float32, out.View(), []elementwise.Input{elementwise.Of(rows), elementwise.Of(turned)}, elementwise.Real(1))
 }
 
 // What the tiling of rotations by halves takes on a 910B.
@@ -219,18 +287,39 @@ func cachedRotary(c *op.Call) (op.Run, error) {
 	}
 	c.Plain(positions, cache)
 	c.DType(positions, op.IndexTypes...)
-	c.Rank(positions, 1, 1)
 	c.Rank(cache, 2, 2)
-	if sections := c.Ints("mropeSection"); slices.ContainsFunc(sections, func(n int64) bool { return n != 0 }) {
-		c.Invalid("mropeSection %s: angles of several positions are not supported; pass null", op.Dims(sections))
+	for _, t := range []*op.Tensor{positions, cache, from[0], from[1]} {
+		if t.Len() == 0 {
+			c.Invalid("%v is empty", t)
+		}
 	}
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
 	rotated := cache.Shape[1]
-	if size <= 0 || rotated%2 != 0 || rotated > size {
-		c.Invalid("%v has rows of %d, which must be even and not exceed headSize %d", cache, rotated, size)
+	sections := rotarySections(c, rotated)
+	places := sectionPlaces(sections)
+	if mode := c.IntOr("cacheMode", 0); mode == 1 && len(sections) == 3 {
+		places = alternatingPlaces(sections)
+	} else if mode < 0 || mode > 1 || mode == 1 && sections != nil {
+		c.Invalid("cacheMode is %d; use 0, or 1 with three sections", mode)
+	}
+	tokens := positions.Len()
+	if sections == nil {
+		c.Rank(positions, 1, 1)
+	} else if tokens /= int64(len(sections)); !slices.Equal(positions.Shape, []int64{int64(len(sections)), tokens}) {
+		c.Invalid("%v must have a row for each of mropeSection %s", positions, op.Dims(sections))
+	}
+	if size <= 0 || rotated%2 != 0 {
+		c.Invalid("%v has rows of %d, which must be even, and headSize %d must be above 0", cache, rotated, size)
 		return nil, c.Err()
+	}
+	if rotated > size {
+		c.Fail(op.Unsupported, "%v has rows of %d, which must not exceed headSize %d", cache, rotated, size)
+		return nil, c.Err()
+	}
+	if line := int64(64 / from[0].DType.Size()); c.Tiled() && (size%line != 0 || rotated%line != 0) {
+		c.Fail(op.Unsupported, "headSize %d and the rows of %v must be multiples of %d elements, 64 bytes", size, cache, line)
 	}
 	for i, x := range from {
 		c.Plain(x, to[i])
@@ -238,18 +327,15 @@ func cachedRotary(c *op.Call) (op.Run, error) {
 		c.SameDType(x, cache)
 		c.Same(x, to[i])
 		c.Rank(x, 2, 2)
-		if c.Err() == nil && (x.Shape[0] != positions.Len() || x.Shape[1]%size != 0) {
-			c.Invalid("%v must have a row of heads of %d for each of %d positions", x, size, positions.Len())
+		if c.Err() == nil && (x.Shape[0] != tokens || x.Shape[1]%size != 0) {
+			c.Invalid("%v must have a row of heads of %d for each of %d positions", x, size, tokens)
 		}
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		n := positions.Len()
-		if n == 0 {
-			return nil
-		}
+		n := tokens
 		rows, release := kernel.Temporary(n, rotated)
 		defer release()
 		wide, releaseWide := kernel.Temporary(cache.Shape...)
@@ -257,7 +343,11 @@ func cachedRotary(c *op.Call) (op.Run, error) {
 		if err := elementwise.Copy(wide, cache.View()); err != nil {
 			return err
 		}
-		if err := indexing.Lookup(rows, wide, 0, positions.View()); err != nil {
+		if sections == nil {
+			if err := indexing.Lookup(rows, wide, 0, positions.View()); err != nil {
+				return err
+			}
+		} else if err := lookUpSections(rows, wide, positions.View(), places); err != nil {
 			return err
 		}
 		cos, releaseCos := kernel.Temporary(n, 1, rotated)
@@ -283,6 +373,68 @@ func cachedRotary(c *op.Call) (op.Run, error) {
 		}
 		return nil
 	}, nil
+}
+
+// sectionLists are the values of mropeSection that CANN takes.
+var sectionLists = [][]int64{{16, 24, 24}, {8, 12, 12}, {24, 20, 20}, {11, 11, 10}, {16, 16, 16, 16}}
+
+// rotarySections returns how many angles of a token belong to each of its positions, or nil if it has one position.
+func rotarySections(c *op.Call, rotated int64) []int64 {
+	sections := c.Ints("mropeSection")
+	switch {
+	case sections == nil:
+		return nil
+	case len(sections) != 3 && len(sections) != 4 || slices.Min(sections) < 0:
+		c.Invalid("mropeSection %s: it must have 3 or 4 numbers, none below 0", op.Dims(sections))
+	case sections[0] == 0:
+		return nil
+	case op.Total(sections)*2 != rotated:
+		c.Invalid("mropeSection %s: the sum must be %d, half of the columns of cosSinCache", op.Dims(sections), rotated/2)
+	case !slices.ContainsFunc(sectionLists, func(s []int64) bool { return slices.Equal(s, sections) }):
+		c.Invalid("mropeSection is %s; use one of %v", op.Dims(sections), sectionLists)
+	}
+	return sections
+}
+
+// angleRun are n angles from first on, step apart, that a section of a row has.
+type angleRun struct{ section, first, n, step int64 }
+
+// sectionPlaces puts the sections one after the other.
+func sectionPlaces(sections []int64) (places []angleRun) {
+	first := int64(0)
+	for i, n := range sections {
+		places, first = append(places, angleRun{int64(i), first, n, 1}), first+n
+	}
+	return places
+}
+
+// alternatingPlaces lets three sections alternate: the first one has every place that is not of the others.
+func alternatingPlaces(sections []int64) []angleRun {
+	half := op.Total(sections)
+	places := []angleRun{{0, 0, half, 1}}
+	for i := int64(1); i < 3; i++ {
+		places = append(places, angleRun{i, i, (min(3*sections[1], half) - i + 2) / 3, 3})
+	}
+	return places
+}
+
+// lookUpSections reads the angles of each section from the row of its position. positions are [sections, tokens]; later places
+// replace earlier ones.
+func lookUpSections(rows, table, positions kernel.View, places []angleRun) error {
+	half := rows.Shape[1] / 2
+	one, release := kernel.Temporary(rows.Shape...)
+	defer release()
+	for _, p := range places {
+		if err := indexing.Lookup(one, table, 0, positions.Select(0, p.section)); err != nil {
+			return err
+		}
+		for _, at := range []int64{p.first, half + p.first} { // the cosines, then the sines
+			if err := elementwise.Copy(rows.Part(1, at, p.n, p.step), one.Part(1, at, p.n, p.step)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // spreadAngles expands rows with half of the cosines and sines each to cos and sin [n, 1, rotated],

@@ -115,12 +115,85 @@ func TestCachedRotary(t *testing.T) {
 						}
 						optest.CloseTo(t, fmt.Sprintf("%v %v, %d rotated, halves %v", d, l, rotated, halves), want, optest.Values(x.out), 2*optest.ResultLimit(d))
 					}
-					optest.Refused(t, op.InvalidParam, "RopeWithSinCosCache", a.With(optest.Args{"headSize": 3}), "headSize 3")
-					optest.Refused(t, op.InvalidParam, "RopeWithSinCosCache", a.With(optest.Args{"mropeSection": []int64{1, 1, 2}}), "mropeSection")
+					optest.Refused(t, op.Unsupported, "RopeWithSinCosCache", a.With(optest.Args{"headSize": 3}), "headSize 3")
+					optest.Refused(t, op.InvalidParam, "RopeWithSinCosCache", a.With(optest.Args{"mropeSection": []int64{1, 1, 3}}), "the sum must be")
+					optest.Refused(t, op.InvalidParam, "RopeWithSinCosCache", a.With(optest.Args{"mropeSection": []int64{1, 1}}), "3 or 4 numbers")
+					optest.Refused(t, op.InvalidParam, "RopeWithSinCosCache", a.With(optest.Args{"mropeSection": []int64{1, rotated/2 - 1, 0}}), "use one of")
 					optest.Refused(t, op.InvalidParam, "RopeWithSinCosCache", a.With(optest.Args{"queryIn": k}), "shapes differ")
 					require.Error(t, optest.Execute(t, "RopeWithSinCosCache", a.With(optest.Args{"positions": optest.Tensor(t, dtype.Int32, []int64{3}, 6)})))
 				}
 			}
+		}
+	}
+}
+
+// TestRotaryLines: heads and angles must fill lines of 64 bytes.
+func TestRotaryLines(t *testing.T) {
+	for _, name := range []string{"RopeWithSinCosCache", "RopeWithSinCosCacheV2"} {
+		for d, line := range map[dtype.Type]int64{dtype.Float32: 16, dtype.Float16: 32, dtype.BFloat16: 32} {
+			for size, rotated := range map[int64]int64{4 * line: 2 * line, 3 * line: 3 * line, 2*line + line/2: line, 2 * line: line / 2, 5 * line: 5*line - 2} {
+				x := func(shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape) }
+				a := optest.Args{"positions": optest.Tensor(t, dtype.Int64, []int64{1}), "queryIn": x(1, 2*size), "keyIn": x(1, size), "cosSinCache": x(2, rotated), "headSize": size, "queryOut": x(1, 2*size), "keyOut": x(1, size)}
+				_, err := optest.PrepareIn(t, op.Env{Tiled: true}, name, a)
+				if size%line == 0 && rotated%line == 0 {
+					require.NoError(t, err, "%v, %d of %d", d, rotated, size)
+					continue
+				}
+				var refused *op.Error
+				require.ErrorAs(t, err, &refused)
+				require.Equal(t, op.Unsupported, refused.Code)
+				require.ErrorContains(t, err, fmt.Sprintf("multiples of %d elements", line))
+			}
+		}
+	}
+}
+
+// A token with several positions takes each section of its angles from the row of another one.
+func TestCachedRotaryOfSections(t *testing.T) {
+	const tokens, limit, size = 3, 40, 130
+	for _, sections := range sectionLists {
+		for _, halves := range []bool{true, false} {
+			half := op.Total(sections)
+			var angles []float64
+			for p := range limit {
+				for i := range 2 * half {
+					angle := float64(p) / (1 + float64(i%half))
+					angles = append(angles, float64(float32([]float64{math.Cos(angle), math.Sin(angle)}[i/half])))
+				}
+			}
+			var positions []float64
+			for i := range len(sections) * tokens {
+				positions = append(positions, float64(7*i%limit))
+			}
+			q, k := optest.Filled(t, 1, dtype.Float32, kerneltest.Contiguous, []int64{tokens, 2 * size}), optest.Filled(t, 2, dtype.Float32, kerneltest.Contiguous, []int64{tokens, size})
+			qOut, kOut := optest.Tensor(t, dtype.Float32, q.Shape), optest.Tensor(t, dtype.Float32, k.Shape)
+			a := optest.Args{
+				"positions": optest.Tensor(t, dtype.Int64, []int64{int64(len(sections)), tokens}, positions...), "queryIn": q, "keyIn": k, "cosSinCache": optest.Tensor(t, dtype.Float32, []int64{limit, 2 * half}, angles...),
+				"mropeSection": sections, "headSize": size, "isNeoxStyle": halves, "queryOut": qOut, "keyOut": kOut,
+			}
+			optest.Run(t, "RopeWithSinCosCache", a)
+			for _, x := range []struct{ in, out *op.Tensor }{{q, qOut}, {k, kOut}} {
+				in, want := optest.Values(x.in), optest.Values(x.in)
+				for head := 0; head < len(in); head += size {
+					token := head / int(x.in.Shape[1])
+					section, end := 0, sections[0]
+					for i := range half {
+						if i == end {
+							section++
+							end += sections[section]
+						}
+						row := int64(positions[section*tokens+token]) * 2 * half
+						cos, sin := angles[row+i], angles[row+half+i]
+						first, second := int64(head)+i, int64(head)+i+half
+						if !halves {
+							first, second = int64(head)+2*i, int64(head)+2*i+1
+						}
+						want[first], want[second] = in[first]*cos-in[second]*sin, in[second]*cos+in[first]*sin
+					}
+				}
+				optest.CloseTo(t, fmt.Sprintf("%v halves %v", sections, halves), want, optest.Values(x.out), 2*optest.ResultLimit(dtype.Float32))
+			}
+			optest.Refused(t, op.InvalidParam, "RopeWithSinCosCache", a.With(optest.Args{"positions": optest.Tensor(t, dtype.Int64, []int64{tokens}, 1)}), "a row for each of mropeSection")
 		}
 	}
 }

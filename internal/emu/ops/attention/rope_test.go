@@ -186,3 +186,106 @@ func TestRotaryGrad(t *testing.T) {
 	optest.Refused(t, op.NullPointer, "RotaryPositionEmbeddingGrad", a.With(optest.Args{"xOptional": x}), "dcosOut is null")
 	optest.Refused(t, op.InvalidParam, "RotaryPositionEmbeddingGrad", a.With(optest.Args{"cos": optest.Tensor(t, f, []int64{1, 3, 1, 4}, 1), "sin": optest.Tensor(t, f, []int64{1, 3, 1, 4}, 1)}), "broadcast")
 }
+
+// TestRotaryByMatrix: RotaryPositionEmbeddingV2 without a matrix is the first version, and with one multiplies by it.
+func TestRotaryByMatrix(t *testing.T) {
+	for _, d := range op.FloatTypes {
+		for _, l := range kerneltest.Layouts {
+			for _, c := range []struct{ x, table []int64 }{
+				{[]int64{2, 3, 5, 12}, []int64{1, 3, 1, 12}}, {[]int64{2, 3, 5, 6}, []int64{2, 3, 1, 6}}, {[]int64{2, 3, 2, 68}, []int64{2, 1, 1, 68}}, {[]int64{1, 3, 4, 64}, []int64{1, 3, 4, 64}},
+			} {
+				what := fmt.Sprint(d, l, c)
+				n := int(c.x[3])
+				x, cos, sin := optest.Filled(t, 1, d, l, c.x), optest.Filled(t, 2, d, l, c.table), optest.Filled(t, 3, d, l, c.table)
+				matrix, y := optest.Filled(t, 4, d, l, []int64{int64(n), int64(n)}), optest.TensorIn(t, d, l, c.x)
+				a := optest.Args{"x": x, "cos": cos, "sin": sin, "mode": 1, "out": y}
+				optest.Run(t, "RotaryPositionEmbedding", a)
+				first := optest.Values(y)
+				optest.Run(t, "RotaryPositionEmbeddingV2", a)
+				assert.Equal(t, first, optest.Values(y), what)
+				optest.Run(t, "RotaryPositionEmbeddingV2", a.With(optest.Args{"rotate": matrix}))
+				turned := optest.Times(optest.Values(x), optest.Values(matrix), n)
+				want := optest.Values(x)
+				wideCos := optest.Repeated(t, cos, c.x)
+				for i, s := range optest.Repeated(t, sin, c.x) {
+					want[i] = want[i]*wideCos[i] + turned[i]*s
+				}
+				optest.CloseTo(t, what, want, optest.Values(y), 4*optest.ResultLimit(d))
+			}
+		}
+	}
+	f := dtype.Float32
+	x := func(shape ...int64) *op.Tensor { return optest.Tensor(t, f, shape, 1) }
+	a := optest.Args{"x": x(2, 3, 4, 6), "cos": x(1, 3, 1, 6), "sin": x(1, 3, 1, 6), "mode": 0, "rotate": x(6, 6), "out": x(2, 3, 4, 6)}
+	optest.Refused(t, op.TilingRefused, "RotaryPositionEmbeddingV2", a.With(optest.Args{"rotate": x(6, 5)}), "a square")
+	optest.Refused(t, op.TilingRefused, "RotaryPositionEmbeddingV2", a.With(optest.Args{"cos": x(1, 1, 1, 6), "sin": x(1, 1, 1, 6)}), "is for one position")
+	optest.Refused(t, op.InvalidParam, "RotaryPositionEmbeddingV2", a.With(optest.Args{"rotate": optest.Tensor(t, dtype.Float16, []int64{6, 6})}), "dtypes differ")
+}
+
+// TestAlternatingSections: RopeWithSinCosCacheV2 with cacheMode 1 takes every third angle from the second position of a token, the
+// next one from the third, and the others, with those at the end, from the first.
+func TestAlternatingSections(t *testing.T) {
+	for _, sections := range [][]int64{{16, 24, 24}, {8, 12, 12}, {24, 20, 20}, {11, 11, 10}} {
+		for _, d := range op.FloatTypes {
+			for _, neox := range []bool{false, true} {
+				half := op.Total(sections)
+				const tokens, size = 5, 160
+				position := func(s, i int64) int64 { return (3*s + 5*i + s*i) % 7 }
+				a := optest.Args{
+					"queryIn": optest.Filled(t, 1, d, kerneltest.Contiguous, []int64{tokens, 2 * size}), "keyIn": optest.Filled(t, 2, d, kerneltest.Contiguous, []int64{tokens, size}),
+					"cosSinCache": optest.Filled(t, 3, d, kerneltest.Contiguous, []int64{7, 2 * half}), "mropeSection": sections, "headSize": size, "isNeoxStyle": neox, "cacheMode": 1,
+					"queryOut": optest.Tensor(t, d, []int64{tokens, 2 * size}), "keyOut": optest.Tensor(t, d, []int64{tokens, size}),
+				}
+				var positions []float64
+				for s := range int64(3) {
+					for i := range int64(tokens) {
+						positions = append(positions, float64(position(s, i)))
+					}
+				}
+				a["positions"] = optest.Tensor(t, dtype.Int64, []int64{3, tokens}, positions...)
+				optest.Run(t, "RopeWithSinCosCacheV2", a)
+				table := optest.Values(a["cosSinCache"].(*op.Tensor))
+				for _, name := range []string{"query", "key"} {
+					var want []float64
+					v := optest.Values(a[name+"In"].(*op.Tensor))
+					for row := range int64(len(v)) / size {
+						token := row * tokens * size / int64(len(v))
+						cos, sin := make([]float64, 2*half), make([]float64, 2*half)
+						for i := range half {
+							s := int64(0)
+							if i < 3*sections[1] {
+								s = i % 3
+							}
+							line := table[position(s, token)*2*half:]
+							at := []int64{i, half + i}
+							if !neox {
+								at = []int64{2 * i, 2*i + 1}
+							}
+							for _, p := range at {
+								cos[p], sin[p] = line[i], line[half+i]
+							}
+						}
+						mode := rowwise.RotaryHalf
+						if !neox {
+							mode = rowwise.RotaryInterleave
+						}
+						x := v[row*size:][:size]
+						want = append(append(want, rotaryDefinition(mode, x[:2*half], cos, sin)...), x[2*half:]...)
+					}
+					optest.CloseTo(t, fmt.Sprint(name, sections, d, neox), want, optest.Values(a[name+"Out"].(*op.Tensor)), optest.ResultLimit(d))
+				}
+				flat := optest.Args{"cacheMode": 0}
+				optest.Run(t, "RopeWithSinCosCacheV2", a.With(flat))
+				second := optest.Values(a["queryOut"].(*op.Tensor))
+				delete(a, "cacheMode")
+				optest.Run(t, "RopeWithSinCosCache", a)
+				assert.Equal(t, optest.Values(a["queryOut"].(*op.Tensor)), second)
+			}
+		}
+	}
+	x := func(d dtype.Type, shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape) }
+	f := dtype.Float32
+	a := optest.Args{"positions": x(dtype.Int64, 4, 1), "queryIn": x(f, 1, 128), "keyIn": x(f, 1, 128), "cosSinCache": x(f, 2, 128), "mropeSection": []int64{16, 16, 16, 16}, "headSize": 128, "cacheMode": 1, "queryOut": x(f, 1, 128), "keyOut": x(f, 1, 128)}
+	optest.Refused(t, op.InvalidParam, "RopeWithSinCosCacheV2", a, "cacheMode is 1")
+	optest.Refused(t, op.InvalidParam, "RopeWithSinCosCacheV2", a.With(optest.Args{"cacheMode": 2}), "cacheMode is 2")
+}

@@ -16,4 +16,4 @@ import (
 )
 
 // Table holds the operators of the family by name without "aclnn".
-var Table = op.Merge(fused, fusedExchanges, fusedExperts).Exchanges()
+var Table = op.Merge(fused, fusedExchanges, fusedExperts, columnExchanges).Exchanges()

@@ -15,7 +15,7 @@ import (
 
 // fusedExchanges multiply tokens by the weights of experts that are spread over several ranks. They
 // may compute an additional product of local matrices.
-var fusedExchanges = op.Table{"AlltoAllvGroupedMatMul": exchangeThenMultiply, "GroupedMatMulAlltoAllv": multiplyThenExchange}.Selects()
+var fusedExchanges = op.Table{"AlltoAllvGroupedMatMul": exchangeThenMultiply, "GroupedMatMulAlltoAllv": multiplyThenExchange, "AlltoAllvGroupedMatMulV2": exchangeThenMultiply, "GroupedMatMulAlltoAllvV2": multiplyThenExchange}.Selects()
 
 // tokenExchange has the arguments that both operators share. Counts are numbers of tokens; the
 // count of expert i of rank r is at index r·experts + i.
@@ -27,17 +27,31 @@ type tokenExchange struct {
 	own           op.Run // the additional local product, or nil
 }
 
+// newTokenExchange reads the arguments in CANN's order: null pointers, the name of the group, counts, the communicator.
 func newTokenExchange(c *op.Call) tokenExchange {
-	g := tokenExchange{comm: c.Communicator("group"), x: c.Tensor("gmmX")}
+	g := tokenExchange{x: c.Tensor("gmmX")}
 	weight := c.Tensor("gmmWeight")
 	c.Tensor(c.Either("gmmY", "y"))
-	c.RequiredInts("sendCounts")
-	c.RequiredInts("recvCounts")
 	for _, name := range []string{"sendCountsTensorOptional", "recvCountsTensorOptional"} {
 		if t := c.Optional(name); t != nil {
 			c.Fail(op.NullPointer, "%v is given; counts are taken from the array, pass null", t)
 		}
 	}
+	c.GroupName("group")
+	engine(c, "ai_cpu", "ai_cpu")
+	x, w, y := c.Optional("mmXOptional"), c.Optional("mmWeightOptional"), c.Optional("mmYOptional")
+	if none := x == nil; none != (w == nil) || none != (y == nil) {
+		c.Fail(op.NullPointer, "of mmXOptional, mmWeightOptional and mmYOptional give all or none")
+	}
+	if c.Has("permuteOutFlag") && c.Bool("permuteOutFlag") == (c.Optional("permuteOutOptional") == nil) {
+		c.Fail(op.NullPointer, "permuteOutFlag is %v; give permuteOutOptional if it is true, and else null", c.Bool("permuteOutFlag"))
+	}
+	for _, name := range []string{"sendCounts", "recvCounts"} {
+		if counts := c.RequiredInts(name); counts != nil && len(counts) == 0 {
+			c.Invalid("%s is empty; it has one count for each expert of each rank", name)
+		}
+	}
+	g.comm = c.Communicator("group")
 	if n := c.Int("epWorldSize"); c.Err() == nil && n != int64(g.comm.Size) {
 		c.Invalid("epWorldSize is %d, but the group has %d ranks", n, g.comm.Size)
 	}
@@ -46,7 +60,9 @@ func newTokenExchange(c *op.Call) tokenExchange {
 	c.Rank(weight, 3, 3)
 	c.DType(g.x, op.HalfTypes...)
 	c.SameDType(g.x, weight)
-	g.own = ownProduct(c, g.x.DType)
+	if x != nil && c.Err() == nil {
+		g.own = ownProduct(c, x, w, y, g.x.DType)
+	}
 	if c.Err() != nil {
 		return g
 	}
@@ -79,16 +95,8 @@ func tokenCounts(c *op.Call, name string, experts int64) []int64 {
 	return counts
 }
 
-// ownProduct returns the local product mmY = mmX · mmWeight, or nil if its tensors are absent.
-func ownProduct(c *op.Call, d dtype.Type) op.Run {
-	x, weight, y := c.Optional("mmXOptional"), c.Optional("mmWeightOptional"), c.Optional("mmYOptional")
-	if x == nil && weight == nil && y == nil {
-		return nil
-	}
-	if x == nil || weight == nil || y == nil {
-		c.Fail(op.NullPointer, "of mmXOptional, mmWeightOptional and mmYOptional give all or none")
-		return nil
-	}
+// ownProduct returns the local product y = x · weight.
+func ownProduct(c *op.Call, x, weight, y *op.Tensor, d dtype.Type) op.Run {
 	for _, t := range []*op.Tensor{x, weight, y} {
 		c.Plain(t)
 		c.Rank(t, 2, 2)
@@ -185,15 +193,12 @@ func exchangeThenMultiply(c *op.Call) (op.Run, error) {
 	c.SameDType(g.x, out)
 	c.Shape(out, []int64{tokens, g.weight.Dim(2)}, "the tokens of recvCounts and the columns of gmmWeight")
 	c.Shape(g.x, []int64{op.Total(g.send), width}, "the tokens of sendCounts")
-	switch wanted := c.Bool("permuteOutFlag"); {
-	case wanted && ordered == nil:
-		c.Fail(op.NullPointer, "permuteOutOptional is null, but permuteOutFlag is true")
-	case wanted:
+	if ordered == nil {
+		ordered = c.Scratch(g.x.DType, tokens, width)
+	} else {
 		c.Plain(ordered)
 		c.SameDType(g.x, ordered)
 		c.Shape(ordered, []int64{tokens, width}, "the tokens that arrive")
-	default:
-		ordered = c.Scratch(g.x.DType, tokens, width)
 	}
 	if c.Err() != nil {
 		return nil, c.Err()

@@ -3,6 +3,7 @@ package communication
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -73,13 +74,15 @@ func (e exchangeTest) each(q int64, f func(rank, expert int64)) {
 
 func TestAlltoAllvGroupedMatMul(t *testing.T) {
 	for n, e := range exchangeTests {
-		for _, d := range op.HalfTypes {
+		for i, d := range op.HalfTypes {
+			name := []string{"AlltoAllvGroupedMatMul", "AlltoAllvGroupedMatMulV2"}[(n+i)%2]
 			l := kerneltest.Layouts[n%len(kerneltest.Layouts)]
 			tokens, weights := make([][]float64, e.ranks), make([][]float64, e.ranks)
 			outs, ordered, checks := make([]*op.Tensor, e.ranks), make([]*op.Tensor, e.ranks), make([]func(), e.ranks)
-			optest.OnRanks(t, "AlltoAllvGroupedMatMul", int(e.ranks), func(rank int) optest.Args {
+			optest.OnRanks(t, name, int(e.ranks), func(rank int) optest.Args {
 				r := int64(rank)
 				a, check := e.args(t, r, d, l)
+				a = named(name, "ai_cpu", a)
 				checks[r] = check
 				sent, arrive := op.Total(e.counts[r]), op.Total(e.receive(r))
 				tokens[r] = optest.Normal(uint64(r), d, sent*e.in)
@@ -121,7 +124,8 @@ func TestAlltoAllvGroupedMatMul(t *testing.T) {
 
 func TestGroupedMatMulAlltoAllv(t *testing.T) {
 	for n, e := range exchangeTests {
-		for _, d := range op.HalfTypes {
+		for i, d := range op.HalfTypes {
+			name := []string{"GroupedMatMulAlltoAllv", "GroupedMatMulAlltoAllvV2"}[(n+i)%2]
 			l := kerneltest.Layouts[n%len(kerneltest.Layouts)]
 			// The result of every rank: the products of the tokens that it would send in the other
 			// operator.
@@ -143,9 +147,10 @@ func TestGroupedMatMulAlltoAllv(t *testing.T) {
 				})
 			}
 			outs, checks := make([]*op.Tensor, e.ranks), make([]func(), e.ranks)
-			optest.OnRanks(t, "GroupedMatMulAlltoAllv", int(e.ranks), func(rank int) optest.Args {
+			optest.OnRanks(t, name, int(e.ranks), func(rank int) optest.Args {
 				r := int64(rank)
 				a, check := e.args(t, r, d, l)
+				a = named(name, "ai_cpu", a)
 				checks[r] = check
 				// The tokens go in the opposite direction here.
 				a["sendCounts"], a["recvCounts"] = a["recvCounts"], a["sendCounts"]
@@ -170,8 +175,9 @@ func TestFusedExchangesRefuse(t *testing.T) {
 		optest.Run(t, name, a)
 		for text, set := range map[string]optest.Args{
 			"epWorldSize is 2": {"epWorldSize": 2}, "inner dimensions": {"transGmmWeight": true}, "has 3 counts": {"sendCounts": []int64{1, 1, 1}},
-			"must not be negative": {"recvCounts": []int64{4, -1}}, "of its own": {"recvCounts": []int64{1, 2}},
-			"dimensions": {"gmmWeight": x(4, 5)}, "dtypes differ": {"gmmWeight": optest.Tensor(t, dtype.BFloat16, []int64{2, 4, 5}, 1)}, "sendCounts)": {"gmmX": x(4, 4)},
+			"must not be negative": {"recvCounts": []int64{4, -1}}, "of its own": {"recvCounts": []int64{1, 2}}, "recvCounts is empty": {"recvCounts": []int64{}},
+			"has 128 bytes": {"group": strings.Repeat("g", 128), "sendCounts": nil},
+			"dimensions":    {"gmmWeight": x(4, 5)}, "dtypes differ": {"gmmWeight": optest.Tensor(t, dtype.BFloat16, []int64{2, 4, 5}, 1)}, "sendCounts)": {"gmmX": x(4, 4)},
 			"float32": {"gmmX": optest.Tensor(t, dtype.Float32, []int64{3, 4}, 1)},
 		} {
 			optest.Refused(t, op.InvalidParam, name, a.With(set), text)
@@ -183,8 +189,9 @@ func TestFusedExchangesRefuse(t *testing.T) {
 		}
 	}
 	a := both.With(optest.Args{"gmmY": x(3, 5), "permuteOutFlag": true})
-	optest.Refused(t, op.NullPointer, "AlltoAllvGroupedMatMul", a, "permuteOutOptional is null")
+	optest.Refused(t, op.NullPointer, "AlltoAllvGroupedMatMul", a, "permuteOutFlag is true")
+	optest.Refused(t, op.NullPointer, "AlltoAllvGroupedMatMul", a.With(optest.Args{"permuteOutFlag": false, "permuteOutOptional": x(3, 4)}), "permuteOutFlag is false")
 	optest.Refused(t, op.InvalidParam, "AlltoAllvGroupedMatMul", a.With(optest.Args{"permuteOutOptional": x(3, 5)}), "that arrive")
-	optest.Refused(t, op.InvalidParam, "AlltoAllvGroupedMatMul", a.With(optest.Args{"gmmY": x(4, 5)}), "recvCounts")
+	optest.Refused(t, op.InvalidParam, "AlltoAllvGroupedMatMul", both.With(optest.Args{"gmmY": x(4, 5)}), "recvCounts")
 	optest.Refused(t, op.InvalidParam, "GroupedMatMulAlltoAllv", both.With(optest.Args{"y": x(4, 5)}), "recvCounts")
 }

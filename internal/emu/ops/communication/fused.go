@@ -20,16 +20,29 @@ var fused = op.Table{
 	"MatmulAllReduce": matmulAllReduce, "MatmulAllReduceV2": matmulAllReduce,
 	"QuantMatmulAllReduce": matmulAllReduce, "QuantMatmulAllReduceV2": matmulAllReduce, "QuantMatmulAllReduceV3": matmulAllReduce,
 	"WeightQuantMatmulAllReduce": matmulAllReduce,
+	"MatmulAllReduceV3":          matmulAllReduce, "QuantMatmulAllReduceV4": matmulAllReduce, "QuantMatmulAllReduceV5": matmulAllReduce, "WeightQuantMatmulAllReduceV2": matmulAllReduce,
 
 	"MatmulAllReduceAddRmsNorm": matmulAllReduce, "InplaceMatmulAllReduceAddRmsNorm": matmulAllReduce,
 	"QuantMatmulAllReduceAddRmsNorm": matmulAllReduce, "InplaceQuantMatmulAllReduceAddRmsNorm": matmulAllReduce,
 	"WeightQuantMatmulAllReduceAddRmsNorm": matmulAllReduce, "InplaceWeightQuantMatmulAllReduceAddRmsNorm": matmulAllReduce,
 
 	"AllGatherMatmul": allGatherMatmul, "MatmulReduceScatter": matmulReduceScatter,
+	"AllGatherMatmulV2": allGatherMatmul, "MatmulReduceScatterV2": matmulReduceScatter,
 }
 
 // group reads the communication arguments that every fused product has.
 func group(c *op.Call) op.Communicator {
+	c.Needs("x1", "x2", "output", "dequantScale", "antiquantScale", "residual", "gamma", "normOut", "y")
+	switch c.Op.Name {
+	case "MatmulAllReduceV2", "MatmulAllReduceV3":
+		c.Needs("x3")
+	case "QuantMatmulAllReduceV4", "QuantMatmulAllReduceV5":
+		c.Needs("x2Scale")
+	case "AllGatherMatmulV2", "MatmulReduceScatterV2":
+		if x1 := c.Tensor("x1"); x1.DType == dtype.Int8 || x1.DType == dtype.Int4 {
+			c.Needs("x2Scale")
+		}
+	}
 	if c.Has("reduceOp") {
 		if op := c.RequiredText("reduceOp"); c.Err() == nil && op != "sum" {
 			c.Invalid("reduceOp is %q; only sum is supported", op)
@@ -38,6 +51,25 @@ func group(c *op.Call) op.Communicator {
 	if mode := c.Int("streamMode"); mode != 1 {
 		c.Invalid("streamMode is %d; only 1 is supported", mode)
 	}
+	if c.Has("commQuantMode") && c.Int("commQuantMode") != 0 {
+		c.Invalid("commQuantMode is %d; 1 quantises products of float8, of which the emulator knows only those of int8", c.Int("commQuantMode"))
+	}
+	if c.Has("groupSize") { // the forms that blocks of float8 factors brought
+		for _, name := range []string{"groupSize", "commTurn"} {
+			if n := c.Int(name); n != 0 {
+				c.Invalid("%s is %d; only 0 is supported", name, n)
+			}
+		}
+	}
+	if c.Has("x1Scale") { // AllGatherMatmulV2 and MatmulReduceScatterV2
+		engine(c, "aiv", "aiv")
+		c.NoneOf("quantScale", "amaxOut", "amaxOutOptional")
+		if n := c.Int("blockSize"); n != 0 {
+			c.Invalid("blockSize is %d; results are not quantised, so use 0", n)
+		}
+		return groupOf(c, false)
+	}
+	engine(c, "ai_cpu", "ai_cpu")
 	return c.Communicator("group")
 }
 
@@ -52,11 +84,16 @@ func flatProduct(c *op.Call, x1, x2 *op.Tensor, d dtype.Type) (result *op.Tensor
 		return &op.Absent
 	}
 	k, n := x1.Dim(-1), x2.Dim(-1)
-	if k == 0 {
+	quantised := strings.HasPrefix(strings.TrimPrefix(c.Op.Name, "Inplace"), "Quant")
+	if k == 0 && c.Has("gamma") {
 		c.Invalid("%v and %v: K must not be 0", x1, x2)
+	} else if k == 0 && quantised {
+		c.Unfit("%v and %v: K must not be 0", x1, x2)
+	}
+	if c.Err() != nil {
 		return &op.Absent
 	}
-	rows := x1.Len() / k
+	rows := op.Count(x1.Shape[:x1.Rank()-1])
 	x := c.Reshaped(c.Contiguous(x1), rows, k)
 	result = c.Scratch(d, rows, n)
 	var run op.Run
@@ -66,9 +103,15 @@ func flatProduct(c *op.Call, x1, x2 *op.Tensor, d dtype.Type) (result *op.Tensor
 			"x": x, "weight": x2, "antiquantScale": c.Tensor("antiquantScale"), "antiquantOffsetOptional": c.Optional("antiquantOffset"),
 			"biasOptional": bias, "antiquantGroupSize": c.Int("antiquantGroupSize"), "y": result,
 		})
-	case strings.Contains(c.Op.Name, "Quant"):
+	case c.Has("x1Scale") && x1.DType == dtype.Int8: // MatmulReduceScatterV2
+		scale, perRow := scalesOf(c, x1.Dim(0), n)
+		if bias != nil {
+			c.DType(bias, dtype.Float32)
+		}
+		run = scaledProduct(c, result, x, x2, scale, perRow, bias, false)
+	case quantised:
 		run = c.Operate("QuantMatmulV4", matmul.QuantMatmul, map[string]any{
-			"x1": x, "x2": x2, "scale": c.Tensor("dequantScale"), "pertokenScaleOptional": c.OptionalOf("pertokenScaleOptional"), "bias": bias, "out": result,
+			"x1": x, "x2": x2, "scale": c.Tensor(c.Either("dequantScale", "x2Scale")), "pertokenScaleOptional": c.OptionalOf("pertokenScaleOptional", "x1ScaleOptional"), "bias": bias, "out": result,
 		})
 	default:
 		c.DType(x1, op.HalfTypes...)
@@ -84,9 +127,6 @@ func flatProduct(c *op.Call, x1, x2 *op.Tensor, d dtype.Type) (result *op.Tensor
 		}
 	}
 	x3 := c.OptionalOf("x3", "x3Optional")
-	if c.Op.Name == "MatmulAllReduceV2" {
-		x3 = c.Tensor("x3")
-	}
 	if x3 != nil && c.Err() == nil {
 		c.Plain(x3)
 		c.DType(x3, d)
@@ -217,14 +257,111 @@ func reduceInBytes(c *op.Call, comm op.Communicator, output, product, before, af
 // pairOfMatrices checks the factors of a product whose rows are gathered or scattered.
 func pairOfMatrices(c *op.Call, x1, x2, output *op.Tensor) {
 	const lo, hi = 256, 65535
-	c.Plain(x1, x2, output)
-	c.DType(x1, op.HalfTypes...)
-	c.SameDType(x1, x2, output)
+	c.Plain(x1, output)
+	types := op.HalfTypes
+	switch c.Op.Name {
+	case "AllGatherMatmulV2":
+		c.Plain(x2)
+		types = append(slices.Clone(types), dtype.Int8, dtype.Int4)
+	case "MatmulReduceScatterV2": // x2 may be FRACTAL_NZ
+		types = append(slices.Clone(types), dtype.Int8)
+	default:
+		c.Plain(x2)
+	}
+	c.DType(x1, types...)
+	c.SameDType(x1, x2)
+	c.DType(output, op.HalfTypes...)
+	half := slices.Contains(op.HalfTypes, x1.DType)
+	if half {
+		c.SameDType(x1, output)
+	}
 	c.Rank(x1, 2, 2)
 	c.Rank(x2, 2, 2)
+	if c.Has("x1Scale") && c.Err() == nil {
+		if half {
+			c.NoneOf("x1Scale", "x2Scale")
+		}
+		if x1.Len() == 0 || x2.Len() == 0 {
+			c.Invalid("%v and %v must not be empty", x1, x2)
+		}
+		if x1.DType == dtype.Int4 && (x1.Dim(1)%2 != 0 || x2.Dim(1)%2 != 0) {
+			c.Invalid("%v and %v: K and N must be even with int4", x1, x2)
+		}
+	}
 	if c.Err() == nil && (x1.Dim(1) < lo || x1.Dim(1) >= hi) {
 		c.Invalid("%v: K must be from %d to %d", x1, lo, hi-1)
 	}
+}
+
+// scalesOf returns the scales of a quantised product by column, [1, n] or [n], and by row, [m, 1] or [m], which may be nil.
+func scalesOf(c *op.Call, m, n int64) (columns, rows *op.Tensor) {
+	columns, rows = c.Tensor("x2Scale"), c.Optional("x1Scale")
+	c.Plain(columns)
+	c.DType(columns, dtype.Float32, dtype.Int64)
+	line := func(t *op.Tensor, n int64, shape []int64, what string) *op.Tensor {
+		if !slices.Equal(t.Shape, shape) && !slices.Equal(t.Shape, []int64{n}) {
+			c.Invalid("%v must have shape %s (%s)", t, op.Dims(shape), what)
+		}
+		if c.Err() != nil {
+			return t
+		}
+		dense := c.Contiguous(t)
+		v := *dense
+		v.Shape, v.Strides = []int64{n}, []int64{1}
+		if v.DType == dtype.Int64 {
+			v.DType = dtype.Uint64 // both hold the bits of a float32
+		}
+		return c.Alias(v, dense)
+	}
+	columns = line(columns, n, []int64{1, n}, "one for each column of x2")
+	if rows != nil {
+		c.Plain(rows)
+		c.DType(rows, dtype.Float32)
+		rows = line(rows, m, []int64{m, 1}, "one for each row of x1")
+	}
+	return columns, rows
+}
+
+// gatherQuantised is allGatherMatmul with factors of int8 or int4.
+func gatherQuantised(c *op.Call, comm op.Communicator, x1, x2, output, gathered *op.Tensor) (op.Run, error) {
+	ranks, m := int64(comm.Size), x1.Dim(0)
+	c.NoneOf("bias")
+	columns, rows := scalesOf(c, m, x2.Dim(1))
+	if !x1.Contiguous() {
+		c.Invalid("%v must be contiguous", x1)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	all := c.Scratch(x1.DType, ranks*m, x1.Dim(1))
+	bytes := inBytes(c, all)
+	if gathered != nil && gathered.Len() == 0 {
+		gathered = nil
+	}
+	if gathered != nil {
+		if c.Same(all, gathered); !gathered.Contiguous() {
+			c.Invalid("%v must be contiguous", gathered)
+		}
+		gathered = inBytes(c, gathered)
+	}
+	c.AllGather(comm, bytes, inBytes(c, x1))
+	if rows != nil {
+		own := rows
+		rows = c.Scratch(dtype.Float32, ranks*m)
+		c.AllGather(comm, rows, own)
+	}
+	run := scaledProduct(c, output, all, x2, columns, rows, nil, false)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return func(e *op.Exec) error {
+		if gathered != nil {
+			if err := elementwise.Copy(gathered.View(), bytes.View()); err != nil {
+				return err
+			}
+		}
+		return run(e)
+	}, nil
 }
 
 // allGatherMatmul gathers the rows of all ranks and multiplies them.
@@ -237,6 +374,12 @@ func allGatherMatmul(c *op.Call) (op.Run, error) {
 	}
 	if c.Err() != nil {
 		return nil, c.Err()
+	}
+	if !slices.Contains(op.HalfTypes, x1.DType) {
+		return gatherQuantised(c, comm, x1, x2, output, gathered)
+	}
+	if c.Has("x1Scale") {
+		c.NoneOf("bias") // the kernel of the second form has none
 	}
 	all := c.Scratch(x1.DType, int64(comm.Size)*x1.Dim(0), x1.Dim(1))
 	if gathered != nil && gathered.Len() > 0 {

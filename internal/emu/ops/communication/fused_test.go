@@ -3,6 +3,7 @@ package communication
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,26 +20,35 @@ func pass(a optest.Args) optest.Args {
 }
 
 func TestMatmulAllReduce(t *testing.T) {
-	const k, n = 17, 6
+	const n = 6
 	for _, d := range op.HalfTypes {
 		for _, size := range []int{1, 3} {
 			for _, lead := range [][]int64{{5}, {2, 3}, {0}, {1}} {
-				for _, with := range []string{"", "bias", "x3"} {
+				k := int64(17)
+				if lead[0] == 2 && size == 3 {
+					k = 0 // the result is the sum of the biases
+				}
+				for _, with := range []string{"", "bias", "x3", "engine"} {
 					m := optest.Elements(lead)
 					shape := append(append([]int64{}, lead...), n)
 					want, outs := make([]float64, m*n), make([]*op.Tensor, size)
-					optest.OnRanks(t, map[string]string{"": "MatmulAllReduce", "bias": "MatmulAllReduce", "x3": "MatmulAllReduceV2"}[with], size, func(r int) optest.Args {
+					optest.OnRanks(t, map[string]string{"": "MatmulAllReduce", "bias": "MatmulAllReduce", "x3": "MatmulAllReduceV2", "engine": "MatmulAllReduceV3"}[with], size, func(r int) optest.Args {
 						seed := uint64(10 * r)
 						x := optest.Filled(t, seed+1, d, kerneltest.Contiguous, append(append([]int64{}, lead...), k))
 						w := optest.Filled(t, seed+2, d, kerneltest.Layouts[r%len(kerneltest.Layouts)], []int64{k, n})
 						outs[r] = optest.TensorIn(t, d, kerneltest.Layouts[r%len(kerneltest.Layouts)], shape)
-						optest.Add(want, append(optest.Times(optest.Values(x), optest.Values(w), k), 0))
+						if k > 0 {
+							optest.Add(want, append(optest.Times(optest.Values(x), optest.Values(w), k), 0))
+						}
 						a := pass(optest.Args{"x1": x, "x2": w, "output": outs[r], "reduceOp": "sum"})
 						switch with {
 						case "bias":
 							a["bias"] = optest.Filled(t, seed+3, d, kerneltest.Contiguous, []int64{n})
 							optest.Add(want, optest.Values(a["bias"].(*op.Tensor)))
-						case "x3":
+						case "x3", "engine":
+							if with == "engine" {
+								a["commMode"] = "ai_cpu"
+							}
 							a["x3"] = optest.Filled(t, seed+3, d, kerneltest.Contiguous, shape)
 							optest.Add(want, append(optest.Values(a["x3"].(*op.Tensor)), 0)[:max(len(want), 1)])
 						}
@@ -59,7 +69,7 @@ func TestMatmulAllReduceRefuses(t *testing.T) {
 	for text, set := range map[string]optest.Args{
 		"streamMode is 0": {"streamMode": 0}, `reduceOp is "max"`: {"reduceOp": "max"}, "dtypes differ": {"x2": optest.Tensor(t, dtype.BFloat16, []int64{3, 4}, 1)},
 		"inner dimensions": {"x2": optest.Tensor(t, d, []int64{2, 4}, 1)}, "x1 with the columns of x2": {"output": optest.Tensor(t, d, []int64{4, 2})},
-		"K must not be 0": {"x1": optest.Tensor(t, d, []int64{2, 0}), "x2": optest.Tensor(t, d, []int64{0, 4})}, "dtype": {"output": optest.Tensor(t, dtype.Float32, []int64{2, 4})},
+		"dtype": {"output": optest.Tensor(t, dtype.Float32, []int64{2, 4})},
 	} {
 		optest.Refused(t, op.InvalidParam, "MatmulAllReduce", a.With(set), text)
 	}
@@ -67,6 +77,10 @@ func TestMatmulAllReduceRefuses(t *testing.T) {
 		optest.Refused(t, op.NullPointer, "MatmulAllReduce", a.With(optest.Args{name: nil}), name+" is null")
 	}
 	optest.Refused(t, op.NullPointer, "MatmulAllReduceV2", a, "x3 is null")
+	third := a.With(optest.Args{"x3": optest.Tensor(t, d, []int64{2, 4}, 1), "commMode": "ai_cpu"})
+	optest.Refused(t, op.InvalidParam, "MatmulAllReduceV3", third.With(optest.Args{"commMode": "aiv"}), `commMode is "aiv"`)
+	optest.Refused(t, op.NullPointer, "MatmulAllReduceV3", third.With(optest.Args{"commMode": nil}), "commMode is null")
+	optest.Refused(t, op.NullPointer, "MatmulAllReduceV3", third.With(optest.Args{"x3": nil}), "x3 is null")
 }
 
 // int8Product returns (x·w + bias)·columns·rows.
@@ -89,6 +103,7 @@ func TestQuantMatmulAllReduce(t *testing.T) {
 		rows []float64
 	}{
 		{"QuantMatmulAllReduce", dtype.BFloat16, nil}, {"QuantMatmulAllReduceV2", dtype.BFloat16, []float64{.5, 1, 2, .25, 1}}, {"QuantMatmulAllReduceV3", dtype.BFloat16, nil},
+		{"QuantMatmulAllReduceV4", dtype.BFloat16, nil}, {"QuantMatmulAllReduceV5", dtype.BFloat16, []float64{.5, 1, 2, .25, 1}},
 		{"InplaceQuantMatmulAllReduceAddRmsNorm", dtype.BFloat16, nil}, {"QuantMatmulAllReduceAddRmsNorm", dtype.BFloat16, nil},
 	} {
 		sum, sink := make([]float64, m*n), make([]map[string]*op.Tensor, size)
@@ -101,7 +116,14 @@ func TestQuantMatmulAllReduce(t *testing.T) {
 				rows = []float64{1}
 			}
 			optest.Add(sum, int8Product(t, x, w, bias, scale, rows))
-			a := pass(optest.Args{"x1": x, "x2": w, "dequantScale": optest.Tensor(t, c.d, []int64{n}, scale...), "reduceOp": "sum"})
+			columns, perRow := "dequantScale", "pertokenScaleOptional"
+			if c.name == "QuantMatmulAllReduceV4" || c.name == "QuantMatmulAllReduceV5" {
+				columns, perRow = "x2Scale", "x1ScaleOptional"
+			}
+			a := pass(optest.Args{"x1": x, "x2": w, columns: optest.Tensor(t, c.d, []int64{n}, scale...), "reduceOp": "sum"})
+			if c.name == "QuantMatmulAllReduceV5" {
+				a["commMode"] = "ai_cpu"
+			}
 			b := optest.Tensor(t, dtype.Int32, []int64{n}, bias...)
 			if op := op.Find(c.name); op.Params[2].Name == "bias" {
 				a["bias"] = b
@@ -109,7 +131,7 @@ func TestQuantMatmulAllReduce(t *testing.T) {
 				a["biasOptional"] = b
 			}
 			if c.rows != nil {
-				a["pertokenScaleOptional"] = optest.Tensor(t, dtype.Float32, []int64{m}, c.rows...)
+				a[perRow] = optest.Tensor(t, dtype.Float32, []int64{m}, c.rows...)
 			}
 			sink[r] = map[string]*op.Tensor{}
 			out := func(name string, v ...float64) {
@@ -186,7 +208,7 @@ func TestQuantMatmulAllReduceInBytes(t *testing.T) {
 func TestWeightQuantMatmulAllReduce(t *testing.T) {
 	const m, k, n, size = 3, 16, 4, 2
 	for _, d := range op.HalfTypes {
-		for _, name := range []string{"WeightQuantMatmulAllReduce", "WeightQuantMatmulAllReduceAddRmsNorm", "InplaceWeightQuantMatmulAllReduceAddRmsNorm"} {
+		for _, name := range []string{"WeightQuantMatmulAllReduce", "WeightQuantMatmulAllReduceV2", "WeightQuantMatmulAllReduceAddRmsNorm", "InplaceWeightQuantMatmulAllReduceAddRmsNorm"} {
 			scale, offset := []float64{.5, .25, 1, .125}, []float64{1, -2, 0, 4}
 			sum, outs := make([]float64, m*n), make([]*op.Tensor, size)
 			optest.OnRanks(t, name, size, func(r int) optest.Args {
@@ -197,7 +219,10 @@ func TestWeightQuantMatmulAllReduce(t *testing.T) {
 				}
 				optest.Add(sum, optest.Times(optest.Values(x), dense, k))
 				a := pass(optest.Args{"x1": x, "x2": w, "antiquantScale": optest.Tensor(t, d, []int64{n}, scale...), "antiquantOffset": optest.Tensor(t, d, []int64{n}, offset...), "reduceOp": "sum"})
-				if name == "WeightQuantMatmulAllReduce" {
+				if name == "WeightQuantMatmulAllReduceV2" {
+					a["commMode"] = "ai_cpu"
+				}
+				if name == "WeightQuantMatmulAllReduce" || name == "WeightQuantMatmulAllReduceV2" {
 					outs[r] = optest.Tensor(t, d, []int64{m, n})
 					a["output"] = outs[r]
 					return a
@@ -211,6 +236,80 @@ func TestWeightQuantMatmulAllReduce(t *testing.T) {
 			})
 			for _, out := range outs {
 				optest.CloseTo(t, name, sum, optest.Values(out), 6*optest.ResultLimit(d))
+			}
+		}
+	}
+}
+
+// reducedSizes are rows, the common dimension and columns that nothing divides.
+var reducedSizes = [][3]int64{{1, 7, 1}, {5, 16, 6}, {9, 33, 5}, {17, 64, 3}}
+
+// TestQuantMatmulAllReduceSizes: groups of 1 to 3 ranks, with and without a scale for each row.
+func TestQuantMatmulAllReduceSizes(t *testing.T) {
+	d := dtype.BFloat16
+	for _, name := range []string{"QuantMatmulAllReduceV4", "QuantMatmulAllReduceV5"} {
+		for i, s := range reducedSizes {
+			m, k, n := s[0], s[1], s[2]
+			for size := 1; size <= 3; size++ {
+				perRow, rows := (i+size)%2 == 0, []float64{1}
+				columns, bias := optest.Normal(1, d, n), optest.Int8s(2, int(n))
+				if perRow {
+					rows = optest.Normal(3, dtype.Float32, m)
+				}
+				sum, outs := make([]float64, m*n), make([]*op.Tensor, size)
+				optest.OnRanks(t, name, size, func(r int) optest.Args {
+					x, w := optest.Tensor(t, dtype.Int8, []int64{m, k}, optest.Int8s(r, int(m*k))...), optest.Tensor(t, dtype.Int8, []int64{k, n}, optest.Int8s(r+5, int(k*n))...)
+					optest.Add(sum, int8Product(t, x, w, bias, columns, rows))
+					outs[r] = optest.Tensor(t, d, []int64{m, n})
+					a := pass(optest.Args{"x1": x, "x2": w, "x2Scale": optest.Tensor(t, d, []int64{n}, columns...), "biasOptional": optest.Tensor(t, dtype.Int32, []int64{n}, bias...), "output": outs[r], "reduceOp": "sum"})
+					if perRow {
+						a["x1ScaleOptional"] = optest.Tensor(t, dtype.Float32, []int64{m}, rows...)
+					}
+					if name == "QuantMatmulAllReduceV5" {
+						a["commMode"] = "ai_cpu"
+					}
+					return a
+				})
+				for r, out := range outs {
+					optest.CloseTo(t, fmt.Sprint(name, s, size, r), sum, optest.Values(out), 6*optest.ResultLimit(d))
+				}
+			}
+		}
+	}
+}
+
+// TestWeightQuantMatmulAllReduceSizes: each type and layout, groups of 1 to 3 ranks, with and without a bias.
+func TestWeightQuantMatmulAllReduceSizes(t *testing.T) {
+	for _, d := range op.HalfTypes {
+		for i, l := range kerneltest.Layouts {
+			for j, s := range reducedSizes {
+				m, k, n, size := s[0], s[1], s[2], 1+(i+j)%3
+				scale, offset, bias := optest.Normal(1, d, n), optest.Normal(2, d, n), optest.Normal(3, d, n)
+				if j%2 == 1 {
+					bias = make([]float64, n)
+				}
+				sum, outs := make([]float64, m*n), make([]*op.Tensor, size)
+				optest.OnRanks(t, "WeightQuantMatmulAllReduceV2", size, func(r int) optest.Args {
+					x, w := optest.Filled(t, uint64(r), d, l, []int64{m, k}), optest.Tensor(t, dtype.Int8, []int64{k, n}, optest.Int8s(r, int(k*n))...)
+					dense := optest.Values(w)
+					for i := range dense {
+						dense[i] = kerneltest.Round(d, (dense[i]+offset[int64(i)%n])*scale[int64(i)%n]) // the kernel rounds weights
+					}
+					product := optest.Times(optest.Values(x), dense, k)
+					optest.Add(product, bias)
+					optest.Add(sum, product)
+					outs[r] = optest.TensorIn(t, d, l, []int64{m, n})
+					a := pass(optest.Args{
+						"x1": x, "x2": w, "antiquantScale": optest.Tensor(t, d, []int64{n}, scale...), "antiquantOffset": optest.Tensor(t, d, []int64{n}, offset...), "output": outs[r], "reduceOp": "sum", "commMode": "ai_cpu",
+					})
+					if j%2 == 0 {
+						a["bias"] = optest.Tensor(t, d, []int64{n}, bias...)
+					}
+					return a
+				})
+				for r, out := range outs {
+					optest.CloseTo(t, fmt.Sprint(d, l, s, size, r), sum, optest.Values(out), 6*optest.ResultLimit(d))
+				}
 			}
 		}
 	}
@@ -255,7 +354,17 @@ func TestCollectivesOfRows(t *testing.T) {
 					return pass(optest.Args{"x1": x, "x2": w, "output": outs[r], "gatherOut": gathered[r]})
 				})
 				product := optest.Times(rows, optest.Values(w), k)
+				again := make([]*op.Tensor, size)
+				if size > 1 {
+					optest.OnRanks(t, "AllGatherMatmulV2", size, func(r int) optest.Args {
+						again[r] = optest.TensorIn(t, d, l, []int64{all[0], n})
+						return pass(optest.Args{"x1": optest.Filled(t, uint64(r), d, l, []int64{m, k}), "x2": w, "output": again[r], "gatherOut": optest.TensorIn(t, d, l, all), "commMode": "aiv"})
+					})
+				}
 				for r := range size {
+					if size > 1 {
+						optest.CloseTo(t, "product", product, optest.Values(again[r]), 2*optest.ResultLimit(d))
+					}
 					optest.CloseTo(t, "gathered", rows, optest.Values(gathered[r]), 0)
 					optest.CloseTo(t, "product", product, optest.Values(outs[r]), 2*optest.ResultLimit(d))
 				}
@@ -266,8 +375,19 @@ func TestCollectivesOfRows(t *testing.T) {
 					outs[r] = optest.TensorIn(t, d, l, []int64{int64(m / size), n})
 					return pass(optest.Args{"x1": x, "x2": w, "output": outs[r], "reduceOp": "sum"})
 				})
+				biased, bias := slices.Clone(sum), optest.Filled(t, 9, d, l, []int64{n})
+				if size > 1 {
+					optest.OnRanks(t, "MatmulReduceScatterV2", size, func(r int) optest.Args {
+						optest.Add(biased, optest.Values(bias))
+						again[r] = optest.TensorIn(t, d, l, []int64{int64(m / size), n})
+						return pass(optest.Args{"x1": optest.Filled(t, uint64(20+r), d, l, []int64{m, k}), "x2": w, "bias": bias, "output": again[r], "reduceOp": "sum", "commMode": "aiv"})
+					})
+				}
 				for r := range size {
 					block := m * n / size
+					if size > 1 {
+						optest.CloseTo(t, "block with bias", biased[r*block:(r+1)*block], optest.Values(again[r]), 4*optest.ResultLimit(d))
+					}
 					optest.CloseTo(t, "block", sum[r*block:(r+1)*block], optest.Values(outs[r]), 4*optest.ResultLimit(d))
 				}
 			}

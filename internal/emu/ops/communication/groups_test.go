@@ -38,3 +38,5 @@ func TestGroupsThatNobodyMade(t *testing.T) {
 	})
 	assert.ErrorContains(t, err, `group: no group "g"`)
 }
+
+func TestNullsBeforeGroups(t *testing.T) { optest.NullsBeforeGroups(t, nil) }

@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Comparison, Table) }
 
-//go:generate go test -run ^TestElementTypes$ . -update
+//go:generate go test -run ^Test(ElementTypes|SameBits)$ . -update
 
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
@@ -22,3 +22,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnNeScalar accepts self": unequal, "aclnnInplaceNeScalar accepts selfRef": unequal,
 	})
 }
+
+// The bits of results depend neither on the machine nor on the kernel variant.
+func TestSameBits(t *testing.T) { optest.SameBits(t) }

@@ -3,6 +3,8 @@ package convolution
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	convolutionkernel "github.com/goascend/cann/internal/emu/kernel/convolution"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -164,8 +166,9 @@ func convolution(c *op.Call) (op.Run, error) {
 // convGrads has the outputs of the gradient of a convolution. Those that are not requested are nil.
 type convGrads struct{ input, weight, bias *op.Tensor }
 
-// check compares the shapes and types of the gradients with those of the corresponding tensors.
-func (g convGrads) check(c *op.Call, input, weight *op.Tensor, filters int64) {
+// check compares the shapes of the gradients with those of the corresponding tensors, and on the 950 the types. bias is the
+// tensor whose type the gradient of the bias has.
+func (g convGrads) check(c *op.Call, input, weight, bias *op.Tensor, filters int64) {
 	convTypes(c, g.input, g.weight, g.bias)
 	if g.input != nil {
 		c.SameShape(input, g.input)
@@ -174,6 +177,14 @@ func (g convGrads) check(c *op.Call, input, weight *op.Tensor, filters int64) {
 		c.SameShape(weight, g.weight)
 	}
 	biasOf(c, g.bias, filters)
+	if c.Chip() != acceptance.Ascend950 {
+		return
+	}
+	for _, p := range [][2]*op.Tensor{{input, g.input}, {weight, g.weight}, {bias, g.bias}} {
+		if p[1] != nil {
+			c.SameDType(p[0], p[1])
+		}
+	}
 }
 
 // run computes the requested gradients. The views are those of the call as [N, channels, spatial…].
@@ -224,7 +235,7 @@ func convolutionBackward(c *op.Call) (op.Run, error) {
 	if c.Err() == nil {
 		filters := v.filters(weight)
 		c.Shape(grad, slices.Concat([]int64{input.Shape[0], filters}, sizes), "the convolution of "+input.String()+" with "+weight.String())
-		g.check(c, input, weight, filters)
+		g.check(c, input, weight, grad, filters)
 		// CANN reads biasSizes for empty tensors only.
 		empty := grad.Len() == 0 || input.Len() == 0 || weight.Len() == 0
 		if biases := c.Ints("biasSizes"); g.bias != nil && empty && !slices.Equal(biases, []int64{filters}) {
@@ -298,8 +309,8 @@ func timeMajor(t *op.Tensor) *tensorForm  { return permuted(t, 1, 2, 0) }
 func timeWeight(t *op.Tensor) *tensorForm { return permuted(t, 2, 1, 0) }
 
 // timeConv reads the arguments of a convolution along time of self [time, batch, channels] with
-// weight [size, channels, filters], and returns the shape of its output.
-func timeConv(c *op.Call, self, weight, bias *op.Tensor) (v conv, shape []int64) {
+// weight [size, channels, filters], and returns the shape of its output, which has at least the given length of time.
+func timeConv(c *op.Call, self, weight, bias *op.Tensor, least int64) (v conv, shape []int64) {
 	pad := c.Int("pad")
 	c.CubeMathType(self, weight)
 	convTypes(c, self, weight, bias)
@@ -315,7 +326,7 @@ func timeConv(c *op.Call, self, weight, bias *op.Tensor) (v conv, shape []int64)
 	one := []int64{1}
 	v.Convolution = convolutionkernel.Convolution{Groups: 1, Window: convolutionkernel.Window{Size: weight.Shape[:1], Stride: one, Dilation: one, Pad: []int64{pad}}}
 	n := positions(self.Shape[0], weight.Shape[0], 1, 1, 2*pad)
-	if weight.Shape[1] != self.Shape[2] || weight.Shape[0] < 1 || n < 1 {
+	if weight.Shape[1] != self.Shape[2] || weight.Shape[0] < least || n < least {
 		c.Invalid("%v [size, channels, filters] does not fit %v [time, batch, channels] with %d padded on each side", weight, self, pad)
 	}
 	biasOf(c, bias, weight.Shape[2])
@@ -324,7 +335,7 @@ func timeConv(c *op.Call, self, weight, bias *op.Tensor) (v conv, shape []int64)
 
 func timeConvolution(c *op.Call) (op.Run, error) {
 	self, weight, bias, out := c.Tensor("self"), c.Tensor("weight"), c.Tensor("bias"), c.Tensor("output")
-	v, shape := timeConv(c, self, weight, bias)
+	v, shape := timeConv(c, self, weight, bias, 1)
 	convTypes(c, out)
 	if c.Err() == nil {
 		c.Shape(out, shape, "the convolution of "+self.String()+" with "+weight.String())
@@ -339,14 +350,36 @@ func timeConvolution(c *op.Call) (op.Run, error) {
 func timeConvolutionBackward(c *op.Call) (op.Run, error) {
 	grad, input, weight, bias := c.Tensor("self"), c.Tensor("input"), c.Tensor("weight"), c.Tensor("bias")
 	g := convGrads{c.Tensor("gradInput"), c.Tensor("gradWeight"), c.Tensor("gradBias")}
-	v, shape := timeConv(c, input, weight, bias)
+	empty, least := input.Len() == 0 || weight.Len() == 0, int64(1)
+	if empty {
+		least = 0
+	}
+	v, shape := timeConv(c, input, weight, bias, least)
 	convTypes(c, grad)
+	for _, t := range []*op.Tensor{grad, input, weight, g.input, g.weight} {
+		if t.Format != dtype.ND && t.Format != dtype.NCL {
+			c.Invalid("%v must be in format ND or NCL", t)
+		}
+	}
+	for _, t := range []*op.Tensor{bias, g.bias} {
+		if t.Format != dtype.ND {
+			c.Invalid("%v must be in format ND", t)
+		}
+	}
 	if c.Err() == nil {
 		c.Shape(grad, shape, "the convolution of "+input.String()+" with "+weight.String())
-		g.check(c, input, weight, weight.Shape[2])
+		g.check(c, input, weight, bias, weight.Shape[2])
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
+	}
+	if empty {
+		return func(*op.Exec) error {
+			if err := op.ZeroAll(g.input, g.weight); err != nil {
+				return err
+			}
+			return elementwise.Fill(g.bias.View(), elementwise.Whole(shape[0]*shape[1])) // as CANN has it, whatever the gradient is
+		}, nil
 	}
 	dy, in, w := timeMajor(grad), timeMajor(input), timeWeight(weight)
 	return func(*op.Exec) error {
@@ -426,7 +459,6 @@ func unfold(c *op.Call) (op.Run, error) {
 func fold(c *op.Call) (op.Run, error) {
 	grad, out, size := c.Tensor("gradOutput"), c.Tensor("out"), c.Ints("inputSize")
 	convTypes(c, grad, out)
-	c.SameDType(grad, out)
 	c.Rank(out, 3, 4)
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -441,5 +473,15 @@ func fold(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	from := columns(grad, w, out.Shape[n], at)
-	return func(*op.Exec) error { return w.Fold(out.View(), from.View(), kernel.View{}) }, nil
+	return func(*op.Exec) error {
+		if out.DType == grad.DType {
+			return w.Fold(out.View(), from.View(), kernel.View{})
+		}
+		sums, release := kernel.TemporaryOf(grad.DType, out.Shape...) // which CANN casts
+		defer release()
+		if err := w.Fold(sums, from.View(), kernel.View{}); err != nil {
+			return err
+		}
+		return elementwise.Copy(out.View(), sums)
+	}, nil
 }

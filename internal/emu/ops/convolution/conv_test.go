@@ -296,10 +296,46 @@ func TestConvTbc(t *testing.T) {
 			optest.CloseTo(t, "dbias", optest.Gradient(func(v []float64) []float64 { return define(optest.Values(x), optest.Values(weight), v) }, optest.Values(dy), optest.Values(bias)), optest.Values(db), 8*optest.ResultLimit(d))
 		}
 	}
+	// What CANN makes of tensors without elements: zeros, and for the bias the number of rows.
+	f := func(shape ...int64) *op.Tensor { return optest.Tensor(t, dtype.Float32, shape, 9) }
+	dx, dw, db := f(2, 3, 0), f(1, 0, 4), f(4)
+	optest.Run(t, "ConvTbcBackward", optest.Args{"self": f(4, 3, 4), "input": f(2, 3, 0), "weight": f(1, 0, 4), "bias": f(4), "pad": 1, "gradInput": dx, "gradWeight": dw, "gradBias": db})
+	assert.Equal(t, []float64{12, 12, 12, 12}, optest.Values(db))
+	dx, dw, db = f(2, 0, 3), f(1, 3, 2), f(2)
+	optest.Run(t, "ConvTbcBackward", optest.Args{"self": f(2, 0, 2), "input": f(2, 0, 3), "weight": f(1, 3, 2), "bias": f(2), "pad": 0, "gradInput": dx, "gradWeight": dw, "gradBias": db})
+	assert.Equal(t, []float64{0, 0, 0, 0, 0, 0, 0, 0}, append(optest.Values(dw), optest.Values(db)...))
 	optest.Refused(t, op.InvalidParam, "ConvTbc", optest.Args{
 		"self": optest.Tensor(t, dtype.Float32, in, 1), "weight": optest.Tensor(t, dtype.Float32, w, 1), "bias": optest.Tensor(t, dtype.Float32, []int64{4}, 1), "pad": -1,
 		"output": optest.Tensor(t, dtype.Float32, out),
 	}, "pad is -1")
+}
+
+// Formats and types of the gradients that CANN's checks refuse.
+func TestGradientsOfOtherTypes(t *testing.T) {
+	f := func(d dtype.Type, shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape, 1) }
+	tbc := optest.Args{
+		"self": f(dtype.Float32, 3, 1, 2), "input": f(dtype.Float32, 3, 1, 2), "weight": f(dtype.Float32, 1, 2, 2), "bias": f(dtype.Float32, 2), "pad": 0,
+		"gradInput": f(dtype.Float32, 3, 1, 2), "gradWeight": f(dtype.Float32, 1, 2, 2), "gradBias": f(dtype.Float32, 2),
+	}
+	conv := optest.Args{
+		"gradOutput": f(dtype.Float32, 1, 1, 2, 2), "input": f(dtype.Float32, 1, 1, 2, 2), "weight": f(dtype.Float32, 1, 1, 1, 1), "biasSizes": []int64{1}, "outputMask": []bool{true, true, true},
+		"stride": []int64{1, 1}, "padding": []int64{0, 0}, "dilation": []int64{1, 1}, "groups": 1, "outputPadding": []int64{0, 0},
+		"gradInput": f(dtype.Float32, 1, 1, 2, 2), "gradWeight": f(dtype.Float32, 1, 1, 1, 1), "gradBias": f(dtype.Float32, 1),
+	}
+	for name, a := range map[string]optest.Args{"ConvTbcBackward": tbc, "ConvolutionBackward": conv} {
+		for _, out := range []string{"gradInput", "gradWeight", "gradBias"} {
+			with := a.With(optest.Args{out: f(dtype.Float16, a[out].(*op.Tensor).Shape...)})
+			_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend910B}, name, with)
+			assert.NoError(t, err, "%s %s on a 910B", name, out)
+			_, err = optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend950}, name, with)
+			assert.ErrorContains(t, err, "dtypes differ", "%s %s on a 950", name, out)
+		}
+	}
+	for _, p := range []string{"self", "input", "weight", "bias", "gradInput", "gradWeight", "gradBias"} {
+		odd := *tbc[p].(*op.Tensor)
+		odd.Format = dtype.NCHW
+		optest.Refused(t, op.InvalidParam, "ConvTbcBackward", tbc.With(optest.Args{p: &odd}), "must be in format ND")
+	}
 }
 
 func TestIm2col(t *testing.T) {
@@ -356,7 +392,14 @@ func TestIm2col(t *testing.T) {
 			optest.Run(t, "Im2colBackward", optest.Args{
 				"gradOutput": dy, "inputSize": image[2:], "kernelSize": size, "dilation": dilation, "padding": padding, "stride": stride, "out": dx,
 			})
-			optest.CloseTo(t, "dx", optest.Gradient(define, optest.Values(dy), make([]float64, optest.Elements(image))), optest.Values(dx), 4*optest.ResultLimit(d))
+			want := optest.Gradient(define, optest.Values(dy), make([]float64, optest.Elements(image)))
+			optest.CloseTo(t, "dx", want, optest.Values(dx), 4*optest.ResultLimit(d))
+			other := map[bool]dtype.Type{true: dtype.Float16, false: dtype.Float32}[d == dtype.Float32] // to which the sums are cast
+			cast := optest.TensorIn(t, other, l, image)
+			optest.Run(t, "Im2colBackward", optest.Args{
+				"gradOutput": dy, "inputSize": image[2:], "kernelSize": size, "dilation": dilation, "padding": padding, "stride": stride, "out": cast,
+			})
+			optest.CloseTo(t, "dx of another type", optest.Values(dx), optest.Values(cast), optest.ResultLimit(other))
 		}
 	}
 	x, y := optest.Tensor(t, dtype.Float32, image[1:], 1), optest.Tensor(t, dtype.Float32, cols[1:])

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
@@ -16,7 +17,8 @@ var binaries = op.Merge(
 	pointwise.Form{Op: elementwise.Add, Params: alpha}.Table("Add", "Adds", "AddV3", "InplaceAdd", "InplaceAdds"),
 	pointwise.Form{Op: elementwise.Add, Params: alpha, Scale: pointwise.MinusOne}.Table("Sub", "Subs", "InplaceSub", "InplaceSubs"),
 	pointwise.Form{Op: elementwise.ReverseSub, Params: alpha}.Table("Rsub", "Rsubs"),
-	pointwise.Form{Op: elementwise.Mul}.Table("Mul", "Muls", "InplaceMul", "InplaceMuls"),
+	pointwise.Form{Op: elementwise.Mul, Narrows: on950}.Table("Mul", "InplaceMul"),
+	pointwise.Form{Op: elementwise.Mul, Narrows: but950}.Table("Muls", "InplaceMuls"),
 	pointwise.Form{Op: elementwise.FloorDiv, Complex: true}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
 	pointwise.Form{Op: elementwise.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
 	pointwise.Form{Op: elementwise.Remainder, Complex: true}.Table("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
@@ -48,6 +50,11 @@ var binaries = op.Merge(
 		"RoundDecimals": roundDecimals, "InplaceRoundDecimals": roundDecimals,
 	},
 )
+
+// The source of Mul and InplaceMul does not ask on the 950 whether the product can be stored in the output, and that
+// of Muls and InplaceMuls asks on the 950 only. The product is cast to the output's type.
+func on950(chip acceptance.Chip) bool  { return chip == acceptance.Ascend950 }
+func but950(chip acceptance.Chip) bool { return chip != acceptance.Ascend950 }
 
 var divided = cut(elementwise.Div)
 

@@ -19,7 +19,7 @@ func joinedParts(c *op.Call, a, b, out *op.Tensor) {
 	}
 	shape, ok := op.BroadcastShape(a.Shape, b.Shape)
 	if !ok {
-		c.Invalid("shapes do not broadcast: %v and %v", a, b)
+		c.NoCommonShape("shapes do not broadcast: %v and %v", a, b)
 	}
 	c.Shape(out, shape, "the broadcast shape of the inputs")
 }

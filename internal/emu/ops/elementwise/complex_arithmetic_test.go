@@ -4,10 +4,13 @@ import (
 	"encoding/binary"
 	"math"
 	"math/cmplx"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -139,5 +142,44 @@ func TestRealResultsAsComplex(t *testing.T) {
 		}
 		optest.Run(t, "InplaceDivMods", optest.Args{"selfRef": z, "other": scalarOf(2i), "mode": 0})
 		assert.Equal(t, numbers(quotients), numbers(parts))
+	}
+}
+
+// The sources of Mul ask before the 950 whether the output can store the product, those of Muls on the 950 only. Otherwise the
+// product is cast: integers lose the fraction, real numbers the imaginary part.
+func TestNarrowProducts(t *testing.T) {
+	f := optest.Tensor(t, dtype.Float32, []int64{3}, 1.5, -2.5, 3)
+	two := optest.Tensor(t, dtype.Float32, []int64{1}, 1.25)
+	for _, chip := range []acceptance.Chip{acceptance.Ascend910, acceptance.Ascend910B, acceptance.Ascend910_93, acceptance.Ascend310P, acceptance.Ascend950} {
+		for _, name := range []string{"Mul", "Muls", "InplaceMul", "InplaceMuls"} {
+			out := optest.Tensor(t, dtype.Int32, []int64{3}, 1, -2, 3)
+			args := optest.Args{"self": f, "other": two, "out": out}
+			want := []float64{1, -3, 3}
+			if strings.HasPrefix(name, "Inplace") {
+				args, want = optest.Args{"selfRef": out, "other": two}, []float64{1, -2, 3}
+			}
+			if strings.HasSuffix(name, "s") {
+				args["other"] = optest.Scalar(1.25)
+			}
+			e, err := optest.PrepareIn(t, op.Env{Chip: chip}, name, args)
+			if (chip == acceptance.Ascend950) == strings.HasSuffix(name, "s") {
+				assert.Error(t, err, "%v %s", chip, name)
+				continue
+			}
+			if !assert.NoError(t, err, "%v %s", chip, name) {
+				continue
+			}
+			require.NoError(t, optest.Together([]*op.Executor{e}, []uint64{optest.WorkspaceOf(t, e)}))
+			assert.Equal(t, want, optest.Values(out), "%v %s", chip, name)
+		}
+	}
+	c := optest.Tensor(t, dtype.Complex64, []int64{2})
+	require.NoError(t, c.SetNumbers([]complex128{1 + 2i, 1i}))
+	for d, want := range map[dtype.Type][]float64{dtype.Float32: {-3, -1}, dtype.Bool: {1, 1}} {
+		out := optest.Tensor(t, d, []int64{2})
+		e, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend950}, "Mul", optest.Args{"self": c, "other": c, "out": out})
+		require.NoError(t, err)
+		require.NoError(t, optest.Together([]*op.Executor{e}, []uint64{optest.WorkspaceOf(t, e)}))
+		assert.Equal(t, want, optest.Values(out), d)
 	}
 }

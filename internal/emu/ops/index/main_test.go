@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Index, Table) }
 
-//go:generate go test -run ^TestElementTypes$ . -update
+//go:generate go test -run ^Test(ElementTypes|SameBits)$ . -update
 
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
@@ -21,3 +21,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnIndexPutImpl accepts indices": "a bool selects by mask, an integer by place",
 	})
 }
+
+// The bits of results depend neither on the machine nor on the kernel variant.
+func TestSameBits(t *testing.T) { optest.SameBits(t) }

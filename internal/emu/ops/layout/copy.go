@@ -2,6 +2,7 @@ package layout
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
@@ -24,8 +25,16 @@ func cast(c *op.Call) (op.Run, error) {
 	if want := dtype.Type(c.Int("dtype")); out.DType != want {
 		c.Invalid("%v must have dtype %v, the argument dtype", out, want)
 	}
-	if self.DType != out.DType && (self.DType.IsComplex() || out.DType.IsComplex()) {
+	switch from, to := self.DType, out.DType; {
+	case from == to:
+	case castsMinifloat(from, to):
+		return castMinifloat(c, out, self)
+	case to == dtype.Int4:
+		return castInt4(c, out, self)
+	case from.IsComplex() || to.IsComplex():
 		return castComplex(c, out, self)
+	case !kernel.Computes(from) || !kernel.Computes(to):
+		c.Fail(op.NoStep, "%v cannot be cast to %v: CANN has no kernel for that pair", self, to)
 	}
 	c.Copies(out, self)
 	c.SameStorage(out, self)
@@ -33,12 +42,13 @@ func cast(c *op.Call) (op.Run, error) {
 }
 
 // castComplex casts from or to a complex type and broadcasts self to the shape of out. A real type gets
-// the real parts.
+// the real parts, and a bool whether the number is not 0. The kernels of complex32, which the 950 has, are for complex64 and float16.
 func castComplex(c *op.Call, out, self *op.Tensor) (op.Run, error) {
 	c.Plain(out, self)
-	for _, t := range []*op.Tensor{out, self} {
-		if t.DType == dtype.Complex32 || !t.DType.IsComplex() && !kernel.Computes(t.DType) {
-			c.Invalid("%v cannot be cast to %v: %v is not supported", self, out.DType, t.DType)
+	for _, d := range [][2]dtype.Type{{self.DType, out.DType}, {out.DType, self.DType}} {
+		one, other := d[0], d[1]
+		if one == dtype.Complex32 && other != dtype.Complex64 && other != dtype.Float16 || !one.IsComplex() && !kernel.Computes(one) {
+			c.Fail(op.NoStep, "%v cannot be cast to %v: CANN has no kernel for that pair", self, out.DType)
 		}
 	}
 	if err := c.Err(); err != nil {
@@ -49,15 +59,32 @@ func castComplex(c *op.Call, out, self *op.Tensor) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		if out.DType == dtype.Bool {
-			for i, x := range values {
-				values[i] = 0
-				if x != 0 {
-					values[i] = 1
-				}
-			}
-		}
 		return out.SetNumbers(values)
+	}, nil
+}
+
+// castInt4 keeps the low four bits of each int32, as the 950 does: 8 becomes -8.
+func castInt4(c *op.Call, out, self *op.Tensor) (op.Run, error) {
+	c.Plain(out, self)
+	if self.DType != dtype.Int32 {
+		c.Fail(op.NoStep, "%v cannot be cast to int4: CANN casts int32 alone to it", self)
+	}
+	if !self.Contiguous() || !out.Contiguous() {
+		c.Invalid("%v and %v must be contiguous: int4 elements share bytes", self, out)
+	}
+	if c.Err() == nil && (self.Rank() == 0 || self.Dim(-1)%2 != 0) {
+		c.Fail(op.TilingRefused, "%v: the last dimension must be even, as two int4 elements share a byte", self)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		n := self.Len()
+		from, to := unsafe.Slice((*int32)(self.View().Data), n), unsafe.Slice((*byte)(out.View().Data), n/2)
+		for i := range to {
+			to[i] = byte(from[2*i])&15 | byte(from[2*i+1])<<4
+		}
+		return nil
 	}, nil
 }
 

@@ -50,6 +50,11 @@ func newFourier(n int) *fourier {
 	return f
 }
 
+// times returns x·y with the same bits on every CPU: on some of them Go fuses products with sums, which conversions prevent.
+func times(x, y complex128) complex128 {
+	return complex(float64(real(x)*real(y))-float64(imag(x)*imag(y)), float64(real(x)*imag(y))+float64(imag(x)*real(y)))
+}
+
 // transform replaces the n numbers of x by their transform.
 func (f *fourier) transform(x []complex128) {
 	if f.inner != nil {
@@ -67,7 +72,7 @@ func (f *fourier) transform(x []complex128) {
 		for first := 0; first < f.n; first += 2 * half {
 			low, high, root := x[first:][:half], x[first+half:][:half], 0
 			for k, a := range low {
-				b := high[k] * f.roots[root]
+				b := times(high[k], f.roots[root])
 				low[k], high[k] = a+b, a-b
 				root += step
 			}
@@ -76,17 +81,17 @@ func (f *fourier) transform(x []complex128) {
 }
 
 func (f *fourier) convolve(x []complex128) {
-	t := make([]complex128, f.inner.n)
+	t, n := make([]complex128, f.inner.n), float64(f.inner.n)
 	for k, v := range x {
-		t[k] = v * f.chirp[k]
+		t[k] = times(v, f.chirp[k])
 	}
 	f.inner.transform(t)
 	for k := range t {
-		t[k] = cmplx.Conj(t[k] * f.other[k]) // the transform of a conjugate is the inverse one
+		t[k] = cmplx.Conj(times(t[k], f.other[k])) // the transform of a conjugate is the inverse one
 	}
 	f.inner.transform(t)
 	for k := range x {
-		x[k] = cmplx.Conj(t[k]) / complex(float64(f.inner.n), 0) * f.chirp[k]
+		x[k] = times(complex(real(t[k])/n, -imag(t[k])/n), f.chirp[k])
 	}
 }
 
@@ -239,8 +244,9 @@ func windowFactors(window *op.Tensor, n, width int64, normalized bool) ([]comple
 	factors := make([]complex128, n)
 	copy(factors[(n-width)/2:], given)
 	if normalized {
-		for i := range factors {
-			factors[i] /= complex(math.Sqrt(float64(n)), 0)
+		root := math.Sqrt(float64(n))
+		for i, factor := range factors {
+			factors[i] = complex(real(factor)/root, imag(factor)/root)
 		}
 	}
 	return factors, nil
@@ -253,7 +259,7 @@ func windowed(row, factors []complex128, frames, hop, kept int64) (result []comp
 	for m := range frames {
 		t := slices.Clone(row[m*hop:][:len(factors)])
 		for i := range t {
-			t[i] *= factors[i]
+			t[i] = times(t[i], factors[i])
 		}
 		f.transform(t)
 		result = append(result, t[:kept]...)

@@ -72,7 +72,7 @@ func broadcastOf(c *op.Call, types []dtype.Type, tensors ...*op.Tensor) []int64 
 		c.DType(t, types...)
 		joined, ok := op.BroadcastShape(shape, t.Shape)
 		if !ok {
-			c.Invalid("shapes do not broadcast: %v and %v", tensors[0], t)
+			c.NoCommonShape("shapes do not broadcast: %v and %v", tensors[0], t)
 			return shape
 		}
 		shape = joined

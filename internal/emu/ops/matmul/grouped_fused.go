@@ -18,6 +18,7 @@ import (
 // mixture-of-experts layer.
 var groupedFused = op.Table{
 	"GroupedMatmulSwigluQuant": groupedGate, "GroupedMatmulSwigluQuantWeightNZ": groupedGate,
+	"GroupedMatmulSwigluQuantV2": groupedGateOfLists, "GroupedMatmulSwigluQuantWeightNzV2": groupedGateOfLists,
 	"GroupedMatmulFinalizeRouting": groupedFinalize, "GroupedMatmulFinalizeRoutingV2": groupedFinalize, "GroupedMatmulFinalizeRoutingV3": groupedFinalize,
 	"GroupedMatmulFinalizeRoutingWeightNz": groupedFinalize, "GroupedMatmulFinalizeRoutingWeightNzV2": groupedFinalize,
 }.Selects()
@@ -38,10 +39,15 @@ func byStorage(c *op.Call, t *op.Tensor, rank int) *op.Tensor {
 type quantGroups struct {
 	*op.Call
 	x, weight, scale, rows, groups *op.Tensor
-	bias, offset                   *op.Tensor   // only for int4 weights
+	bias, offset                   *op.Tensor   // the offset only for int4 weights
 	scale8, scale4                 []dtype.Type // element types of scale for weights of int8 and of int4
+	bias8                          bool         // an int8 weight may have a bias too, in bfloat16
 	blocked                        bool         // scale may differ between equal blocks of K for int4 weights
 	counts                         bool         // groups holds row counts, not ends
+	transposed                     bool         // the weight is stored as [groups, n, k]
+	bare                           bool         // an int4 weight has no bias: x is int4 too
+	member                         bool         // the weight is of one group, and groups of all
+	members                        []*quantGroups
 	k, n                           int64
 }
 
@@ -54,7 +60,11 @@ func (q *quantGroups) check() {
 	} else {
 		q.Plain(q.weight)
 	}
-	q.DType(q.x, dtype.Int8)
+	if q.bare {
+		q.DType(q.x, dtype.Int4, dtype.Int32)
+	} else {
+		q.DType(q.x, dtype.Int8)
+	}
 	q.DType(q.rows, dtype.Float32)
 	q.DType(q.groups, dtype.Int64)
 	q.Rank(q.x, 2, 2)
@@ -62,22 +72,29 @@ func (q *quantGroups) check() {
 	if q.Err() != nil {
 		return
 	}
-	shape := newQuantOperand(q.Call, q.weight, false).shape()
+	shape, rows := newQuantOperand(q.Call, q.weight, q.transposed).shape(), newQuantOperand(q.Call, q.x, false).shape()
 	q.k, q.n = shape[1], shape[2]
-	if q.x.Dim(1) != q.k {
+	if rows[1] != q.k {
 		q.Invalid("%v and %v cannot be multiplied", q.x, q.weight)
 	}
 	q.Shape(q.rows, q.x.Shape[:1], "one for each row of x")
-	q.Shape(q.groups, shape[:1], "one for each weight")
+	if !q.member {
+		q.Shape(q.groups, shape[:1], "one for each weight")
+	}
 	if q.weight.DType == dtype.Int8 {
 		q.perGroup(q.scale, 1)
 		q.DType(q.scale, q.scale8...)
 		for _, t := range []*op.Tensor{q.bias, q.offset} {
-			if t != nil && t.Len() > 0 {
+			switch {
+			case t == nil || t.Len() == 0:
+			case t == q.bias && q.bias8:
+				q.Plain(t)
+				q.DType(t, dtype.BFloat16)
+				q.perGroup(t, 1)
+			default:
 				q.Invalid("%v is given; with an int8 weight it is not supported", t)
 			}
 		}
-		q.bias, q.offset = nil, nil
 		return
 	}
 	blocks := int64(1)
@@ -89,6 +106,9 @@ func (q *quantGroups) check() {
 	}
 	q.perGroup(q.scale, blocks)
 	q.DType(q.scale, q.scale4...)
+	if q.bare {
+		return
+	}
 	if q.bias == nil {
 		q.Fail(op.NullPointer, "bias is null; an int4 weight needs it")
 		return
@@ -123,34 +143,60 @@ func asMatrix(v kernel.View) kernel.View {
 }
 
 // run calls f with the float32 product of each group that has rows.
-func (q *quantGroups) run(f func(first int64, product kernel.View) error) error {
+func (q *quantGroups) run(f func(group, first int64, product kernel.View) error) error {
 	ends, err := op.GroupEnds(q.groups, q.x.Dim(0), q.counts)
 	if err != nil {
 		return err
 	}
-	right := newQuantOperand(q.Call, q.weight, false)
+	x, release, err := newQuantOperand(q.Call, q.x, false).view()
+	defer release()
+	if err != nil {
+		return err
+	}
+	if q.members == nil {
+		return q.multiplyGroups(x, ends, 0, f)
+	}
+	for group, part := range q.members[:len(ends)] {
+		if err := part.multiplyGroups(x, ends[:group+1], int64(group), f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// multiplyGroups multiplies the rows of the groups from number on by the weights of q, of which that of group number is the first.
+func (q *quantGroups) multiplyGroups(x kernel.View, ends []int64, number int64, f func(group, first int64, product kernel.View) error) error {
+	first := int64(0)
+	if number > 0 {
+		first = ends[number-1]
+	}
+	if ends[len(ends)-1] == first {
+		return nil
+	}
+	right := newQuantOperand(q.Call, q.weight, q.transposed)
 	weights, release, err := right.view()
 	defer release()
 	if err != nil {
 		return err
 	}
-	first := int64(0)
-	for group, end := range ends {
-		if end == first {
+	for group := number; group < int64(len(ends)); group++ {
+		n := ends[group] - first
+		if n == 0 {
 			continue
 		}
-		if err := q.multiply(int64(group), first, end-first, weights.Select(0, int64(group)), right.tile(), f); err != nil {
+		report := func(first int64, product kernel.View) error { return f(group, first, product) }
+		if err := q.multiply(x.Narrow(0, first, n), group-number, first, n, weights.Select(0, group-number), right.tile(), report); err != nil {
 			return err
 		}
-		first = end
+		first = ends[group]
 	}
 	return nil
 }
 
-func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile int64, f func(int64, kernel.View) error) error {
+// multiply multiplies n rows x from number first on by the weight of a group.
+func (q *quantGroups) multiply(x kernel.View, group, first, n int64, weight kernel.View, tile int64, f func(int64, kernel.View) error) error {
 	out, release := kernel.Temporary(n, q.n)
 	defer release()
-	x, d := q.x.View().Narrow(0, first, n), dtype.Float32
 	rows := q.rows.As([]int64{q.x.Dim(0), 1}, []int64{q.rows.Strides[0], 0}).Narrow(0, first, n)
 	p := gemmkernel.QuantProduct{Out: out, A: x, B: weight, Scale: scaleView(ofGroup(q.scale, group)), NZ: tile}
 	if tile > 0 {
@@ -162,12 +208,23 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 		if err := p.Run(); err != nil {
 			return err
 		}
+		if q.bias != nil && q.bias.Len() > 0 {
+			if err := addRow(out, ofGroup(q.bias, group), 1); err != nil {
+				return err
+			}
+		}
 		return f(first, out)
 	}
-	// The device multiplies by x - 8, and the bias corrects for the 8.
 	if err := runBlocks(p); err != nil {
 		return err
 	}
+	if q.bare {
+		if err := elementwise.Map(elementwise.Mul, dtype.Float32, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(rows)}); err != nil {
+			return err
+		}
+		return f(first, out)
+	}
+	// The device multiplies by x - 8, and the bias corrects for the 8.
 	eights, releaseEights := kernel.TemporaryInt8(1, q.k)
 	defer releaseEights()
 	if err := elementwise.Fill(eights, elementwise.Whole(8)); err != nil {
@@ -179,13 +236,10 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 	if err := runBlocks(p); err != nil {
 		return err
 	}
-	add := func(t kernel.View, factor float64) error {
-		return elementwise.Map(elementwise.Add, d, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(t)}, elementwise.Real(factor))
-	}
-	if err := add(less, -1); err != nil {
+	if err := addRow(out, less, -1); err != nil {
 		return err
 	}
-	if err := add(ofGroup(q.bias, group), 1); err != nil {
+	if err := addRow(out, ofGroup(q.bias, group), 1); err != nil {
 		return err
 	}
 	if q.offset != nil {
@@ -193,10 +247,15 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 			return err
 		}
 	}
-	if err := elementwise.Map(elementwise.Mul, d, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(rows)}); err != nil {
+	if err := elementwise.Map(elementwise.Mul, dtype.Float32, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(rows)}); err != nil {
 		return err
 	}
 	return f(first, out)
+}
+
+// addRow adds a row, multiplied by a factor, to each row of out.
+func addRow(out, row kernel.View, factor float64) error {
+	return elementwise.Map(elementwise.Add, dtype.Float32, out, []elementwise.Input{elementwise.Of(out), elementwise.Of(row)}, elementwise.Real(factor))
 }
 
 // addOffsets adds the sums of the rows of x times the offsets of the columns, those of a weight times its scales.
@@ -252,18 +311,24 @@ func groupedGate(c *op.Call) (op.Run, error) {
 	if q.check(); c.Err() != nil {
 		return nil, c.Err()
 	}
-	c.DType(out, dtype.Int8)
-	c.DType(scale, dtype.Float32)
+	return q.gate(out, scale, nil)
+}
+
+// gate returns the Run that multiplies the swish of one half of the product by the other half and by smooth, which may be nil, a number
+// for each group or for each of its columns, and quantises the rows.
+func (q *quantGroups) gate(out, scale, smooth *op.Tensor) (op.Run, error) {
+	q.DType(out, dtype.Int8)
+	q.DType(scale, dtype.Float32)
 	if q.n%2 != 0 {
-		c.Invalid("%v has %d columns; they must be two halves", q.weight, q.n)
+		q.Invalid("%v has %d columns; they must be two halves", q.weight, q.n)
 	}
-	c.Shape(out, []int64{q.x.Dim(0), q.n / 2}, "half of the columns of the product")
-	c.Shape(scale, q.x.Shape[:1], "one for each row")
-	if c.Err() != nil {
-		return nil, c.Err()
+	q.Shape(out, []int64{q.x.Dim(0), q.n / 2}, "half of the columns of the product")
+	q.Shape(scale, q.x.Shape[:1], "one for each row")
+	if q.Err() != nil {
+		return nil, q.Err()
 	}
 	return func(*op.Exec) error {
-		return q.run(func(first int64, product kernel.View) error {
+		return q.run(func(group, first int64, product kernel.View) error {
 			n, half := product.Shape[0], q.n/2
 			act, gate := product.Narrow(1, 0, half), product.Narrow(1, half, half)
 			if err := elementwise.Map(elementwise.Swish, dtype.Float32, act, []elementwise.Input{elementwise.Of(act)}, elementwise.Real(1)); err != nil {
@@ -271,6 +336,11 @@ func groupedGate(c *op.Call) (op.Run, error) {
 			}
 			if err := elementwise.Map(elementwise.Mul, dtype.Float32, act, []elementwise.Input{elementwise.Of(act), elementwise.Of(gate)}); err != nil {
 				return err
+			}
+			if smooth != nil {
+				if err := elementwise.Map(elementwise.Mul, dtype.Float32, act, []elementwise.Input{elementwise.Of(act), elementwise.Of(ofGroup(smooth, group))}); err != nil {
+					return err
+				}
 			}
 			return gemmkernel.DynamicQuantizer{}.Quantize(out.View().Narrow(0, first, n), scale.View().Narrow(0, first, n), act)
 		})
@@ -310,10 +380,18 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 		Call: c, x: c.Tensor(c.Either("x1", "x")), weight: c.Tensor(c.Either("x2", "w")), scale: c.Tensor(c.Either("scale", "scaleOptional")),
 		rows: c.Tensor("pertokenScaleOptional"), groups: c.Tensor(c.Either("groupList", "groupListOptional")),
 		bias: c.OptionalOf("bias", "biasOptional"), offset: c.OptionalOf("offsetOptional"),
-		scale8: []dtype.Type{dtype.Float32, dtype.BFloat16}, scale4: []dtype.Type{dtype.Int64},
+		scale8: []dtype.Type{dtype.Float32, dtype.BFloat16}, bias8: true, scale4: []dtype.Type{dtype.Int64},
 	}
-	shared, logit, index, out := c.OptionalOf("sharedInput", "sharedInputOptional"), c.OptionalOf("logit", "logitOptional"), c.Tensor(c.Either("rowIndex", "rowIndexOptional")), c.Tensor(c.Either("out", "y"))
-	c.NoneOf("antiquantScaleOptional", "antiquantOffsetOptional")
+	shared, logit, index, out := c.OptionalOf("sharedInput", "sharedInputOptional"), c.Tensor(c.Either("logit", "logitOptional")), c.Tensor(c.Either("rowIndex", "rowIndexOptional")), c.Tensor(c.Either("out", "y"))
+	for _, name := range []string{"antiquantScaleOptional", "antiquantOffsetOptional"} {
+		if c.Has(name) && c.Optional(name) != nil {
+			c.Fail(op.NullPointer, "%s is given; CANN has no use for it, pass null", name)
+		}
+	}
+	nz := strings.Contains(c.Op.Name, "WeightNz")
+	if q.bias == nil && !nz {
+		c.Fail(op.NullPointer, "bias is null; an int4 weight needs it")
+	}
 	if c.Flag("transposeX1", "transposeX") || c.Flag("transposeX2", "transposeW") {
 		c.Invalid("a factor is to be transposed; that is not supported")
 	}
@@ -330,12 +408,17 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 	if c.DType(q.weight, finalizeWeights(c.Op.Name)...); c.Err() != nil {
 		return nil, c.Err()
 	}
-	if strings.Contains(c.Op.Name, "WeightNz") && q.weight.Format != dtype.FractalNZ {
+	if nz && q.weight.Format != dtype.FractalNZ {
 		c.Invalid("%v has another format than FRACTAL_NZ; cast it with aclnnNpuFormatCast, or call the operator without WeightNz", q.weight)
 		return nil, c.Err()
 	}
 	if q.check(); c.Err() != nil {
 		return nil, c.Err()
+	}
+	if c.Has("tuningConfigOptional") {
+		if hint := c.Ints("tuningConfigOptional"); len(hint) > 0 && (hint[0] < 0 || hint[0] > q.x.Dim(0)) {
+			c.Invalid("tuningConfigOptional[0] is %d; the expected rows of a group must be 0 to %d", hint[0], q.x.Dim(0))
+		}
 	}
 	q.ranks()
 	c.DType(index, op.IndexTypes...)
@@ -345,11 +428,9 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 		c.Invalid("%v must have 2 dimensions and %d columns", out, q.n)
 		return nil, c.Err()
 	}
-	if logit != nil {
-		c.Plain(logit)
-		c.DType(logit, dtype.Float32)
-		c.Shape(logit, q.x.Shape[:1], "one for each row of x")
-	}
+	c.Plain(logit)
+	c.DType(logit, dtype.Float32)
+	c.Shape(logit, q.x.Shape[:1], "one for each row of x")
 	at, factor := c.Int("sharedInputOffset"), c.Float("sharedInputWeight")
 	if shared != nil {
 		c.Plain(shared)
@@ -371,13 +452,11 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 				return err
 			}
 		}
-		return q.run(func(first int64, product kernel.View) error {
+		return q.run(func(_, first int64, product kernel.View) error {
 			n := product.Shape[0]
-			if logit != nil {
-				column := logit.As([]int64{logit.Len(), 1}, []int64{logit.Strides[0], 0}).Narrow(0, first, n)
-				if err := elementwise.Map(elementwise.Mul, dtype.Float32, product, []elementwise.Input{elementwise.Of(product), elementwise.Of(column)}); err != nil {
-					return err
-				}
+			column := logit.As([]int64{logit.Len(), 1}, []int64{logit.Strides[0], 0}).Narrow(0, first, n)
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, product, []elementwise.Input{elementwise.Of(product), elementwise.Of(column)}); err != nil {
+				return err
 			}
 			return indexing.PutAt(indexing.ScatterAdd, out.View(), product, []kernel.View{index.View().Narrow(0, first, n)})
 		})

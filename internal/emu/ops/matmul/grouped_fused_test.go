@@ -36,11 +36,17 @@ func newExpertProducts(m, k, n int64, ends []int64, small float64) *expertProduc
 	for i := range g * n {
 		p.scale = append(p.scale, []float64{.5, .25, 1}[i%3])
 	}
-	first := int64(0)
 	for i := range m {
 		p.rows = append(p.rows, []float64{1, .5}[i%2])
 	}
-	for e, end := range ends {
+	p.multiply()
+	return p
+}
+
+// multiply computes the products.
+func (p *expertProducts) multiply() {
+	k, n, first := p.k, p.n, int64(0)
+	for e, end := range p.ends {
 		y := optest.Times(p.x[first*k:end*k], p.w[int64(e)*k*n:int64(e+1)*k*n], k)
 		for i, v := range y {
 			row, column := first+int64(i)/n, int64(i)%n
@@ -48,7 +54,6 @@ func newExpertProducts(m, k, n int64, ends []int64, small float64) *expertProduc
 		}
 		first = end
 	}
-	return p
 }
 
 // inBlocks scales blocks of the rows of each weight differently and adds more to the columns, which changes the
@@ -260,6 +265,15 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 			}
 		}
 		if !packed {
+			bias := optest.Normal(7, dtype.BFloat16, g*p.n)
+			a["bias"] = optest.Tensor(t, dtype.BFloat16, []int64{g, p.n}, bias...)
+			first := int64(0)
+			for e, end := range p.ends {
+				for ; first < end; first++ {
+					optest.Add(p.products[first*p.n:][:p.n], bias[int64(e)*p.n:])
+				}
+			}
+			optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{"bias": optest.Tensor(t, dtype.Float32, []int64{g, p.n}, bias...)}), "dtype")
 			optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{names("scale", "scaleOptional"): optest.Tensor(t, dtype.Float32, []int64{g, 1, p.n}, p.scale...)}), "2 are supported")
 		}
 		for _, d := range []dtype.Type{dtype.Int4, dtype.Int8} {
@@ -284,6 +298,15 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 			optest.Refused(t, op.InvalidParam, c.name, a.With(set), text)
 		}
 		optest.Refused(t, op.NullPointer, c.name, a.With(optest.Args{"pertokenScaleOptional": nil}), "pertokenScaleOptional is null")
+		optest.Refused(t, op.NullPointer, c.name, a.With(optest.Args{names("logit", "logitOptional"): nil}), "is null")
+		if o := op.Find(c.name); slices.ContainsFunc(o.Params, func(p op.Param) bool { return p.Name == "antiquantScaleOptional" }) {
+			optest.Refused(t, op.NullPointer, c.name, a.With(optest.Args{"antiquantScaleOptional": out}), "antiquantScaleOptional is given")
+		}
+		if o := op.Find(c.name); slices.ContainsFunc(o.Params, func(p op.Param) bool { return p.Name == "tuningConfigOptional" }) {
+			for _, hint := range []int64{-5, p.m + 1} {
+				optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{"tuningConfigOptional": []int64{hint}}), "must be 0 to")
+			}
+		}
 		if c.counts {
 			assert.ErrorContains(t, optest.Execute(t, c.name, a.With(optest.Args{names("groupList", "groupListOptional"): optest.Tensor(t, dtype.Int64, []int64{g}, 3, 0, 7)})), "not exceed 9 together")
 		}

@@ -55,7 +55,7 @@ func TestQuantMatmulByNumber(t *testing.T) {
 		change optest.Args
 		text   string
 	}{
-		{op.NullPointer, optest.Args{"x2": nil}, "x2 is null"}, {op.InvalidParam, optest.Args{"out": i8}, "dtype"},
+		{op.NoStep, optest.Args{"x2": nil}, "x2 is null"}, {op.InvalidParam, optest.Args{"out": i8}, "dtype"},
 		{op.InvalidParam, optest.Args{"x1": half}, "dtype"}, {op.InvalidParam, optest.Args{"bias": half}, "dtype"},
 		{op.InvalidParam, optest.Args{"bias": optest.Tensor(t, dtype.Int32, []int64{3}, 1)}, "one for each column"},
 		{op.InvalidParam, optest.Args{"x2": optest.Tensor(t, dtype.Int8, []int64{1, 2, 2}, 1)}, "same batch"},

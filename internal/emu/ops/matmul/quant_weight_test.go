@@ -12,13 +12,13 @@ import (
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
 
-// weightSums returns x·((w + offset)·scale) + bias, with a scale and an offset for each column.
-func weightSums(x, w, scale, offset, bias []float64, k, n int) []float64 {
+// weightSums returns x·((w + offset)·scale) + bias, with a scale and an offset for each column. The weight is rounded to the type of x.
+func weightSums(t *testing.T, d dtype.Type, x, w, scale, offset, bias []float64, k, n int) []float64 {
 	wide := make([]float64, len(w))
 	for i := range w {
 		wide[i] = (w[i] + offset[i%n]) * scale[i%n]
 	}
-	sums := optest.Times(x, wide, k)
+	sums := optest.Times(x, optest.Values(optest.Tensor(t, d, []int64{int64(len(wide))}, wide...)), k)
 	for i := range sums {
 		sums[i] += bias[i%n]
 	}
@@ -51,7 +51,7 @@ func TestWeightQuantProductsToInt8(t *testing.T) {
 					bits = append(bits, float64(op.PackScale(float32(f), &zero, false)))
 				}
 				params := optest.Tensor(t, dtype.Uint64, []int64{1, int64(len(factors))}, bits...)
-				sums := weightSums(optest.Values(x), w, optest.Values(scale), optest.Values(offset), optest.Values(bias), k, n)
+				sums := weightSums(t, d, optest.Values(x), w, optest.Values(scale), optest.Values(offset), optest.Values(bias), k, n)
 				for _, weight := range []*op.Tensor{integers(t, dtype.Int8, w, k, n), integers(t, dtype.Int4, w, k, n), integers(t, dtype.Int32, w, k, n)} {
 					y := optest.Tensor(t, dtype.Int8, []int64{m, n})
 					a := optest.Args{"x": x, "weight": weight, "antiquantScale": scale, "antiquantOffsetOptional": offset, "quantScaleOptional": params, "biasOptional": bias, "y": y}
@@ -93,9 +93,9 @@ func TestWeightQuantProductsWithWideScales(t *testing.T) {
 					a := optest.Args{"x": x, "weight": weight, "antiquantScale": packedScales(t, d, shape, scales), "antiquantOffsetOptional": offset, "biasOptional": bias, "y": y}
 					optest.Run(t, name, a)
 					what := fmt.Sprintf("%s %v %d rows", name, d, m)
-					optest.CloseTo(t, what, weightSums(optest.Values(x), w, scales, zeros, optest.Values(bias), k, n), optest.Values(y), 2*optest.ResultLimit(dtype.Float16))
+					optest.CloseTo(t, what, weightSums(t, x.DType, optest.Values(x), w, scales, zeros, optest.Values(bias), k, n), optest.Values(y), 2*optest.ResultLimit(dtype.Float16))
 					optest.Run(t, name, a.With(optest.Args{"antiquantOffsetOptional": nil}))
-					optest.CloseTo(t, what, weightSums(optest.Values(x), w, scales, make([]float64, n), optest.Values(bias), k, n), optest.Values(y), 2*optest.ResultLimit(dtype.Float16))
+					optest.CloseTo(t, what, weightSums(t, x.DType, optest.Values(x), w, scales, make([]float64, n), optest.Values(bias), k, n), optest.Values(y), 2*optest.ResultLimit(dtype.Float16))
 				}
 			}
 			long := optest.Tensor(t, dtype.Float16, []int64{97, n})

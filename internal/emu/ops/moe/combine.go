@@ -28,10 +28,15 @@ type combination struct {
 	out      *op.Tensor
 	capacity int64 // rows of x per rank of tp
 	bytes    bool  // rows are sent as int8
+	waits    *waits
 }
 
 func moeCombine(c *op.Call) (op.Run, error) {
 	x, ids := c.Tensor("expandX"), c.Tensor("expertIds")
+	c.Needs("expertScales", "epSendCounts", "x", "xOut", "residualX", "gamma", "yOut", "rstdOut")
+	if c.Int("tpWorldSize") > 1 {
+		c.Needs("tpSendCounts", "tpSendCountsOptional")
+	}
 	c.Plain(x)
 	c.Rank(x, 2, 2)
 	c.DType(x, op.HalfTypes...)
@@ -53,6 +58,7 @@ func moeCombine(c *op.Call) (op.Run, error) {
 		c.Unfit("commQuantMode is %d; 0 is none, 2 int8 without tp", mode)
 	}
 	p.mask, p.weights, p.ends = activeMask(c, p.distribution), c.Tensor("expertScales"), c.Tensor("epSendCounts")
+	p.waits = newWaits(c, p.distribution)
 	p.checkInputs()
 	p.checkLocalExperts()
 	if c.Err() != nil {
@@ -171,8 +177,14 @@ func (p *combination) prepare() op.Run {
 		p.ReduceScatter(p.tp, own, parts)
 	}
 	p.Compute(func(*op.Exec) error { return p.give(returned, own) })
+	p.waits.exchange(p.Call, p.distribution)
 	p.AllToAll(p.ep, came, returned)
-	return func(*op.Exec) error { return p.add(came) }
+	return func(*op.Exec) error {
+		if err := p.waits.add(p.distribution); err != nil {
+			return err
+		}
+		return p.add(came)
+	}
 }
 
 // counts returns the row counts of each rank of tp.

@@ -39,10 +39,15 @@ type dispatch struct {
 	quant    bool
 	prefix   bool // tokenNums holds running sums
 	history  bool // assist holds the origin of rows; otherwise it counts each expert's tokens
+	waits    *waits
 }
 
 func moeDispatch(c *op.Call) (op.Run, error) {
 	x, ids := c.Tensor("x"), c.Tensor("expertIds")
+	c.Needs("expandX", "expandXOut", "expandIdx", "assistInfoForCombineOut", "expertTokenNums", "expertTokenNumsOut", "epRecvCounts", "epRecvCountsOut", "tpRecvCounts", "tpRecvCountsOut")
+	if c.Int("quantMode") == 2 {
+		c.Needs("dynamicScales", "dynamicScalesOut")
+	}
 	c.Plain(x)
 	c.Rank(x, 2, 2)
 	c.DType(x, op.HalfTypes...)
@@ -57,6 +62,7 @@ func moeDispatch(c *op.Call) (op.Run, error) {
 		c.Unfit("%v and %v differ in the number of tokens", x, ids)
 	}
 	c.NoneOf("elasticInfoOptional")
+	p.waits = newWaits(c, p.distribution)
 	p.mask, p.smooth, p.weights = activeMask(c, p.distribution), c.OptionalOf("scales", "scalesOptional"), c.OptionalOf("expertScales", "expertScalesOptional")
 	p.history = c.Has("assistInfoForCombineOut")
 	p.out, p.assist = c.Tensor(c.Either("expandX", "expandXOut")), c.Tensor(c.Either("expandIdx", "assistInfoForCombineOut"))
@@ -158,6 +164,7 @@ func (p *dispatch) prepare() op.Run {
 		sentWeights, cameWeights = messages(p.Call, p.distribution, dtype.Float32), messages(p.Call, p.distribution, dtype.Float32)
 	}
 	p.Compute(func(*op.Exec) error { return p.pack(sent, sentNotes, sentWeights) })
+	p.waits.exchange(p.Call, p.distribution)
 	p.AllToAll(p.ep, came, sent)
 	p.AllToAll(p.ep, cameNotes, sentNotes)
 	if p.outWeights != nil {
@@ -165,7 +172,12 @@ func (p *dispatch) prepare() op.Run {
 	}
 	own, ends := p.Scratch(p.out.DType, p.capacity, width), p.Scratch(dtype.Int32, ranks*p.local())
 	scales := p.Scratch(dtype.Float32, p.capacity)
-	unpack := func() error { return p.unpack(own, ends, scales, came, cameNotes, cameWeights) }
+	unpack := func() error {
+		if err := p.waits.add(p.distribution); err != nil {
+			return err
+		}
+		return p.unpack(own, ends, scales, came, cameNotes, cameWeights)
+	}
 	if p.tp.Size == 1 {
 		return func(*op.Exec) error {
 			if err := unpack(); err != nil {

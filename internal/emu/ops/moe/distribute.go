@@ -2,16 +2,18 @@ package moe
 
 import (
 	"slices"
+	"time"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
+	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // distributions lists the operators that send tokens to the ranks of their experts and back.
 var distributions = op.Table{
-	"MoeDistributeDispatch": moeDispatch, "MoeDistributeDispatchV2": moeDispatch, "MoeDistributeDispatchV3": moeDispatch,
-	"MoeDistributeCombine": moeCombine, "MoeDistributeCombineV2": moeCombine, "MoeDistributeCombineV3": moeCombine,
+	"MoeDistributeDispatch": moeDispatch, "MoeDistributeDispatchV2": moeDispatch, "MoeDistributeDispatchV3": moeDispatch, "MoeDistributeDispatchV4": moeDispatch,
+	"MoeDistributeCombine": moeCombine, "MoeDistributeCombineV2": moeCombine, "MoeDistributeCombineV3": moeCombine, "MoeDistributeCombineV4": moeCombine,
 	"MoeDistributeCombineAddRmsNorm": moeCombine, "MoeDistributeCombineAddRmsNormV2": moeCombine,
 }.Selects().Exchanges()
 
@@ -186,6 +188,55 @@ func (k arrivals) of(expert, rank int64) (first, n int64) {
 
 // rows returns the total number of received rows.
 func (k arrivals) rows() int64 { return k.ends[len(k.ends)-1] }
+
+// waits adds up how long this rank waits for the tokens of each rank of a group.
+type waits struct {
+	total      *op.Tensor // [ranks], microseconds
+	own, ready *op.Tensor // when the message of this rank, and of each, is ready
+}
+
+// newWaits reads the tensor for the times, and returns nil without one.
+func newWaits(c *op.Call, d distribution) *waits {
+	total := c.OptionalOf("performanceInfoOptional")
+	if total == nil {
+		return nil
+	}
+	if c.Text("commAlg") == "hierarchy" {
+		c.Unfit("performanceInfoOptional is given; with commAlg hierarchy it must be null")
+	}
+	c.Plain(total)
+	c.DType(total, dtype.Int64)
+	c.Fits(total, []int64{int64(d.ep.Size)}, "one for each rank")
+	return &waits{total: total, own: c.Scratch(dtype.Int64, 1), ready: c.Scratch(dtype.Int64, int64(d.ep.Size))}
+}
+
+// exchange lets the ranks report, before they exchange their messages, when these were ready.
+func (w *waits) exchange(c *op.Call, d distribution) {
+	if w == nil {
+		return
+	}
+	c.Compute(func(*op.Exec) error { return indexing.SetInts(w.own.View(), []int64{time.Now().UnixMicro()}) })
+	c.AllGather(d.ep, w.ready, w.own)
+}
+
+// add adds to each rank's total how much later than this rank it was ready.
+func (w *waits) add(d distribution) error {
+	if w == nil {
+		return nil
+	}
+	total, err := elementwise.Indices(w.total.View())
+	if err != nil {
+		return err
+	}
+	ready, err := elementwise.Indices(w.ready.View())
+	if err != nil {
+		return err
+	}
+	for r := range total {
+		total[r] += max(ready[r]-ready[d.ep.Rank], 0)
+	}
+	return indexing.SetInts(w.total.View(), total)
+}
 
 // messages reserves a block of rows for each rank.
 func messages(c *op.Call, d distribution, t dtype.Type, width ...int64) *op.Tensor {

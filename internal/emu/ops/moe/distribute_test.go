@@ -41,13 +41,16 @@ func (c roundTrip) group(group string, rank int) op.Communicator {
 	return optest.Grid(int64(c.ep), int64(c.tp), group, rank)
 }
 
+// special reports whether the version has experts without a rank.
+func (c roundTrip) special() bool { return c.version == "V3" || c.version == "V4" }
+
 func (c roundTrip) common(rank int) optest.Args {
 	most := slices.Max(c.tokens)
 	a := optest.Args{
 		"groupEp": "ep", "epWorldSize": c.ep, "epRankId": rank / c.tp, "groupTp": "tp", "tpWorldSize": c.tp, "tpRankId": rank % c.tp,
 		"moeExpertNum": c.experts, "sharedExpertNum": c.shared, "sharedExpertRankNum": c.homes, "globalBs": most * int64(c.ep),
 	}
-	if c.version == "V3" {
+	if c.special() {
 		a = a.With(optest.Args{"zeroExpertNum": c.zeros, "copyExpertNum": c.copies, "constExpertNum": c.own})
 	}
 	return a
@@ -183,7 +186,7 @@ func (c roundTrip) run(t *testing.T) {
 		if c.bytes {
 			a["commQuantMode"] = 2
 		}
-		if c.version == "V3" && c.copies+c.own > 0 {
+		if c.special() && c.copies+c.own > 0 {
 			a["oriXOptional"] = xs[r]
 			a["constExpertAlpha1Optional"], a["constExpertAlpha2Optional"] = optest.Tensor(t, c.d, []int64{c.own}, alpha1[:c.own]...), optest.Tensor(t, c.d, []int64{c.own}, alpha2[:c.own]...)
 			a["constExpertVOptional"] = optest.Tensor(t, c.d, []int64{c.own, c.width}, vector...)
@@ -268,8 +271,73 @@ func TestMoeDistribute(t *testing.T) {
 		{d: bf16, ep: 2, tp: 1, experts: 4, tokens: []int64{5, 4}, choices: 2, width: 8, version: "V2", quant: true, bytes: true},
 		{d: bf16, ep: 3, tp: 1, experts: 2, shared: 1, homes: 1, tokens: []int64{5, 4, 2}, choices: 2, width: 8, quant: true},
 		{d: fp16, ep: 2, tp: 1, experts: 2, tokens: []int64{6, 6}, choices: 3, width: 8, version: "V3", zeros: 1, copies: 2, own: 2},
+		{d: bf16, ep: 3, tp: 1, experts: 6, tokens: []int64{4, 0, 7}, choices: 3, width: 8, version: "V4"},
+		{d: fp16, ep: 2, tp: 2, experts: 2, tokens: []int64{3, 2}, choices: 2, width: 6, version: "V4"},
+		{d: fp16, ep: 5, tp: 1, experts: 2, shared: 2, homes: 4, tokens: []int64{2, 2, 2, 2, 2}, choices: 1, width: 4, version: "V4"},
+		{d: bf16, ep: 4, tp: 1, experts: 8, tokens: []int64{5, 4, 1, 3}, choices: 2, width: 7, version: "V4", masked: true},
+		{d: bf16, ep: 2, tp: 1, experts: 4, tokens: []int64{5, 4}, choices: 2, width: 8, version: "V4", quant: true, bytes: true},
+		{d: fp16, ep: 2, tp: 1, experts: 2, tokens: []int64{6, 6}, choices: 3, width: 9, version: "V4", zeros: 1, copies: 2, own: 2},
 	} {
 		c.run(t)
+	}
+	for _, d := range []dtype.Type{bf16, fp16} {
+		for n, width := range []int64{1, 5, 16, 33} {
+			for _, tokens := range [][]int64{{1, 5, 2}, {7, 4}} {
+				ep := len(tokens)
+				for _, c := range []roundTrip{
+					{choices: 1 + int64(n%3)},
+					{choices: 2, masked: true},
+					{choices: 2, zeros: 1, copies: 1},
+					{choices: 1, quant: true, bytes: n%2 == 0},
+				} {
+					c.d, c.ep, c.tp, c.experts, c.tokens, c.width, c.version = d, ep, 1, int64(2*ep), tokens, width, "V4"
+					c.run(t)
+				}
+			}
+		}
+	}
+}
+
+// TestMoeDistributeWaits: each rank adds how long it waited for each, and never waits for itself.
+func TestMoeDistributeWaits(t *testing.T) {
+	const ranks, tokens, width = 3, 2, 1 << 14 // too wide to be recorded: times differ from run to run
+	d := dtype.Float16
+	for _, step := range []string{"MoeDistributeDispatchV4", "MoeDistributeCombineV4"} {
+		totals := make([]*op.Tensor, ranks)
+		optest.OnRanks(t, step, ranks, func(r int) optest.Args {
+			totals[r] = optest.Tensor(t, dtype.Int64, []int64{ranks}, 1000)
+			x, ids, rows := optest.Tensor(t, d, []int64{tokens, width}, 1), optest.Tensor(t, dtype.Int32, []int64{tokens, 1}, 0, 1), optest.Tensor(t, d, []int64{tokens * ranks, width}, 1)
+			a := optest.Args{"expertIds": ids, "groupEp": "ep", "epWorldSize": ranks, "epRankId": r, "moeExpertNum": ranks, "performanceInfoOptional": totals[r]}
+			counts := []float64{1, 2, 3} // each rank sent one token here
+			if r == 2 {
+				counts = []float64{0, 0, 0}
+			}
+			a = a.With(map[string]optest.Args{
+				"MoeDistributeDispatchV4": {
+					"x": x, "expandXOut": rows, "assistInfoForCombineOut": optest.Tensor(t, dtype.Int32, []int64{tokens * ranks * 128}), "expertTokenNumsOut": optest.Tensor(t, dtype.Int64, []int64{1}),
+					"epRecvCountsOut": optest.Tensor(t, dtype.Int32, []int64{ranks}), "tpRecvCountsOut": optest.Tensor(t, dtype.Int32, []int64{1}),
+				},
+				"MoeDistributeCombineV4": {
+					"expandX": rows, "assistInfoForCombine": optest.Tensor(t, dtype.Int32, []int64{tokens * ranks * 128}), "epSendCounts": optest.Tensor(t, dtype.Int32, []int64{ranks}, counts...),
+					"expertScales": optest.Tensor(t, dtype.Float32, []int64{tokens, 1}, 1), "xOut": x,
+				},
+			}[step])
+			one := a.With(optest.Args{"epWorldSize": 1, "epRankId": 0})
+			optest.Refused(t, op.TilingRefused, step, one, "one for each rank")
+			optest.Refused(t, op.TilingRefused, step, one.With(optest.Args{"commAlg": "hierarchy"}), "with commAlg hierarchy it must be null")
+			return a
+		})
+		waited := 0.0
+		for r, total := range totals {
+			v := optest.Values(total)
+			assert.Equal(t, 1000.0, v[r], "%s: rank %d waited for itself", step, r)
+			for q, of := range v {
+				assert.GreaterOrEqual(t, of, 1000.0)
+				assert.True(t, of == 1000 || optest.Values(totals[q])[r] == 1000, "%s: ranks %d and %d waited for each other", step, r, q)
+				waited += of - 1000
+			}
+		}
+		assert.Positive(t, waited, "%s: the ranks of this test run in turn", step)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
@@ -20,6 +22,20 @@ type finalizing struct {
 	padded                               bool // x is [experts, capacity, width]
 	rows, choices                        int64
 	first                                int64 // the place of the first row of x
+	own                                  ownExperts
+}
+
+// span is a range of experts, from its first to before its end.
+type span struct{ first, end int64 }
+
+func (s span) has(expert int64) bool { return expert >= s.first && expert < s.end }
+
+// ownExperts are experts that a rank computes by itself: they return nothing, the token, or the token mixed with a
+// vector: scaleToken · token + scaleVector · vector.
+type ownExperts struct {
+	zero, copied, constant          span
+	token                           *op.Tensor // [rows, width]
+	scaleToken, scaleVector, vector *op.Tensor // [constant experts, width]
 }
 
 func finalizeRouting(c *op.Call) (op.Run, error) {
@@ -35,7 +51,15 @@ func finalizeRoutingV2(c *op.Call) (op.Run, error) {
 	f := &finalizing{
 		Call: c, x: c.Tensor("expandedX"), places: c.Tensor("expandedRowIdx"), scales: c.Optional("scalesOptional"), bias: c.Optional("biasOptional"),
 		expert: c.Optional("expertIdxOptional"), out: c.Tensor("out"),
-		addends: []*op.Tensor{c.Optional("x1Optional"), c.Optional("x2Optional")},
+		addends: []*op.Tensor{c.Optional("x1Optional"), c.Optional("x2Optional")}, choices: 1,
+	}
+	if c.Has("k") {
+		if f.choices = c.Int("k"); f.choices < 1 && f.scales == nil {
+			c.Unfit("k is %d; without scalesOptional it is the number of choices of a token, above 0", f.choices)
+		}
+	}
+	if c.Has("zeroExpertRange") {
+		f.readOwn()
 	}
 	mode := c.Int("dropPadMode")
 	if mode < 0 || mode > 3 {
@@ -46,6 +70,116 @@ func finalizeRoutingV2(c *op.Call) (op.Run, error) {
 		c.Unfit("x2Optional is given without x1Optional")
 	}
 	return f.prepare()
+}
+
+// readOwn reads the experts without rows in x. Only the kernel of the Ascend950 gets them: on other chips CANN takes the
+// arguments and computes as if they were not there, which is refused here.
+func (f *finalizing) readOwn() {
+	o := &f.own
+	o.token, o.scaleToken, o.scaleVector, o.vector = f.Optional("xOptional"), f.Optional("a1Optional"), f.Optional("a2Optional"), f.Optional("vOptional")
+	for _, r := range []struct {
+		name string
+		into *span
+	}{{"zeroExpertRange", &o.zero}, {"copyExpertRange", &o.copied}, {"constantExpertRange", &o.constant}} {
+		limits := f.Ints(r.name)
+		if len(limits) != 0 && len(limits) != 2 {
+			f.Unfit("%s holds %v; it has the first expert and the end", r.name, limits)
+		} else if len(limits) == 2 && (limits[0] != -1 || limits[1] != -1) {
+			if *r.into = (span{limits[0], limits[1]}); limits[0] < 0 || limits[0] >= limits[1] {
+				f.Unfit("%s holds %v; the first expert must be from 0 on and before the end", r.name, limits)
+			}
+		}
+	}
+	any := false
+	for i, s := range []span{o.zero, o.copied, o.constant} {
+		any = any || s.end > 0
+		for _, t := range []span{o.zero, o.copied, o.constant}[:i] {
+			if s.first < t.end && t.first < s.end {
+				f.Unfit("zeroExpertRange %v, copyExpertRange %v and constantExpertRange %v overlap", o.zero, o.copied, o.constant)
+			}
+		}
+	}
+	for _, t := range []*op.Tensor{o.token, o.scaleToken, o.scaleVector, o.vector} {
+		any = any || t != nil
+	}
+	switch {
+	case any && f.Chip() != acceptance.Ascend950:
+		f.Unfit("zeroExpertRange, copyExpertRange or constantExpertRange, or a tensor for them, is given; only the kernel of the Ascend950 knows such experts, other chips ignore them")
+	case any && f.expert == nil:
+		f.Unfit("zeroExpertRange, copyExpertRange or constantExpertRange is given without expertIdxOptional")
+	case (o.copied.end > 0 || o.constant.end > 0) && o.token == nil:
+		f.Unfit("xOptional is null; the experts of copyExpertRange and constantExpertRange need it")
+	case o.constant.end > 0 && (o.scaleToken == nil || o.scaleVector == nil || o.vector == nil):
+		f.Unfit("a1Optional, a2Optional or vOptional is null; the experts of constantExpertRange need them")
+	}
+}
+
+// checkOwn checks the tensors of the experts without rows in x.
+func (f *finalizing) checkOwn() {
+	width, o, experts := f.x.Dim(-1), f.own, int64(0)
+	switch {
+	case f.padded:
+		experts = f.x.Dim(0)
+	case f.bias != nil:
+		experts = f.bias.Dim(0)
+	}
+	if last := max(o.zero.end, o.copied.end, o.constant.end); experts > 0 && last > experts {
+		f.Unfit("a range of experts ends at %d; there are %d", last, experts)
+	}
+	for _, t := range []*op.Tensor{o.token, o.scaleToken, o.scaleVector, o.vector} {
+		if t == nil {
+			continue
+		}
+		f.Plain(t)
+		f.SameDType(f.x, t)
+		if t == o.token {
+			f.Fits(t, []int64{f.rows, width}, "a row for each of out")
+		} else {
+			f.Fits(t, []int64{o.constant.end - o.constant.first, width}, "a row for each expert of constantExpertRange")
+		}
+	}
+}
+
+// withOwn replaces the terms of the experts without rows in x: it returns a copy of x with their rows at the end.
+func (f *finalizing) withOwn(c *indexing.Combination) (release func(), err error) {
+	expert, err := elementwise.Indices(f.expert.View())
+	if err != nil {
+		return func() {}, err
+	}
+	width, n := f.x.Dim(-1), rows(f.x)
+	var of []int // choices of copies and constants
+	for i, e := range expert {
+		switch {
+		case f.own.zero.has(e):
+			c.Index[i] = -1
+		case f.own.copied.has(e), f.own.constant.has(e):
+			c.Index[i], of = n+int64(len(of)), append(of, i)
+		}
+	}
+	all, release := kernel.Temporary(n+int64(len(of)), width)
+	if n > 0 {
+		if err := elementwise.Copy(all.Narrow(0, 0, n).Reshaped(f.x.Shape...), f.x.View()); err != nil {
+			return release, err
+		}
+	}
+	for i, at := range of {
+		row, token := all.Select(0, n+int64(i)), f.own.token.View().Select(0, int64(at)/f.choices)
+		if err := elementwise.Copy(row, token); err != nil {
+			return release, err
+		}
+		if e := expert[at]; f.own.constant.has(e) {
+			k := e - f.own.constant.first
+			if err := elementwise.Map(elementwise.Mul, dtype.Float32, row, []elementwise.Input{elementwise.Of(row), elementwise.Of(f.own.scaleToken.View().Select(0, k))}); err != nil {
+				return release, err
+			}
+			terms := []elementwise.Input{elementwise.Of(row), elementwise.Of(f.own.scaleVector.View().Select(0, k)), elementwise.Of(f.own.vector.View().Select(0, k))}
+			if err := elementwise.Map(elementwise.Addcmul, dtype.Float32, row, terms, elementwise.Real(1)); err != nil {
+				return release, err
+			}
+		}
+	}
+	c.X = all
+	return release, nil
 }
 
 func (f *finalizing) prepare() (op.Run, error) {
@@ -81,8 +215,11 @@ func (f *finalizing) prepare() (op.Run, error) {
 }
 
 func (f *finalizing) checkShapes() {
-	f.rows, f.choices = f.out.Shape[0], 1
+	f.rows, f.choices = f.out.Shape[0], max(f.choices, 1)
 	if f.scales != nil {
+		if given := f.choices; given > 1 && given != f.scales.Shape[1] {
+			f.Unfit("k is %d, and %v has scales for %d choices of a token", given, f.scales, f.scales.Shape[1])
+		}
 		f.choices = f.scales.Shape[1]
 		f.Fits(f.scales, []int64{f.rows, f.choices}, "a row for each of out")
 	}
@@ -100,6 +237,9 @@ func (f *finalizing) checkShapes() {
 	if f.expert != nil {
 		f.DType(f.expert, dtype.Int32)
 		f.Fits(f.expert, []int64{f.rows, f.choices}, "an expert for each choice")
+	}
+	if f.Err() == nil {
+		f.checkOwn()
 	}
 	for _, t := range f.addends {
 		if t != nil {
@@ -123,6 +263,13 @@ func (f *finalizing) run() error {
 	c := indexing.Combination{X: f.x.View(), Choices: f.choices, Index: within(places, f.first, rows(f.x))}
 	if err := f.terms(&c); err != nil {
 		return err
+	}
+	if f.own.zero.end > 0 || f.own.copied.end > 0 || f.own.constant.end > 0 {
+		release, err := f.withOwn(&c)
+		defer release()
+		if err != nil {
+			return err
+		}
 	}
 	for _, t := range f.addends {
 		if t != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/emu/op"
@@ -53,6 +54,14 @@ var (
 	}
 )
 
+// limitsA3Layered holds the limits of Atlas A3 between super pods, which the fourth version of the operators can cross.
+var limitsA3Layered = limits{
+	narrow: 1024, unit: 32, wide: 7168, tokens: 512, choices: 16, experts: 512, perRank: 24, ranks: 256, rankUnit: 16, alone: true,
+	messages: func(d distribution, width int64) int64 {
+		return d.experts*d.most*(width*2+3*(d.choices+7)/8*8)*4 + 64 + 404*mebibyte
+	},
+}
+
 const mebibyte = 1 << 20
 
 // up rounds n up to a multiple.
@@ -65,6 +74,9 @@ func limitsOf(c *op.Call) *limits {
 		algorithm = c.Text("commAlg")
 	}
 	if c.Chip() != acceptance.Ascend910B {
+		if strings.HasSuffix(c.Op.Name, "V4") && algorithm == "hierarchy" {
+			return &limitsA3Layered
+		}
 		if !slices.Contains([]string{"", "fullmesh_v1", "fullmesh_v2"}, algorithm) {
 			c.Unfit("commAlg is %q; use fullmesh_v1 or fullmesh_v2", algorithm)
 		}
@@ -112,7 +124,7 @@ func (d distribution) checkLimits(c *op.Call, width int64) {
 		return
 	}
 	if l.alone && (d.tp.Size > 1 || d.sharedRanks > 0) {
-		c.Unfit("tpWorldSize is %d and sharedExpertRankNum %d; an Atlas A2 has neither", d.tp.Size, d.sharedRanks)
+		c.Unfit("tpWorldSize is %d and sharedExpertRankNum %d; an Atlas A2, and commAlg hierarchy, has neither", d.tp.Size, d.sharedRanks)
 		return
 	}
 	between("the number of experts on a rank", d.perRank(), 1, 1, l.perRank)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -304,6 +305,10 @@ func TestFinalizeRouting(t *testing.T) {
 				})
 				optest.Run(t, "MoeFinalizeRoutingV2", v2)
 				require.InDeltaSlice(t, want, optest.Values(in["out"].(*op.Tensor)), 4*precision(d))
+				optest.Run(t, "MoeFinalizeRoutingV3", v2)
+				require.InDeltaSlice(t, want, optest.Values(in["out"].(*op.Tensor)), 4*precision(d))
+				optest.Run(t, "MoeFinalizeRoutingV4", v2.With(optest.Args{"k": c.k, "zeroExpertRange": []int64{-1, -1}}))
+				require.InDeltaSlice(t, want, optest.Values(in["out"].(*op.Tensor)), 4*precision(d))
 				back := optest.Args{
 					"gradY": optest.Laid(t, d, l, grad, c.tokens, c.width), "expandedRowIdx": v2["expandedRowIdx"], "expandedXOptional": in["expandedX"],
 					"scalesOptional": v1["scales"], "expertIdxOptional": v1["expandedExpertIdx"], "biasOptional": v1["bias"],
@@ -312,6 +317,81 @@ func TestFinalizeRouting(t *testing.T) {
 				optest.Run(t, "MoeFinalizeRoutingV2Grad", back)
 				require.InDeltaSlice(t, gradX, optest.Values(back["gradExpandedXOut"].(*op.Tensor)), precision(d))
 				require.InDeltaSlice(t, gradScale, optest.Values(back["gradScalesOut"].(*op.Tensor)), 8*precision(d))
+			}
+		}
+	}
+}
+
+// TestFinalizeOwnExperts: with an Ascend950 some experts return nothing, the token, or the token mixed with a vector.
+func TestFinalizeOwnExperts(t *testing.T) {
+	const tokens, k, width, experts, zero, copied = 5, 3, 7, 9, 3, 5 // 0 to 2 are ordinary, 3 and 4 return nothing, 5 and 6 the token, 7 and 8 mix
+	for _, d := range op.FloatTypes {
+		for _, l := range kerneltest.Layouts {
+			for _, scaled := range []bool{true, false} {
+				var expert []float64
+				for i := range tokens * k {
+					expert = append(expert, float64((4*i+i/k)%experts))
+				}
+				x, bias, scale, token, add := exact(d, 1, tokens*k*width), exact(d, 2, experts*width), exact(d, 3, tokens*k), exact(d, 4, tokens*width), exact(d, 5, tokens*width)
+				first, second, vector := exact(d, 6, 2*width), exact(d, 7, 2*width), exact(d, 8, 2*width)
+				place, want := make([]float64, tokens*k), make([]float64, tokens*width)
+				for i := range place {
+					place[i] = float64(tokens*k - 1 - i)
+				}
+				for i, e := range expert {
+					s := scale[i]
+					if !scaled {
+						s = 1
+					}
+					for j := range width {
+						v := x[int(place[i])*width+j]
+						switch at := i / k * width; {
+						case e >= copied+2:
+							c := (int(e)-copied-2)*width + j
+							v = first[c]*token[at+j] + second[c]*vector[c]
+						case e >= copied:
+							v = token[at+j]
+						case e >= zero:
+							continue
+						}
+						want[i/k*width+j] += s * (v + bias[int(e)*width+j])
+					}
+				}
+				for i := range want {
+					want[i] += 2 * add[i]
+				}
+				a := optest.Args{
+					"expandedX": optest.Laid(t, d, l, x, tokens*k, width), "out": optest.Laid(t, d, kerneltest.Contiguous, nil, tokens, width), "biasOptional": optest.Laid(t, d, l, bias, experts, width),
+					"x1Optional": optest.Laid(t, d, l, add, tokens, width), "x2Optional": optest.Laid(t, d, l, add, tokens, width), "expandedRowIdx": optest.Laid(t, dtype.Int32, l, place, tokens*k),
+					"expertIdxOptional": optest.Laid(t, dtype.Int32, l, expert, tokens, k), "xOptional": optest.Laid(t, d, l, token, tokens, width), "a1Optional": optest.Laid(t, d, l, first, 2, width),
+					"a2Optional": optest.Laid(t, d, l, second, 2, width), "vOptional": optest.Laid(t, d, l, vector, 2, width), "dropPadMode": 2,
+					"zeroExpertRange": []int64{zero, copied}, "copyExpertRange": []int64{copied, copied + 2}, "constantExpertRange": []int64{copied + 2, experts},
+				}
+				names := []string{"MoeFinalizeRoutingV4"}
+				if scaled {
+					a["scalesOptional"] = optest.Laid(t, d, l, scale, tokens, k)
+					names = append(names, "MoeFinalizeRoutingV3")
+				}
+				for _, name := range names {
+					b := a
+					if name == "MoeFinalizeRoutingV4" {
+						b = a.With(optest.Args{"k": k})
+						if scaled {
+							_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend950}, name, a.With(optest.Args{"k": 2}))
+							require.ErrorContains(t, err, "k is 2")
+						}
+					}
+					optest.RunOn(t, acceptance.Ascend950, name, b)
+					require.InDeltaSlice(t, want, optest.Values(a["out"].(*op.Tensor)), 8*precision(d), "%s %v %v", name, d, l)
+					optest.Refused(t, op.TilingRefused, name, b, "other chips ignore them")
+					for text, set := range map[string]optest.Args{
+						"overlap": {"zeroExpertRange": []int64{4, 6}}, "first expert must be": {"copyExpertRange": []int64{5, 5}}, "there are 9": {"constantExpertRange": []int64{7, 10}},
+						"xOptional is null": {"xOptional": nil}, "vOptional is null": {"vOptional": nil}, "a row for each expert of": {"a1Optional": optest.Tensor(t, d, []int64{3, width}, 1)},
+					} {
+						_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend950}, name, b.With(set))
+						require.ErrorContains(t, err, text)
+					}
+				}
 			}
 		}
 	}

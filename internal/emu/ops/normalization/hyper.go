@@ -12,7 +12,9 @@ import (
 
 // hyperConnections lists the operators of manifold-constrained hyper-connections: a layer has several residual streams, which
 // it mixes.
-var hyperConnections = op.Table{"MhcPost": hyperPost, "MhcPostBackward": hyperPostGrad}
+var hyperConnections = op.Table{
+	"MhcPost": hyperPost, "MhcPostBackward": hyperPostGrad, "MhcPreSinkhorn": hyperPre, "MhcPreSinkhornBackward": hyperPreGrad,
+}.Omits("MhcPreSinkhorn")
 
 // hyperStreams holds the sizes: streams [tokens, n, width], of which tokens are one or two dimensions.
 type hyperStreams struct{ tokens, n, width int64 }

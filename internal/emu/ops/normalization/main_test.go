@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Normalization, Table) }
 
-//go:generate go test -run ^TestElementTypes$ . -update
+//go:generate go test -run ^Test(ElementTypes|SameBits)$ . -update
 
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
@@ -19,3 +19,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnRmsNormDynamicMxQuant has no":           "only the Ascend950 has it",
 	})
 }
+
+// The bits of results depend neither on the machine nor on the kernel variant.
+func TestSameBits(t *testing.T) { optest.SameBits(t) }

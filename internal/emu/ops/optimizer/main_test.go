@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Optimizer, Table) }
 
-//go:generate go test -run ^TestElementTypes$ . -update
+//go:generate go test -run ^Test(ElementTypes|SameBits)$ . -update
 
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
@@ -17,3 +17,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnApplyAdamWQuant accepts varRef, grad as float32": "the codes of the moments depend on the last bit",
 	})
 }
+
+// The bits of results depend neither on the machine nor on the kernel variant.
+func TestSameBits(t *testing.T) { optest.SameBits(t) }

@@ -4,8 +4,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/convolution"
+	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/indexing"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -201,13 +204,23 @@ func averagePool(n int) op.Prepare {
 		c.DType(self, op.FloatTypes...)
 		c.SameDType(self, out)
 		if c.Has("cubeMathType") {
-			c.CubeMathType()
+			c.CubeMathType(self)
 		}
 		p := newPooling(c, self, n)
+		if mode := c.IntOr("cubeMathType", 0); c.Err() == nil && self.DType == dtype.Float32 && inThree(c) && (mode == allowDownPrecision || mode == useHF32) && (p.global() || p.onCube(c, self)) {
+			c.Invalid("%v and cubeMathType %d: this chip does not pool in HF32; use 0 (KEEP_DTYPE) or 2 (USE_FP16)", self, mode)
+		}
 		if c.Err() == nil {
 			c.Shape(out, p.shape, "the pooled shape of "+self.String())
 		}
-		return c.Resample(out, self, n, func() []convolution.Taps { return averages(c, p) })
+		run, err := c.Resample(out, self, n, func() []convolution.Taps { return averages(c, p) })
+		if err != nil || self.DType != dtype.Float32 || c.Rounding() != op.RoundToHalf || c.Chip() == acceptance.Ascend950 || !p.global() && !p.onCube(c, self) {
+			return run, err
+		}
+		taps := averages(c, p)
+		return inHalf(out, self, func(out, self kernel.View) error {
+			return convolution.Resample(out, self, len(self.Shape)-n, taps...)
+		}), nil
 	}
 }
 
@@ -224,7 +237,77 @@ func averagePoolBackward(n int) op.Prepare {
 		if c.Err() == nil {
 			c.Shape(grad, p.shape, "the pooled shape of "+self.String())
 		}
-		return c.ResampleGrad(out, grad, n, func() []convolution.Taps { return averages(c, p) })
+		run, err := c.ResampleGrad(out, grad, n, func() []convolution.Taps { return averages(c, p) })
+		if err != nil || self.DType == dtype.Float16 || c.Rounding() == op.Unrounded || c.Int("cubeMathType") == useHF32 {
+			return run, err
+		}
+		whole := c.Int("divisorOverride") == 0 && p.global()
+		if !whole && !(p.onCube(c, self) && (!inThree(c) || c.Bool("countIncludePad"))) {
+			return run, err
+		}
+		taps := averages(c, p)
+		return inHalf(out, grad, func(out, grad kernel.View) error {
+			return convolution.ResampleGrad(out, grad, len(grad.Shape)-n, taps...)
+		}), nil
+	}
+}
+
+// Values of cubeMathType. With useHF32 the gradient of a pooling stays float32; both other ones that round make it one of float16,
+// on every chip.
+const allowDownPrecision, useHF32 = 1, 3
+
+// Limits of the poolings that a 910B computes in its cube unit, and so in the type that cubeMathType asks for. It computes the
+// others in float32, as three-dimensional ones.
+const (
+	cubeWindow   = 255   // of a dimension, and elements of a window that is larger than cubeSquare
+	cubeSquare   = 20    // of each dimension
+	cubeDivisor  = 255   // divisorOverride, with either sign
+	cubeChannels = 65536 // fewer
+	cubeStrip    = 2     // by which height and width differ less
+)
+
+// global reports whether one window covers all of the last dimensions, without padding.
+func (p pooling) global() bool {
+	for _, w := range p.windows {
+		if w.size != w.n || w.before != 0 || w.after != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// inThree reports whether the chip computes poolings that its cube unit does not take as three-dimensional ones.
+func inThree(c *op.Call) bool {
+	return c.Chip() == acceptance.Ascend910B || c.Chip() == acceptance.Ascend910_93
+}
+
+// onCube reports whether the chip computes the pooling in its cube unit.
+func (p pooling) onCube(c *op.Call, self *op.Tensor) bool {
+	if !inThree(c) {
+		return c.Chip() != acceptance.Ascend950
+	}
+	h, w := p.windows[0], p.windows[1]
+	divisor := c.Int("divisorOverride")
+	return (h.size*w.size <= cubeWindow || max(h.size, w.size) <= cubeSquare) && max(h.size, w.size) <= cubeWindow &&
+		-cubeDivisor <= divisor && divisor <= cubeDivisor && !ceil(c) && self.Dim(-3) < cubeChannels &&
+		w.n/h.n < cubeStrip && h.n/w.n < cubeStrip
+}
+
+// inHalf returns the Run of a computation in float16: of copies of in, whose numbers beyond its range become infinite, and with
+// results that are rounded to it.
+func inHalf(out, in *op.Tensor, compute func(out, in kernel.View) error) op.Run {
+	return func(*op.Exec) error {
+		x, free := kernel.TemporaryOf(dtype.Float16, in.Shape...)
+		defer free()
+		y, release := kernel.TemporaryOf(dtype.Float16, out.Shape...)
+		defer release()
+		if err := elementwise.Copy(x, in.View()); err != nil {
+			return err
+		}
+		if err := compute(y, x); err != nil {
+			return err
+		}
+		return elementwise.Copy(out.View(), y)
 	}
 }
 

@@ -50,6 +50,11 @@ func TestFormsDrawTheSame(t *testing.T) {
 		require.Equal(t, hits, draw("Bernoulli", "out", d, shape, numbers, few, optest.Args{"self": optest.Tensor(t, d, shape, 0)}), "%v", d)
 		probabilities := optest.Args{"prob": optest.Tensor(t, dtype.Float32, shape, .3)}
 		require.Equal(t, hits, draw("InplaceBernoulliTensor", "selfRef", d, shape, numbers, probabilities), "%v", d)
+		for _, one := range [][]int64{nil, {1}, {1, 1, 1}} {
+			probability := optest.Args{"prob": optest.Tensor(t, dtype.Float32, one, .3)}
+			require.Equal(t, hits, draw("InplaceBernoulliTensor", "selfRef", d, shape, numbers, probability), "%v %v", d, one)
+			require.Equal(t, hits, draw("BernoulliTensor", "out", d, shape, numbers, probability, optest.Args{"self": optest.Tensor(t, d, shape, 0)}), "%v %v", d, one)
+		}
 
 		bounds := optest.Args{"from": 0, "to": 2}
 		require.Equal(t, draw("InplaceRandom", "selfRef", d, shape, numbers, bounds), draw("InplaceRandomTensor", "selfRef", d, shape, tensors, bounds), "%v", d)

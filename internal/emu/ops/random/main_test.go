@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Random, Table) }
 
-//go:generate go test -run ^TestElementTypes$ . -update
+//go:generate go test -run ^Test(ElementTypes|SameBits)$ . -update
 
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
@@ -18,3 +18,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnInplaceRandomWithoutFromToTensor accepts": "the range depends on the type",
 	})
 }
+
+// The bits of results depend neither on the machine nor on the kernel variant.
+func TestSameBits(t *testing.T) { optest.SameBits(t) }

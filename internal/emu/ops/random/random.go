@@ -174,7 +174,12 @@ func bernoulli(c *op.Call) (op.Run, error) {
 	self, out := c.Target()
 	c.SameShape(self, out)
 	v := pointwise.Argument(c, "prob")
-	probability := func() elementwise.Input { return elementwise.Of(v.Tensor.View()) }
+	probability := func() elementwise.Input {
+		if v.Tensor.Len() == 1 { // for every element
+			return elementwise.Of(v.Tensor.As(out.Shape, make([]int64, out.Rank())))
+		}
+		return elementwise.Of(v.Tensor.View())
+	}
 	if v.Scalar != nil {
 		x := v.Scalar.Float64()
 		if !(x >= 0 && x <= 1) {
@@ -186,7 +191,9 @@ func bernoulli(c *op.Call) (op.Run, error) {
 		if !v.Tensor.DType.IsFloat() {
 			c.Invalid("%v must have a floating-point dtype", v.Tensor)
 		}
-		c.SameShape(out, v.Tensor)
+		if v.Tensor.Len() != 1 {
+			c.SameShape(out, v.Tensor)
+		}
 	}
 	return drawn(c, out, func(p random.Philox) error { return p.Bernoulli(out.View(), probability()) })
 }

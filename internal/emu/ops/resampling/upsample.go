@@ -18,10 +18,10 @@ var resizings = op.Table{
 	"UpsampleNearestExact1d":    resized(1, nearestCentre, centreTypes), "UpsampleNearestExact2d": resized(2, nearestCentre, centreTypes), "UpsampleNearestExact3d": resized(3, nearestCentre, op.FloatTypes),
 	"UpsampleNearestExact1dBackward": resizedBackward(1, nearestCentre, op.FloatTypes), "UpsampleNearestExact2dBackward": resizedBackward(2, nearestCentre, op.FloatTypes),
 	"UpsampleNearestExact3dBackward": resizedBackward(3, nearestCentre, op.FloatTypes),
-	"UpsampleLinear1d":               resized(1, linear, op.RealTypes), "UpsampleBilinear2d": resized(2, linear, op.RealTypes), "UpsampleTrilinear3d": resized(3, linear, op.RealTypes),
+	"UpsampleLinear1d":               resized(1, linear, op.FloatTypes), "UpsampleBilinear2d": resized(2, linear, op.RealTypes), "UpsampleTrilinear3d": resized(3, linear, op.RealTypes),
 	"UpsampleLinear1dBackward": resizedBackward(1, linear, op.FloatTypes), "UpsampleBilinear2dBackward": resizedBackward(2, linear, halfTypes),
 	"UpsampleBilinear2dBackwardV2": resizedBackward(2, linear, op.FloatTypes), "UpsampleTrilinear3dBackward": resizedBackward(3, linear, op.RealTypes),
-	"UpsampleBicubic2d": resized(2, cubic, op.RealTypes), "UpsampleBicubic2dBackward": resizedBackward(2, cubic, op.FloatTypes),
+	"UpsampleBicubic2d": resized(2, cubic, op.FloatTypes), "UpsampleBicubic2dBackward": resizedBackward(2, cubic, op.FloatTypes),
 	"Resize": resize,
 }.Selects()
 
