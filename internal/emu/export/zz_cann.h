@@ -100,6 +100,8 @@ typedef unsigned int aclrtStreamStatus;
 typedef unsigned int aclrtTsId;
 typedef unsigned int aclrtUpdateTaskAttrId;
 typedef int acltdtTensorType;
+typedef unsigned int HcclCommStatus;
+typedef int HcclCommStatePhase;
 typedef unsigned int acldumpType;
 typedef unsigned int acldumpTensorType;
 typedef unsigned int acldumpTensorAddressType;
@@ -121,6 +123,22 @@ typedef unsigned int dcmi_port_type;
 typedef unsigned int dcmi_rdfx_detect_result;
 typedef unsigned int dcmi_reset_channel;
 typedef unsigned int dcmi_unit_type;
+typedef unsigned int aclrtMemPoolAttr;
+typedef unsigned int aclplatformDevInfo;
+typedef unsigned int aclplatformCoreType;
+typedef unsigned int aclplatformNpuArch;
+typedef unsigned int aclplatformLocalMemType;
+typedef unsigned int aclblasStatus;
+typedef unsigned int aclblasFillMode;
+typedef unsigned int aclblasDiagType;
+typedef unsigned int aclblasSideMode;
+typedef unsigned int aclblasOperation;
+typedef unsigned int aclblasComputeType;
+typedef unsigned int aclblasGemmAlgo;
+typedef int aclblasLapackInfo;
+typedef unsigned int aclfftResult;
+typedef unsigned int aclfftType;
+typedef unsigned int aclfftLibraryPropertyType;
 
 typedef struct HcclCommConfigDef HcclCommConfigDef;
 typedef union HcclConfigValue HcclConfigValue;
@@ -130,8 +148,12 @@ typedef struct aclmdlIODims aclmdlIODims;
 typedef struct aclAippDims aclAippDims;
 typedef struct aclAippInfo aclAippInfo;
 typedef struct aclCANNPackageVersion aclCANNPackageVersion;
+typedef struct aclblasComplex aclblasComplex;
+typedef struct aclblasDoubleComplex aclblasDoubleComplex;
 typedef struct acldumpChunk acldumpChunk;
 typedef struct acldumpTensorInfo acldumpTensorInfo;
+typedef struct aclfftComplex aclfftComplex;
+typedef struct aclfftDoubleComplex aclfftDoubleComplex;
 typedef struct aclmdlBatch aclmdlBatch;
 typedef struct aclmdlExeOMDesc aclmdlExeOMDesc;
 typedef struct aclmdlHW aclmdlHW;
@@ -174,6 +196,7 @@ typedef struct aclrtMemLocation aclrtMemLocation;
 typedef struct aclrtMemAccessDesc aclrtMemAccessDesc;
 typedef struct aclrtMemFabricHandle aclrtMemFabricHandle;
 typedef struct aclrtMemManagedLocation aclrtMemManagedLocation;
+typedef struct aclrtMemPoolProps aclrtMemPoolProps;
 typedef struct aclrtMemUsageInfo aclrtMemUsageInfo;
 typedef struct aclrtMemcpyBatchAttr aclrtMemcpyBatchAttr;
 typedef struct aclrtNormalDisInfo aclrtNormalDisInfo;
@@ -221,6 +244,7 @@ typedef struct dcmi_urma_eid_info dcmi_urma_eid_info;
 typedef struct dim3 dim3;
 typedef void *HcclComm;
 typedef HcclCommConfigDef HcclCommConfig;
+typedef void *HcclCommSymWindow;
 typedef HcclRootInfoDef HcclRootInfo;
 typedef HcclSendRecvItemDef HcclSendRecvItem;
 typedef struct aclAippExtendInfo aclAippExtendInfo;
@@ -237,6 +261,19 @@ typedef struct aclScalarList aclScalarList;
 typedef struct aclTensor aclTensor;
 typedef struct aclTensorDesc aclTensorDesc;
 typedef struct aclTensorList aclTensorList;
+typedef aclblasComputeType aclblasComputeType_t;
+typedef aclblasDiagType aclblasDiagType_t;
+typedef aclblasFillMode aclblasFillMode_t;
+typedef aclblasGemmAlgo aclblasGemmAlgo_t;
+typedef void *aclblasHandle;
+typedef void *aclblasHandle_t;
+typedef aclblasLapackInfo aclblasLapackInfo_t;
+typedef aclblasOperation aclblasOperation_t;
+typedef aclblasSideMode aclblasSideMode_t;
+typedef aclblasStatus aclblasStatus_t;
+typedef double aclfftDoubleReal;
+typedef void *aclfftHandle;
+typedef float aclfftReal;
 typedef struct aclmdlAIPP aclmdlAIPP;
 typedef struct aclmdlConfigHandle aclmdlConfigHandle;
 typedef struct aclmdlDataset aclmdlDataset;
@@ -271,6 +308,7 @@ typedef struct tagRtGroupInfo aclrtGroupInfo;
 typedef void *aclrtLabel;
 typedef void *aclrtLabelList;
 typedef void *aclrtMbuf;
+typedef void *aclrtMemPool;
 typedef void *aclrtNotify;
 typedef void *aclrtParamHandle;
 typedef struct aclrtPlaceHolderInfo aclrtPlaceHolderInfo;
@@ -287,9 +325,11 @@ typedef struct acltdtQueueRouteList acltdtQueueRouteList;
 typedef struct acltdtQueueRouteQueryInfo acltdtQueueRouteQueryInfo;
 typedef void *mstxDomainHandle_t;
 typedef uint64_t mstxRangeId;
+typedef HcclResult (*HcclCommStateCallback)(HcclComm, HcclCommStatePhase, void *);
 typedef void (*aclDataDeallocator)(void *, size_t);
 typedef aclError (*aclFinalizeCallbackFunc)(void *);
 typedef aclError (*aclInitCallbackFunc)(const char *, size_t, void *);
+typedef void (*aclblasLogCallback)(const char *);
 typedef aclError (*aclopCompileFunc)(int, const aclTensorDesc *const *, int, const aclTensorDesc *const *, const aclopAttr *, aclopKernelDesc *);
 typedef void *(*aclrtAllocatorAllocAdviseFunc)(aclrtAllocator, size_t, aclrtAllocatorAddr);
 typedef void *(*aclrtAllocatorAllocFunc)(aclrtAllocator, size_t);
@@ -313,6 +353,17 @@ struct HcclCommConfigDef {
 	uint32_t hcclOpExpansionMode;
 	uint32_t hcclRdmaTrafficClass;
 	uint32_t hcclRdmaServiceLevel;
+	uint32_t hcclWorldRankID;
+	uint64_t hcclJobID;
+	uint8_t aclGraphZeroCopyEnable;
+	int32_t hcclExecTimeOut;
+	char hcclAlgo[1600];
+	char hcclRetryEnable[50];
+	char hcclRetryParams[128];
+	char hcclBufferName[128];
+	uint32_t hcclQos;
+	uint64_t hcclSymWinMaxMemSizePerRank;
+	uint32_t hcclChannelSqDepth;
 };
 
 union HcclConfigValue {
@@ -409,6 +460,16 @@ struct aclCANNPackageVersion {
 	char reserved[128];
 };
 
+struct aclblasComplex {
+	float real;
+	float imag;
+};
+
+struct aclblasDoubleComplex {
+	double real;
+	double imag;
+};
+
 struct acldumpChunk {
 	char fileName[4096];
 	uint32_t bufLen;
@@ -431,6 +492,16 @@ struct acldumpTensorInfo {
 	uint32_t originShapeNum;
 	uint64_t shape[25];
 	uint64_t originShape[25];
+};
+
+struct aclfftComplex {
+	float x;
+	float y;
+};
+
+struct aclfftDoubleComplex {
+	double x;
+	double y;
 };
 
 struct aclmdlBatch {
@@ -704,6 +775,14 @@ struct aclrtMemFabricHandle {
 struct aclrtMemManagedLocation {
 	aclrtMemManagedLocationType type;
 	int32_t id;
+};
+
+struct aclrtMemPoolProps {
+	aclrtMemAllocationType allocType;
+	aclrtMemHandleType handleType;
+	aclrtMemLocation location;
+	size_t maxSize;
+	unsigned char reserved[32];
 };
 
 struct aclrtMemUsageInfo {

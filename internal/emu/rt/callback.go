@@ -38,6 +38,11 @@ func CallWith(function, argument uintptr, value int32) int32 {
 	return int32(C.rt_call_with(C.uint64_t(function), C.uint64_t(argument), C.int32_t(value)))
 }
 
+// CallState is Call for a function that learns of a new state of an object, and returns a code.
+func CallState(function uintptr, object Handle, state int32, argument uintptr) int32 {
+	return int32(C.rt_call_state(C.uint64_t(function), C.uint64_t(object), C.int32_t(state), C.uint64_t(argument)))
+}
+
 func (r *Runtime) aclrtSubscribeReport(t *Thread, threadID uint64, stream *Stream) Code {
 	r.reports.mu.Lock()
 	defer r.reports.mu.Unlock()

@@ -37,6 +37,7 @@ const (
 	RuntimeInternal     = int32(abi.ACL_ERROR_RT_INTERNAL_ERROR)
 	ContextReleased     = int32(abi.ACL_ERROR_RT_CONTEXT_RELEASE_ERROR)
 	ReportTimeout       = int32(abi.ACL_ERROR_RT_REPORT_TIMEOUT)
+	AICPUException      = int32(abi.ACL_ERROR_RT_AICPU_EXCEPTION)
 	VectorException     = int32(abi.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION)
 	StreamSyncTimeout   = int32(abi.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
 	EventSyncTimeout    = int32(abi.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT)

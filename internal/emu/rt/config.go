@@ -51,9 +51,11 @@ func ConfigFromEnv() (Config, error) {
 		return c, fmt.Errorf("CANN_EMU_SOC: %w", err)
 	}
 	if v := knob.Get("CANN_EMU_DEVICES"); v != "" {
-		if c.Devices, err = strconv.Atoi(v); err != nil || c.Devices < 0 || c.Devices > 64 {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 || n > 64 {
 			return c, fmt.Errorf("CANN_EMU_DEVICES=%q: must be a number from 0 to 64", v)
 		}
+		c.Devices = n // only now: the machine is made in spite of an error, which its first call returns
 	}
 	c.Memory = min(chip.Memory, machineMemory()/pageUnit*pageUnit)
 	if v := knob.Get("CANN_EMU_MEMORY"); v != "" {

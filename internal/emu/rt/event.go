@@ -289,12 +289,19 @@ func (rec *record) waitFor(cancel <-chan struct{}, limit time.Duration) error {
 	return nil
 }
 
-// state returns the latest record and whether the stream has passed it.
+// state returns the latest record and whether the stream has passed it. While a schedule is written it waits for the stream, which computes
+// nothing: what a program does with memory whose last use is over would else depend on how busy the machine is.
 func (e *Event) state() (rec *record, done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.last == nil {
 		return nil, false
+	}
+	if e.device.rt.Schedule != nil {
+		rec := e.last
+		e.mu.Unlock()
+		<-rec.done
+		e.mu.Lock()
 	}
 	select {
 	case <-e.last.done:

@@ -40,6 +40,10 @@ const (
 	DataItemKind
 	ConditionKind
 	DomainKind
+	BLASKind
+	PlanKind
+	MemPoolKind
+	WindowKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a non-canonical

@@ -72,6 +72,14 @@ func (h *Health) parse(words []string) error {
 	return nil
 }
 
+// DescribeFault returns what a fault is, in less than 48 bytes, the shortest buffer that a program may have for it.
+func DescribeFault(code uint32) string {
+	if code == BrokenMemory {
+		return "multi-bit ECC error of on-chip memory"
+	}
+	return fmt.Sprintf("fault %#x of an emulated device", code)
+}
+
 // Card returns the card of a die and the die's place there: cards of Atlas A3 have two.
 func (c Config) Card(die int) (card, chip int) {
 	if strings.HasPrefix(c.SoC, "Ascend910_93") {

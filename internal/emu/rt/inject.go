@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/goascend/cann/internal/abi"
 )
 
 // Faults are the failures that CANN_EMU_FAULTS asks for: rules separated by semicolons,
@@ -168,7 +170,11 @@ func (r *Runtime) Inject(t *Thread, function string) (code uint64, failed bool) 
 	if c, ok := Lookup[*Context](&r.Handles, t.Context); ok {
 		device = c.device.id
 	}
-	if code := r.faults.hit(function, device); code != 0 {
+	switch code := r.faults.hit(function, device); code {
+	case 0:
+	case abi.ACLNN_ERR_INNER_NULLPTR: // as phase one fails where the operator package for the chip is missing
+		return t.Fail(code, "EZ9999: Parse dynamic kernel config fail.\nAclOpKernelInit failed opType\n%s: failure %d asked for by CANN_EMU_FAULTS", function, code), true
+	default:
 		return t.Fail(code, "EE9999: %s: failure %d asked for by CANN_EMU_FAULTS", function, code), true
 	}
 	return 0, false

@@ -171,6 +171,9 @@ func (r *Runtime) release() {
 	for _, end := range r.ends {
 		end()
 	}
+	for h := range r.Handles.Of(MemPoolKind) {
+		r.Handles.Delete(h)
+	}
 	for h, o := range r.Handles.Of(PhysicalKind) {
 		r.Handles.Delete(h)
 		r.virtual.free(o.(*physical))

@@ -114,6 +114,14 @@ func TestConfigFromEnv(t *testing.T) {
 			require.Contains(t, rttest.Text(th), name)
 		})
 	}
+	t.Run("many devices", func(t *testing.T) {
+		for _, n := range []string{"65", "-1", "9223372036854775808"} {
+			t.Setenv("CANN_EMU_DEVICES", n)
+			c, err := rt.ConfigFromEnv()
+			require.ErrorContains(t, err, "from 0 to 64")
+			require.Equal(t, 8, c.Devices, "the machine is made in spite of the error")
+		}
+	})
 }
 
 func TestResetDeviceCounts(t *testing.T) {

@@ -63,6 +63,9 @@ func (r *Runtime) Refuse(err error) {
 	}
 }
 
+// Refused returns why the machine cannot be used, or nil: the environment describes none.
+func (r *Runtime) Refused() error { return r.err }
+
 // NewMachine returns the runtime of the machine that c describes. The memory of a device is
 // reserved on first use.
 func NewMachine(c Config) *Runtime {

@@ -73,8 +73,9 @@ type Messages struct {
 	Received uint64 `json:"received,omitempty"`
 }
 
-// small is how many bytes of tensors an operator, a copy or a collective may have to be done in earnest while a schedule is written.
-const small = 64 << 10
+// small is the most bytes of tensors with which an operator, a copy or a collective is done in earnest while a schedule is written. The numbers of rows
+// of 128 experts that 256 ranks exchange have 128 KiB.
+const small = 256 << 10
 
 // Small reports whether work on so many bytes is done in earnest.
 func (s *Schedule) Small(bytes uint64) bool { return bytes <= small }

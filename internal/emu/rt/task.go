@@ -80,4 +80,4 @@ func FaultOf(name string, err error) *Fault {
 }
 
 // Report records the fault on the thread of the call that returns it.
-func (f *Fault) Report(t *Thread) uint64 { return t.Fail(f.Code, "EZ9999: Inner Error!\n%s", f.Text) }
+func (f *Fault) Report(t *Thread) uint64 { return t.Fail(f.Code, "EZ9999: %s", f.Text) }

@@ -31,12 +31,12 @@ const textSize = 8192
 const ThreadSize = unsafe.Sizeof(Thread{})
 
 // Fail records the error text of a failed call on the thread, and its code if it is one of the runtime layer, and
-// returns the code as a result word. Texts accumulate until they are read, the newest last.
+// returns the code as a result word. Texts have the form of CANN's, and accumulate until they are read, the newest last.
 func (t *Thread) Fail(code int32, format string, args ...any) uint64 {
 	if runtimeCode(code) {
 		t.LastError = code
 	}
-	s := fmt.Sprintf(format, args...)
+	s := entry(fmt.Sprintf(format, args...), 1)
 	if t.pending > 0 {
 		s = "\n" + s
 	}

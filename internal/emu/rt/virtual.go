@@ -25,7 +25,8 @@ type space struct {
 	span
 	delta    uint64
 	maps     [2][]byte
-	segments []segment // sorted, disjoint
+	segments []segment   // sorted, disjoint
+	pool     *streamPool // whose addresses these are; nil for a range that the program reserved
 }
 
 // segment is a mapping in a space.
@@ -92,6 +93,15 @@ func (v *virtual) space(addr uint64) *space {
 	return nil
 }
 
+// own returns the program's range that holds an address, or nil: a pool's range is not the program's. The caller
+// holds mu.
+func (v *virtual) own(addr uint64) *space {
+	if s := v.space(addr); s != nil && s.pool == nil {
+		return s
+	}
+	return nil
+}
+
 // find returns the index of the segment that holds an address, or -1.
 func (s *space) find(addr uint64) int {
 	return slices.IndexFunc(s.segments, func(g segment) bool { return addr >= g.start && addr < g.end })
@@ -102,8 +112,11 @@ func (v *virtual) owner(addr uint64) *Device {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	s := v.space(addr)
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil
+	case s.pool != nil:
+		return s.pool.device // whether or not a stream has reached the allocation
 	}
 	if i := s.find(addr); i >= 0 {
 		return s.segments[i].memory.device
@@ -120,10 +133,9 @@ func (v *virtual) resolve(d *Device, addr uint64, n int64) (p unsafe.Pointer, ok
 	if s == nil {
 		return nil, false, nil
 	}
-	end := addr + uint64(max(n, 1))
-	for at := addr; at < end; {
-		i := s.find(at)
-		if i < 0 {
+	end, i := addr+uint64(max(n, 1)), s.find(addr)
+	for at := addr; at < end; i++ {
+		if i < 0 || i == len(s.segments) || s.segments[i].start > at {
 			return nil, true, fmt.Errorf("nothing is mapped at device address %#x of a reserved range; %d bytes are needed from %#x on", at, n, addr)
 		}
 		g := &s.segments[i]
@@ -141,7 +153,7 @@ func (r *Runtime) aclrtReleaseMemAddress(t *Thread, virPtr uintptr) Code {
 	v := &r.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	i := slices.IndexFunc(v.spaces, func(s *space) bool { return s.start == uint64(virPtr) })
+	i := slices.IndexFunc(v.spaces, func(s *space) bool { return s.start == uint64(virPtr) && s.pool == nil })
 	if i < 0 {
 		return t.Fail(ParamInvalid, "EE1003: %s: %#x does not start a reserved range", function, virPtr)
 	}
@@ -167,21 +179,63 @@ func (r *Runtime) aclrtMapMem(t *Thread, virPtr Address, size, offset uint64, ha
 	v := &r.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := v.space(addr)
+	s := v.own(addr)
 	end := addr + size
 	if s == nil || end > s.end || addr%pageUnit != 0 {
 		return t.Fail(ParamInvalid, "EE1003: %s: %d bytes at %#x are not in a reserved range, or not aligned to %d", function, size, addr, pageUnit)
 	}
-	at := sort.Search(len(s.segments), func(i int) bool { return s.segments[i].end > addr })
-	if at < len(s.segments) && s.segments[at].start < end {
+	if at := s.after(addr); at < len(s.segments) && s.segments[at].start < end {
 		return t.Fail(ParamInvalid, "EE1003: %s: memory is mapped at %#x already", function, s.segments[at].start)
 	}
-	if err := remap(addr+s.delta, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(p.file.Fd()), 0); err != nil {
+	if err := s.mount(addr, p); err != nil {
 		return t.Fail(MemoryAllocation, "EL0003: %s: %v", function, err)
 	}
-	p.maps++
-	s.segments = slices.Insert(s.segments, at, segment{span: span{start: addr, end: end, reserved: size}, memory: p})
 	return 0
+}
+
+// Mapped returns the addresses of the physical memory that is mapped where n bytes lie in a reserved range. ok is false
+// if they do not lie in one mapping.
+func (r *Runtime) Mapped(addr, n uint64) (start, end uint64, ok bool) {
+	v := &r.virtual
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	s := v.own(addr)
+	if s == nil {
+		return 0, 0, false
+	}
+	at := s.after(addr)
+	if at == len(s.segments) || addr < s.segments[at].start || n > s.segments[at].end-addr {
+		return 0, 0, false
+	}
+	return s.segments[at].start, s.segments[at].end, true
+}
+
+// after returns the index of the first segment that ends behind an address.
+func (s *space) after(addr uint64) int {
+	return sort.Search(len(s.segments), func(i int) bool { return s.segments[i].end > addr })
+}
+
+// mount maps a physical memory at an address where nothing is mapped. The caller holds virtual.mu.
+func (s *space) mount(addr uint64, p *physical) error {
+	n := p.file.size
+	if err := remap(addr+s.delta, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(p.file.Fd()), 0); err != nil {
+		return err
+	}
+	p.maps++
+	s.segments = slices.Insert(s.segments, s.after(addr), segment{span: span{start: addr, end: addr + n, reserved: n}, memory: p})
+	return nil
+}
+
+// unmount ends the mapping of a segment. The caller holds virtual.mu.
+func (s *space) unmount(i int) error {
+	g := s.segments[i]
+	if err := remap(g.start+s.delta, g.reserved, unix.PROT_NONE, anonymous, -1, 0); err != nil {
+		return err
+	}
+	s.segments = slices.Delete(s.segments, i, i+1)
+	g.memory.maps--
+	g.memory.drop()
+	return nil
 }
 
 // remap replaces the mapping at host addresses of a space.
@@ -195,7 +249,7 @@ func (r *Runtime) aclrtUnmapMem(t *Thread, virPtr uintptr) Code {
 	addr, v := uint64(virPtr), &r.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := v.space(addr)
+	s := v.own(addr)
 	i := -1
 	if s != nil {
 		i = slices.IndexFunc(s.segments, func(g segment) bool { return g.start == addr })
@@ -203,13 +257,9 @@ func (r *Runtime) aclrtUnmapMem(t *Thread, virPtr uintptr) Code {
 	if i < 0 {
 		return t.Fail(ParamInvalid, "EE1003: %s: no mapping starts at %#x", function, addr)
 	}
-	g := s.segments[i]
-	if err := remap(g.start+s.delta, g.reserved, unix.PROT_NONE, anonymous, -1, 0); err != nil {
+	if err := s.unmount(i); err != nil {
 		return t.Fail(RuntimeInternal, "EE9999: %s: %v", function, err)
 	}
-	s.segments = slices.Delete(s.segments, i, i+1)
-	g.memory.maps--
-	g.memory.drop()
 	return 0
 }
 
@@ -227,7 +277,7 @@ func (r *Runtime) aclrtMemSetAccess(t *Thread, virPtr Address, size uint64, desc
 	addr, v := uint64(virPtr), &r.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := v.space(addr)
+	s := v.own(addr)
 	if s == nil || addr+size > s.end {
 		return t.Fail(ParamInvalid, "EE1003: %s: %d bytes at %#x are not in a reserved range", function, size, addr)
 	}

@@ -53,6 +53,13 @@ func (x *Runtime) Functions() map[string]Func {
 			}
 			return aclmdlRICaptureThreadExchangeMode(t, Out[int32](a[0]))
 		},
+		"aclplatformGetDeviceInfo": func(t *Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[1] == 0 {
+				return t.Null("aclplatformGetDeviceInfo", "value")
+			}
+			return x.aclplatformGetDeviceInfo(t, int32(a[0]), Out[byte](a[1]), uint32(a[2]))
+		},
 		"aclrtAllocatorCreateDesc": func(_ *Thread, _ []uint64) uint64 {
 			return uint64(x.aclrtAllocatorCreateDesc())
 		},
@@ -960,6 +967,93 @@ func (x *Runtime) Functions() map[string]Func {
 				return t.Null("aclrtMemInvalidate", "devPtr")
 			}
 			return x.aclrtMemInvalidate(uintptr(a[0]), a[1])
+		},
+		"aclrtMemPoolCreate": func(t *Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtMemPoolCreate", "memPool")
+			}
+			if a[1] == 0 {
+				return t.Null("aclrtMemPoolCreate", "poolProps")
+			}
+			return x.aclrtMemPoolCreate(t, Out[Handle](a[0]), In[poolProps](a[1]))
+		},
+		"aclrtMemPoolDestroy": func(t *Thread, a []uint64) uint64 {
+			if a[0] == 0 {
+				return t.Null("aclrtMemPoolDestroy", "memPool")
+			}
+			memPool, code := x.streamPool(t, "aclrtMemPoolDestroy", Handle(a[0]))
+			if code != 0 {
+				return code
+			}
+			return x.aclrtMemPoolDestroy(memPool)
+		},
+		"aclrtMemPoolFreeAsync": func(t *Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtMemPoolFreeAsync", "ptr")
+			}
+			return x.aclrtMemPoolFreeAsync(t, Address(a[0]), Handle(a[1]))
+		},
+		"aclrtMemPoolGetAttr": func(t *Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclrtMemPoolGetAttr", "memPool")
+			}
+			if a[2] == 0 {
+				return t.NullBelow("aclrtMemPoolGetAttr", "value")
+			}
+			memPool, code := x.streamPool(t, "aclrtMemPoolGetAttr", Handle(a[0]))
+			if code != 0 {
+				return code
+			}
+			return x.aclrtMemPoolGetAttr(t, memPool, int32(a[1]), Out[uint64](a[2]))
+		},
+		"aclrtMemPoolMallocAsync": func(t *Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[0] == 0 {
+				return t.Null("aclrtMemPoolMallocAsync", "ptr")
+			}
+			if a[2] == 0 {
+				return t.Null("aclrtMemPoolMallocAsync", "memPool")
+			}
+			if a[3] == 0 {
+				return t.Null("aclrtMemPoolMallocAsync", "stream")
+			}
+			memPool, code := x.streamPool(t, "aclrtMemPoolMallocAsync", Handle(a[2]))
+			if code != 0 {
+				return code
+			}
+			stream, code := x.Stream(t, Handle(a[3]))
+			if code != 0 {
+				return code
+			}
+			return x.aclrtMemPoolMallocAsync(t, Out[Address](a[0]), a[1], memPool, stream)
+		},
+		"aclrtMemPoolSetAttr": func(t *Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[0] == 0 {
+				return t.Null("aclrtMemPoolSetAttr", "memPool")
+			}
+			if a[2] == 0 {
+				return t.NullBelow("aclrtMemPoolSetAttr", "value")
+			}
+			memPool, code := x.streamPool(t, "aclrtMemPoolSetAttr", Handle(a[0]))
+			if code != 0 {
+				return code
+			}
+			return x.aclrtMemPoolSetAttr(t, memPool, int32(a[1]), In[uint64](a[2]))
+		},
+		"aclrtMemPoolTrimTo": func(t *Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[0] == 0 {
+				return t.Null("aclrtMemPoolTrimTo", "memPool")
+			}
+			memPool, code := x.streamPool(t, "aclrtMemPoolTrimTo", Handle(a[0]))
+			if code != 0 {
+				return code
+			}
+			return x.aclrtMemPoolTrimTo(t, memPool, a[1])
 		},
 		"aclrtMemSetAccess": func(t *Thread, a []uint64) uint64 {
 			_ = a[3]

@@ -382,7 +382,7 @@
 #define HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET 4294967295U
 #define HCCL_COMM_CONFIG_INFO_BYTES 24
 #define HCCL_COMM_CONFIG_MAGIC_WORD 4042322160U
-#define HCCL_COMM_CONFIG_VERSION 5
+#define HCCL_COMM_CONFIG_VERSION 11
 #define HCCL_COMM_DEFAULT_BUFFSIZE 200
 #define HCCL_COMM_DEFAULT_DETERMINISTIC 0
 #define HCCL_COMM_DEFAULT_OP_EXPANSION_MODE 0
@@ -407,6 +407,13 @@
 #define ACLNN_ERR_INNER_CREATE_EXECUTOR 561101
 #define ACLNN_ERR_INNER_NOT_TRANS_EXECUTOR 561102
 #define ACLNN_ERR_INNER_NULLPTR 561103
+#define HCCL_COMM_ALGO_MAX_LENGTH 1600
+#define HCCL_COMM_RETRY_ENABLE_MAX_LENGTH 50
+#define HCCL_COMM_RETRY_PARAMS_MAX_LENGTH 128
+#define HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET 4294967295U
+#define HCCL_COMM_QOS_CONFIG_NOT_SET 4294967295U
+#define HCCL_DEFAULT_SYMMETRIC_MEMORY_STRIDE 16
+#define HCCL_COMM_SQ_DEPTH_CONFIG_NOT_SET 4294967295U
 #define ACL_MODEL_STREAM_FLAG_HEAD 0
 #define ACL_MODEL_STREAM_FLAG_DEFAULT 2147483647
 #define ACL_DUMP_MAX_SHAPE_NUM 25
@@ -448,6 +455,10 @@
 #define DCMI_EVENT_FILTER_FLAG_EVENT_ID 1
 #define DCMI_EVENT_FILTER_FLAG_SERVERITY 2
 #define DCMI_EVENT_FILTER_FLAG_NODE_TYPE 4
+#define ACLFFT_FORWARD (-1)
+#define ACLFFT_BACKWARD 1
+#define ACLFFT_HORIZONTAL 0
+#define ACLFFT_VERTICAL 1
 enum {
 	GMM_ACT_TYPE_NONE = 0,
 	GMM_ACT_TYPE_RELU = 1,
@@ -462,7 +473,14 @@ enum {
 	HCCL_COMM_CONFIG_COMM_NAME = 2,
 	HCCL_COMM_CONFIG_OP_EXPANSION_MODE = 3,
 	HCCL_COMM_CONFIG_SUPPORT_INIT_BY_ENV = 4,
-	HCCL_COMM_CONFIG_RESERVED = 5
+	HCCL_COMM_CONFIG_RESERVED = 12,
+	HCCL_COMM_CONFIG_WORLD_RANKID = 5,
+	HCCL_COMM_CONFIG_JOBID = 6,
+	HCCL_COMM_CONFIG_ACLGRAPH_ZEROCOPY_ENABLE = 7,
+	HCCL_COMM_CONFIG_EXEC_TIMEOUT = 8,
+	HCCL_COMM_CONFIG_ALGO = 9,
+	HCCL_COMM_CONFIG_RETRY = 10,
+	HCCL_COMM_CONFIG_BUFFER_NAME = 11
 };
 enum {
 	HCCL_DETERMINISTIC = 0,
@@ -482,7 +500,11 @@ enum {
 	HCCL_DATA_TYPE_FP64 = 10,
 	HCCL_DATA_TYPE_BFP16 = 11,
 	HCCL_DATA_TYPE_INT128 = 12,
-	HCCL_DATA_TYPE_RESERVED = 255
+	HCCL_DATA_TYPE_RESERVED = 255,
+	HCCL_DATA_TYPE_HIF8 = 14,
+	HCCL_DATA_TYPE_FP8E4M3 = 15,
+	HCCL_DATA_TYPE_FP8E5M2 = 16,
+	HCCL_DATA_TYPE_FP8E8M0 = 17
 };
 enum {
 	HCCL_REDUCE_SUM = 0,
@@ -515,7 +537,10 @@ enum {
 	HCCL_E_AGAIN = 20,
 	HCCL_E_REMOTE = 21,
 	HCCL_E_SUSPENDING = 22,
-	HCCL_E_RESERVED = 23
+	HCCL_E_RESERVED = 1042,
+	HCCL_E_OPRETRY_FAIL = 23,
+	HCCL_E_OOM = 24,
+	HCCL_E_IN_STATUS = 1041
 };
 enum {
 	HCCL_SEND = 0,
@@ -1210,6 +1235,19 @@ enum {
 	Sum = 2
 };
 enum {
+	HCCL_COMM_STATUS_READY = 0,
+	HCCL_COMM_STATUS_SUSPENDING = 1,
+	HCCL_COMM_STATUS_INVALID = 254,
+	HCCL_COMM_STATUS_RESERVED = 255
+};
+enum {
+	HCCL_COMM_STATE_PHASE_INVALID = -1,
+	HCCL_COMM_STATE_PHASE_DESTROY_PRE = 0,
+	HCCL_COMM_STATE_PHASE_DESTROY_POST = 1,
+	HCCL_COMM_STATE_PHASE_RESUME_PRE = 2,
+	HCCL_COMM_STATE_PHASE_RESUME_POST = 3
+};
+enum {
 	AIC_ERR_BRIEF_DUMP = 1,
 	AIC_ERR_NORM_DUMP = 2,
 	AIC_ERR_DETAIL_DUMP = 3,
@@ -1337,6 +1375,161 @@ enum {
 	CPU_TYPE = 2,
 	INVALID_TYPE = 255
 };
+enum {
+	ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+	ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
+	ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+	ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD = 4,
+	ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT = 5,
+	ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH = 6,
+	ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT = 7,
+	ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH = 8
+};
+enum {
+	ACL_PLATFORM_AICORE_CNT = 0,
+	ACL_PLATFORM_AICORE_UB_SIZE = 1,
+	ACL_PLATFORM_CUBE_CORE_CNT = 2,
+	ACL_PLATFORM_VECTOR_CORE_CNT = 3,
+	ACL_PLATFORM_L2_SIZE = 4,
+	ACL_PLATFORM_MEMORY_SIZE = 5,
+	ACL_PLATFORM_CUBE_FREQ = 6,
+	ACL_PLATFORM_VEC_FREQ = 7,
+	ACL_PLATFORM_BT_SIZE = 8,
+	ACL_PLATFORM_L0_A_SIZE = 9,
+	ACL_PLATFORM_L0_B_SIZE = 10,
+	ACL_PLATFORM_L0_C_SIZE = 11,
+	ACL_PLATFORM_L1_SIZE = 12,
+	ACL_PLATFORM_SOC_VERSION = 13,
+	ACL_PLATFORM_AIC_VERSION = 14,
+	ACL_PLATFORM_NPU_ARCH = 15,
+	ACL_PLATFORM_MEMORY_TYPE = 16
+};
+enum {
+	ACL_PLATFORM_CORE_TYPE_AI_CORE = 0,
+	ACL_PLATFORM_CORE_TYPE_VECTOR_CORE = 1
+};
+enum {
+	DAV_1001 = 1001,
+	DAV_2002 = 2002,
+	DAV_2102 = 2102,
+	DAV_2201 = 2201,
+	DAV_3002 = 3002,
+	DAV_3003 = 3003,
+	DAV_3004 = 3004,
+	DAV_3102 = 3102,
+	DAV_3113 = 3113,
+	DAV_3505 = 3505,
+	DAV_3510 = 3510,
+	DAV_5102 = 5102,
+	DAV_5162 = 5162,
+	DAV_RESV = 65535
+};
+enum {
+	L0_A = 0,
+	L0_B = 1,
+	L0_C = 2,
+	L1 = 3,
+	L2 = 4,
+	UB = 5,
+	HBM = 6
+};
+enum {
+	ACLBLAS_STATUS_SUCCESS = 0,
+	ACLBLAS_STATUS_NOT_INITIALIZED = 1,
+	ACLBLAS_STATUS_ALLOC_FAILED = 2,
+	ACLBLAS_STATUS_INVALID_VALUE = 3,
+	ACLBLAS_STATUS_MAPPING_ERROR = 4,
+	ACLBLAS_STATUS_EXECUTION_FAILED = 5,
+	ACLBLAS_STATUS_INTERNAL_ERROR = 6,
+	ACLBLAS_STATUS_NOT_SUPPORTED = 7,
+	ACLBLAS_STATUS_ARCH_MISMATCH = 8,
+	ACLBLAS_STATUS_HANDLE_IS_NULLPTR = 9,
+	ACLBLAS_STATUS_INVALID_ENUM = 10,
+	ACLBLAS_STATUS_UNKNOWN = 11
+};
+enum {
+	ACLBLAS_UPPER = 121,
+	ACLBLAS_LOWER = 122
+};
+enum {
+	ACLBLAS_NON_UNIT = 131,
+	ACLBLAS_UNIT = 132
+};
+enum {
+	ACLBLAS_SIDE_LEFT = 141,
+	ACLBLAS_SIDE_RIGHT = 142
+};
+enum {
+	ACLBLAS_OP_N = 111,
+	ACLBLAS_OP_T = 112,
+	ACLBLAS_OP_C = 113
+};
+enum {
+	ACLBLAS_COMPUTE_16F = 0,
+	ACLBLAS_COMPUTE_16F_PEDANTIC = 1,
+	ACLBLAS_COMPUTE_32F = 2,
+	ACLBLAS_COMPUTE_32F_PEDANTIC = 3,
+	ACLBLAS_COMPUTE_32F_FAST_16F = 4,
+	ACLBLAS_COMPUTE_32F_FAST_16BF = 5,
+	ACLBLAS_COMPUTE_32F_FAST_TF32 = 6,
+	ACLBLAS_COMPUTE_64F = 7,
+	ACLBLAS_COMPUTE_64F_PEDANTIC = 8,
+	ACLBLAS_COMPUTE_32I = 9,
+	ACLBLAS_COMPUTE_32I_PEDANTIC = 10
+};
+enum {
+	ACLBLAS_GEMM_DEFAULT = 0,
+	ACLBLAS_GEMM_ALGO0 = 1,
+	ACLBLAS_GEMM_ALGO1 = 2,
+	ACLBLAS_GEMM_ALGO2 = 3,
+	ACLBLAS_GEMM_ALGO3 = 4,
+	ACLBLAS_GEMM_ALGO4 = 5,
+	ACLBLAS_GEMM_ALGO5 = 6,
+	ACLBLAS_GEMM_ALGO6 = 7,
+	ACLBLAS_GEMM_ALGO7 = 8
+};
+enum {
+	ACLBLAS_LAPACK_INFO_OK = 0,
+	ACLBLAS_LAPACK_INFO_ARG_1 = -1,
+	ACLBLAS_LAPACK_INFO_ARG_2 = -2,
+	ACLBLAS_LAPACK_INFO_ARG_3 = -3,
+	ACLBLAS_LAPACK_INFO_ARG_4 = -4,
+	ACLBLAS_LAPACK_INFO_ARG_5 = -5,
+	ACLBLAS_LAPACK_INFO_ARG_6 = -6,
+	ACLBLAS_LAPACK_INFO_ARG_7 = -7,
+	ACLBLAS_LAPACK_INFO_ARG_8 = -8
+};
+enum {
+	ACLFFT_SUCCESS = 0,
+	ACLFFT_INVALID_PLAN = 1,
+	ACLFFT_ALLOC_FAILED = 2,
+	ACLFFT_INVALID_TYPE = 3,
+	ACLFFT_INVALID_VALUE = 4,
+	ACLFFT_INTERNAL_ERROR = 5,
+	ACLFFT_EXEC_FAILED = 6,
+	ACLFFT_SETUP_FAILED = 7,
+	ACLFFT_INVALID_SIZE = 8,
+	ACLFFT_UNALIGNED_DATA = 9,
+	ACLFFT_INCOMPLETE_PARAMETER_LIST = 10,
+	ACLFFT_INVALID_DEVICE = 11,
+	ACLFFT_PARSE_ERROR = 12,
+	ACLFFT_NO_WORKSPACE = 13,
+	ACLFFT_NOT_IMPLEMENTED = 14,
+	ACLFFT_NOT_SUPPORTED = 16
+};
+enum {
+	ACLFFT_R2C = 42,
+	ACLFFT_C2R = 44,
+	ACLFFT_C2C = 41,
+	ACLFFT_D2Z = 106,
+	ACLFFT_Z2D = 108,
+	ACLFFT_Z2Z = 105
+};
+enum {
+	ACLFFT_MAJOR_VERSION = 0,
+	ACLFFT_MINOR_VERSION = 1,
+	ACLFFT_PATCH_LEVEL = 2
+};
 
 #ifdef __cplusplus
 extern "C" {
@@ -1352,17 +1545,21 @@ HcclResult HcclBarrier(HcclComm, aclrtStream);
 HcclResult HcclBatchSendRecv(HcclSendRecvItem *, uint32_t, HcclComm, aclrtStream);
 HcclResult HcclBroadcast(void *, uint64_t, HcclDataType, uint32_t, HcclComm, aclrtStream);
 HcclResult HcclCommActivateCommMemory(HcclComm, void *, size_t, size_t, aclrtDrvMemHandle, uint64_t);
-void HcclCommConfigInit(HcclCommConfig *);
 HcclResult HcclCommDeactivateCommMemory(HcclComm, void *);
 HcclResult HcclCommDestroy(HcclComm);
+HcclResult HcclCommGetStatus(const char *, HcclCommStatus *);
 HcclResult HcclCommInitAll(uint32_t, int32_t *, HcclComm *);
 HcclResult HcclCommInitClusterInfo(const char *, uint32_t, HcclComm *);
 HcclResult HcclCommInitClusterInfoConfig(const char *, uint32_t, HcclCommConfig *, HcclComm *);
 HcclResult HcclCommInitRootInfo(uint32_t, const HcclRootInfo *, uint32_t, HcclComm *);
 HcclResult HcclCommInitRootInfoConfig(uint32_t, const HcclRootInfo *, uint32_t, const HcclCommConfig *, HcclComm *);
+HcclResult HcclCommRegCommStateCallback(const char *, HcclCommStateCallback, void *);
 HcclResult HcclCommResume(HcclComm);
 HcclResult HcclCommSetMemoryRange(HcclComm, void *, size_t, size_t, uint64_t);
 HcclResult HcclCommSuspend(HcclComm);
+HcclResult HcclCommSymWinDeregister(HcclCommSymWindow);
+HcclResult HcclCommSymWinGet(HcclComm, void *, size_t, HcclCommSymWindow *, size_t *);
+HcclResult HcclCommSymWinRegister(HcclComm, void *, uint64_t, HcclCommSymWindow *, uint32_t);
 HcclResult HcclCommUnsetMemoryRange(HcclComm, void *);
 HcclResult HcclCreateSubCommConfig(HcclComm *, uint32_t, uint32_t *, uint64_t, uint32_t, HcclCommConfig *, HcclComm *);
 HcclResult HcclGetCommAsyncError(HcclComm, HcclResult *);
@@ -1474,11 +1671,128 @@ aclError aclSetTensorStorageShape(aclTensorDesc *, int, const int64_t *);
 aclError aclSetTensorValueRange(aclTensorDesc *, size_t, int64_t (*)[2]);
 aclError aclTransTensorDescFormat(const aclTensorDesc *, aclFormat, aclTensorDesc **);
 aclError aclUpdateDataBuffer(aclDataBuffer *, void *, size_t);
+aclblasStatus_t aclblasAxpyEx(aclblasHandle_t, int, const void *, aclDataType, const void *, aclDataType, int, void *, aclDataType, int, aclDataType);
+aclblasStatus_t aclblasCaxpy(aclblasHandle_t, int64_t, aclblasComplex, aclblasComplex *, int64_t, aclblasComplex *, int64_t);
+aclblasStatus_t aclblasCcopy(aclblasHandle_t, aclblasComplex *, aclblasComplex *, int64_t, int64_t, int64_t);
+aclblasStatus_t aclblasCdotc(aclblasHandle_t, int64_t, uint8_t *, int64_t, uint8_t *, int64_t, uint8_t *);
+aclblasStatus_t aclblasCdotu(aclblasHandle_t, int64_t, uint8_t *, int64_t, uint8_t *, int64_t, uint8_t *);
+aclblasStatus_t aclblasCgemmBatched(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const aclblasComplex *, const aclblasComplex * const *, int, const aclblasComplex * const *, int, const aclblasComplex *, aclblasComplex * const *, int, int);
+aclblasStatus_t aclblasCgemv(aclblasHandle_t, aclblasOperation_t, int64_t, int64_t, aclblasComplex, aclblasComplex *, int64_t, aclblasComplex *, int64_t, aclblasComplex, aclblasComplex *, int64_t);
+aclblasStatus_t aclblasCgemvBatched(aclblasHandle_t, aclblasOperation_t, int64_t, int64_t, aclblasComplex, aclblasComplex *, int64_t, aclblasComplex *, int64_t, aclblasComplex, aclblasComplex *, int64_t, int64_t);
+aclblasStatus_t aclblasCgerc(aclblasHandle_t, int64_t, int64_t, aclblasComplex, aclblasComplex *, int64_t, aclblasComplex *, int64_t, aclblasComplex *, int64_t);
+aclblasStatus_t aclblasColwiseMul(aclblasHandle_t, int64_t, int64_t, uint8_t *, uint8_t *, uint8_t *);
+aclblasStatus_t aclblasComplexMatDot(aclblasHandle_t, int64_t, int64_t, aclblasComplex *, aclblasComplex *, aclblasComplex *);
+aclblasStatus_t aclblasCreate(aclblasHandle_t *);
+aclblasStatus_t aclblasCscal(aclblasHandle_t, int64_t, aclblasComplex, aclblasComplex *, int64_t);
+aclblasStatus_t aclblasCsrot(aclblasHandle_t, int64_t, aclblasComplex *, int64_t, aclblasComplex *, int64_t, float, float);
+aclblasStatus_t aclblasCsscal(aclblasHandle_t, int64_t, float, aclblasComplex *, int64_t);
+aclblasStatus_t aclblasCswap(aclblasHandle_t, int64_t, aclblasComplex *, int64_t, aclblasComplex *, int64_t);
+aclblasStatus_t aclblasCtrmv(aclblasHandle_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int64_t, aclblasComplex *, int64_t, aclblasComplex *, int64_t);
+aclblasStatus_t aclblasDestroy(aclblasHandle_t);
+aclblasStatus_t aclblasDotEx(aclblasHandle_t, int, const void *, aclDataType, int, const void *, aclDataType, int, void *, aclDataType, aclDataType);
+aclblasStatus_t aclblasGemmBatchedEx(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const void *, const void * const *, aclDataType, int, const void * const *, aclDataType, int, const void *, void * const *, aclDataType, int, int, aclblasComputeType_t, aclblasGemmAlgo_t);
+aclblasStatus_t aclblasGemmEx(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const void *, const void *, aclDataType, int, const void *, aclDataType, int, const void *, void *, aclDataType, int, aclblasComputeType_t, aclblasGemmAlgo_t);
+aclblasStatus_t aclblasGemmGroupedBatchedEx(aclblasHandle_t, const aclblasOperation_t *, const aclblasOperation_t *, const int *, const int *, const int *, const void *, const void * const *, aclDataType, const int *, const void * const *, aclDataType, const int *, const void *, void * const *, aclDataType, const int *, int, const int *, aclblasComputeType_t);
+aclblasStatus_t aclblasGetLoggerCallback(aclblasLogCallback *);
+aclblasStatus_t aclblasGetStream(aclblasHandle_t, aclrtStream *);
+aclblasStatus_t aclblasGetVersion(aclblasHandle_t, int *);
+aclblasStatus_t aclblasHSHgemvBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t * const *, int, const uint16_t * const *, int, const float *, uint16_t * const *, int, int);
+aclblasStatus_t aclblasHSHgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t *, int, int64_t, const uint16_t *, int, int64_t, const float *, uint16_t *, int, int64_t, int);
+aclblasStatus_t aclblasHSSgemvBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t * const *, int, const uint16_t * const *, int, const float *, float * const *, int, int);
+aclblasStatus_t aclblasHSSgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t *, int, int64_t, const uint16_t *, int, int64_t, const float *, float *, int, int64_t, int);
+aclblasStatus_t aclblasIamax(aclblasHandle_t, int64_t, uint8_t *, int64_t, uint8_t *);
+aclblasStatus_t aclblasIsamax(aclblasHandle_t, int, const float *, int, int *);
+aclblasStatus_t aclblasIsamin(aclblasHandle_t, int, const float *, int, int *);
+aclblasStatus_t aclblasLoggerConfigure(int, int, int, const char *);
+aclblasStatus_t aclblasRotEx(aclblasHandle_t, int, void *, aclDataType, int, void *, aclDataType, int, const void *, const void *, aclDataType, aclDataType);
+aclblasStatus_t aclblasSasum(aclblasHandle_t, int, const float *, int, float *);
+aclblasStatus_t aclblasSaxpy(aclblasHandle_t, int, const float *, float *, int, float *, int);
+aclblasStatus_t aclblasScalex(aclblasHandle_t, int, const void *, aclDataType, void *, aclDataType, int, aclDataType);
+aclblasStatus_t aclblasScnrm2(aclblasHandle_t, int64_t, aclblasComplex *, int64_t, float *);
+aclblasStatus_t aclblasScopy(aclblasHandle_t, int, const float *, int, float *, int);
+aclblasStatus_t aclblasScopy_legacy(aclblasHandle_t, uint8_t *, uint8_t *, int64_t, int64_t, int64_t);
+aclblasStatus_t aclblasSdgmm(aclblasHandle_t, aclblasSideMode_t, int, int, const float *, int, const float *, int, float *, int);
+aclblasStatus_t aclblasSdot(aclblasHandle_t, int64_t, const float *, int64_t, const float *, int64_t, float *);
+aclblasStatus_t aclblasSetLoggerCallback(aclblasLogCallback);
+aclblasStatus_t aclblasSetStream(aclblasHandle_t, aclrtStream);
+aclblasStatus_t aclblasSetWorkspace(aclblasHandle_t, void *, size_t);
+aclblasStatus_t aclblasSgbmv(aclblasHandle_t, aclblasOperation_t, int, int, int, int, const float *, const float *, int, const float *, int, const float *, float *, int);
+aclblasStatus_t aclblasSgelsBatched(aclblasHandle_t, aclblasOperation_t, int, int, int, float * const *, int, float * const *, int, int *, int);
+aclblasStatus_t aclblasSgemmBatched(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const float *, const float * const *, int, const float * const *, int, const float *, float * const *, int, int);
+aclblasStatus_t aclblasSgemmEx(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const float *, const float *, int, const float *, int, const float *, float *, int, aclblasGemmAlgo_t);
+aclblasStatus_t aclblasSgemmGroupedBatched(aclblasHandle_t, int, const aclblasOperation_t *, const aclblasOperation_t *, const int *, const int *, const int *, const float *, const float * const *, const int *, const float * const *, const int *, const float *, float * const *, const int *, const int *);
+aclblasStatus_t aclblasSgemv(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const float *, int, const float *, int, const float *, float *, int);
+aclblasStatus_t aclblasSgemvBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const float * const *, int, const float * const *, int, const float *, float * const *, int, int);
+aclblasStatus_t aclblasSgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const float *, int, int64_t, const float *, int, int64_t, const float *, float *, int, int64_t, int);
+aclblasStatus_t aclblasSgeqrfBatched(aclblasHandle_t, int, int, float * const *, int, float * const *, int *, int);
+aclblasStatus_t aclblasSger(aclblasHandle_t, int, int, const float *, const float *, int, const float *, int, float *, int);
+aclblasStatus_t aclblasSgetrfBatched(aclblasHandle_t, int, float * const *, int, int *, int *, int);
+aclblasStatus_t aclblasSgetriBatched(aclblasHandle_t, int, const float * const *, int, const int *, float * const *, int, int *, int);
+aclblasStatus_t aclblasSgetrsBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float * const *, int, const int *, float * const *, int, int *, int);
+aclblasStatus_t aclblasSmatinvBatched(aclblasHandle_t, int, const float * const *, int, float * const *, int, int *, int);
+aclblasStatus_t aclblasSnrm2(aclblasHandle_t, int, const float *, int, float *);
+aclblasStatus_t aclblasSnrm2Ex(aclblasHandle_t, aclDataType, const void *, int64_t, int64_t, void *);
+aclblasStatus_t aclblasSpmv(aclblasHandle_t, const float *, const float *, const float *, float *, float, float, int64_t, int64_t, int64_t);
+aclblasStatus_t aclblasSrot(aclblasHandle_t, int, float *, int, float *, int, const float *, const float *);
+aclblasStatus_t aclblasSrotg(aclblasHandle_t, float *, float *, float *, float *);
+aclblasStatus_t aclblasSrotm(aclblasHandle_t, int, float *, int, float *, int, const float *);
+aclblasStatus_t aclblasSrotmg(aclblasHandle_t, float *, float *, float *, const float *, float *);
+aclblasStatus_t aclblasSsbmv(aclblasHandle_t, aclblasFillMode_t, int, int, const float *, const float *, int, const float *, int, const float *, float *, int);
+aclblasStatus_t aclblasSscal(aclblasHandle_t, int, const float *, float *, int);
+aclblasStatus_t aclblasSspmv(aclblasHandle_t, aclblasFillMode_t, int, const float *, const float *, const float *, int, const float *, float *, int);
+aclblasStatus_t aclblasSspr(aclblasHandle_t, aclblasFillMode_t, int, const float *, const float *, int, float *);
+aclblasStatus_t aclblasSspr2(aclblasHandle_t, aclblasFillMode_t, int, const float *, const float *, int, const float *, int, float *);
+aclblasStatus_t aclblasSswap(aclblasHandle_t, int, float *, int, float *, int);
+aclblasStatus_t aclblasSsymm(aclblasHandle_t, aclblasSideMode_t, aclblasFillMode_t, int64_t, int64_t, const float *, const float *, int64_t, const float *, int64_t, const float *, float *, int64_t);
+aclblasStatus_t aclblasSsymv(aclblasHandle_t, aclblasFillMode_t, int, const float *, const float *, int, const float *, int, const float *, float *, int);
+aclblasStatus_t aclblasSsyr(aclblasHandle_t, aclblasFillMode_t, int, const float *, const float *, int, float *, int);
+aclblasStatus_t aclblasSsyr2(aclblasHandle_t, aclblasFillMode_t, int, const float *, const float *, int, const float *, int, float *, int);
+aclblasStatus_t aclblasStbmv(aclblasHandle_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int, int, const float *, int, float *, int);
+aclblasStatus_t aclblasStbmv_legacy(aclblasHandle_t, aclblasFillMode, aclblasOperation, aclblasDiagType, const float *, int64_t, const float *, float *, int64_t, int64_t, int64_t);
+aclblasStatus_t aclblasStbsv(aclblasHandle_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int, int, const float *, int, float *, int);
+aclblasStatus_t aclblasStpmv(aclblasHandle_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int, const float *, float *, int);
+aclblasStatus_t aclblasStpmv_legacy(aclblasHandle_t, aclblasFillMode, aclblasOperation, aclblasDiagType, int64_t, const float *, const float *, float *, int64_t);
+aclblasStatus_t aclblasStpsv(aclblasHandle_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int, const float *, float *, int);
+aclblasStatus_t aclblasStpttr(aclblasHandle_t, aclblasFillMode_t, int, const float *, float *, int);
+aclblasStatus_t aclblasStrmm(aclblasHandle_t, aclblasSideMode_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int, int, const float *, const float *, int, const float *, int, float *, int);
+aclblasStatus_t aclblasStrmv(aclblasHandle_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int, const float *, int, float *, int);
+aclblasStatus_t aclblasStrsm(aclblasHandle_t, aclblasSideMode_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int, int, const float *, const float *, int, float *, int);
+aclblasStatus_t aclblasStrsv(aclblasHandle_t, aclblasFillMode_t, aclblasOperation_t, aclblasDiagType_t, int, const float *, int, float *, int);
+aclblasStatus_t aclblasStrttp(aclblasHandle_t, aclblasFillMode_t, int, const float *, int, float *);
+aclblasStatus_t aclblasTSSgemvBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t * const *, int, const uint16_t * const *, int, const float *, float * const *, int, int);
+aclblasStatus_t aclblasTSSgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t *, int, int64_t, const uint16_t *, int, int64_t, const float *, float *, int, int64_t, int);
+aclblasStatus_t aclblasTSTgemvBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t * const *, int, const uint16_t * const *, int, const float *, uint16_t * const *, int, int);
+aclblasStatus_t aclblasTSTgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t *, int, int64_t, const uint16_t *, int, int64_t, const float *, uint16_t *, int, int64_t, int);
 aclError acldumpGetExceptionInfoPath(char *, size_t);
 const char *acldumpGetPath(acldumpType);
 aclError acldumpRegCallback(int32_t (*)(const acldumpChunk *, int32_t), int32_t);
 aclError acldumpSaveExceptionInfo(const char *, const char *, const acldumpTensorInfo *, size_t);
 void acldumpUnregCallback(void);
+aclfftResult aclfftCreate(aclfftHandle *);
+aclfftResult aclfftDestroy(aclfftHandle);
+aclfftResult aclfftExecC2C(aclfftHandle, aclfftComplex *, aclfftComplex *, int);
+aclfftResult aclfftExecC2R(aclfftHandle, aclfftComplex *, aclfftReal *);
+aclfftResult aclfftExecD2Z(aclfftHandle, aclfftDoubleReal *, aclfftDoubleComplex *);
+aclfftResult aclfftExecR2C(aclfftHandle, aclfftReal *, aclfftComplex *);
+aclfftResult aclfftExecZ2D(aclfftHandle, aclfftDoubleComplex *, aclfftDoubleReal *);
+aclfftResult aclfftExecZ2Z(aclfftHandle, aclfftDoubleComplex *, aclfftDoubleComplex *, int);
+const char *aclfftGetErrorString(aclfftResult);
+aclfftResult aclfftGetProperty(aclfftLibraryPropertyType, int *);
+aclfftResult aclfftGetSize(aclfftHandle, size_t *);
+aclfftResult aclfftGetSize1d(aclfftHandle, int, aclfftType, int, size_t *);
+aclfftResult aclfftGetSize2d(aclfftHandle, int, int, aclfftType, size_t *);
+aclfftResult aclfftGetSize3d(aclfftHandle, int, int, int, aclfftType, size_t *);
+aclfftResult aclfftGetVersion(int *);
+aclfftResult aclfftMakePlan1d(aclfftHandle, int, aclfftType, int, int, size_t *);
+aclfftResult aclfftMakePlan2d(aclfftHandle, int, int, int, aclfftType, size_t *);
+aclfftResult aclfftMakePlan3d(aclfftHandle, int, int, int, aclfftType, size_t *);
+aclfftResult aclfftPlan1d(aclfftHandle *, int, aclfftType, int, int);
+aclfftResult aclfftPlan2d(aclfftHandle *, int, int, int, aclfftType);
+aclfftResult aclfftPlan3d(aclfftHandle *, int, int, int, aclfftType);
+aclfftResult aclfftSetAutoAllocation(aclfftHandle, int);
+aclfftResult aclfftSetStream(aclfftHandle, aclrtStream);
+aclfftResult aclfftSetStride(aclfftHandle, int32_t);
+aclfftResult aclfftSetWorkArea(aclfftHandle, void *);
 aclError aclmdlAddDatasetBuffer(aclmdlDataset *, aclDataBuffer *);
 aclError aclmdlBundleGetModelId(uint32_t, size_t, uint32_t *);
 aclError aclmdlBundleGetModelNum(uint32_t, size_t *);
@@ -1608,7 +1922,7 @@ aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *, aclDataType, u
 aclnnStatus aclnnFinalize(void);
 int32_t aclnnGetPytorchRandom(void);
 aclnnStatus aclnnInit(const char *);
-aclnnStatus aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize(const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, uint64_t *, aclOpExecutor **);
+aclnnStatus aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize(const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, uint64_t *, aclOpExecutor **);
 aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *, int, int, int64_t **, uint64_t *, int *);
 aclnnStatus aclnnSetPytorchRandom(int32_t);
 aclnnStatus aclnnTransQuantParam(const float *, uint64_t, const float *, uint64_t, uint64_t **, uint64_t *);
@@ -1649,6 +1963,8 @@ aclError aclopStartDumpArgs(uint32_t, const char *);
 aclError aclopStopDumpArgs(uint32_t);
 aclError aclopUnregisterCompileFunc(const char *);
 aclError aclopUpdateParams(const char *, int, const aclTensorDesc *const *, int, const aclTensorDesc *const *, const aclopAttr *);
+aclError aclplatformGetDeviceInfo(aclplatformDevInfo, char *, uint32_t);
+aclError aclplatformGetInstructionInfo(aclplatformCoreType, const char *, char *, uint32_t);
 aclprofConfig *aclprofCreateConfig(uint32_t *, uint32_t, aclprofAicoreMetrics, const aclprofAicoreEvents *, uint64_t);
 void *aclprofCreateStamp(void);
 aclprofStepInfo *aclprofCreateStepInfo(void);
@@ -1904,6 +2220,13 @@ aclError aclrtMemMapNoAccess(void *, size_t, size_t, aclrtDrvMemHandle, uint64_t
 aclError aclrtMemMapSelectedLink(void *, size_t, void *, uint32_t);
 aclError aclrtMemMapSetLink(aclrtDrvMemHandle, aclrtMemLinkType);
 aclError aclrtMemP2PMap(void *, size_t, int32_t, uint64_t);
+aclError aclrtMemPoolCreate(aclrtMemPool *, const aclrtMemPoolProps *);
+aclError aclrtMemPoolDestroy(const aclrtMemPool);
+aclError aclrtMemPoolFreeAsync(void *, aclrtStream);
+aclError aclrtMemPoolGetAttr(aclrtMemPool, aclrtMemPoolAttr, void *);
+aclError aclrtMemPoolMallocAsync(void **, size_t, aclrtMemPool, aclrtStream);
+aclError aclrtMemPoolSetAttr(aclrtMemPool, aclrtMemPoolAttr, void *);
+aclError aclrtMemPoolTrimTo(aclrtMemPool, size_t);
 aclError aclrtMemRetainAllocationHandle(void *, aclrtDrvMemHandle *);
 aclError aclrtMemSetAccess(void *, size_t, aclrtMemAccessDesc *, size_t);
 aclError aclrtMemSetPidToShareableHandle(uint64_t, int32_t *, size_t);
@@ -2149,6 +2472,48 @@ int dcmi_start_ub_ping_mesh(int, int, int, dcmi_ub_ping_mesh_operate *);
 int dcmi_stop_hccsping_mesh(int, int, int, unsigned int);
 int dcmi_stop_ub_ping_mesh(int, int, int);
 int dcmi_subscribe_fault_event(int, int, dcmi_event_filter, void (*)(dcmi_event *));
+int dcmiv2_get_affinity_cpu_info_by_dev_id(int, char *, int *);
+int dcmiv2_get_all_device_count(int *);
+int dcmiv2_get_chip_phy_id_by_dev_id(int, unsigned int *);
+int dcmiv2_get_dcmi_version(char *, unsigned int);
+int dcmiv2_get_dev_id_by_chip_phy_id(int, unsigned int *);
+int dcmiv2_get_device_board_info(int, dcmi_board_info *);
+int dcmiv2_get_device_boot_status(int, dcmi_boot_status *);
+int dcmiv2_get_device_chip_info(int, dcmi_chip_info_v2 *);
+int dcmiv2_get_device_die_id(int, dcmi_die_type, dcmi_die_id *);
+int dcmiv2_get_device_ecc_info(int, dcmi_device_type, dcmi_ecc_info *);
+int dcmiv2_get_device_elabel_info(int, dcmi_elabel_info *);
+int dcmiv2_get_device_error_code_list(int, int *, unsigned int *, unsigned int);
+int dcmiv2_get_device_frequency(int, dcmi_freq_type, unsigned int *);
+int dcmiv2_get_device_hbm_info(int, dcmi_hbm_info *);
+int dcmiv2_get_device_health(int, unsigned int *);
+int dcmiv2_get_device_info(int, dcmi_main_cmd, unsigned int, void *, unsigned int *);
+int dcmiv2_get_device_list(int *, int *, int);
+int dcmiv2_get_device_multi_utilization_rate(int, dcmi_multi_utilization_info *);
+int dcmiv2_get_device_multi_utilization_rate_period(int, dcmi_multi_utilization_info *, int);
+int dcmiv2_get_device_network_health(int, dcmi_rdfx_detect_result *);
+int dcmiv2_get_device_outband_channel_state(int, int *);
+int dcmiv2_get_device_pcie_info(int, dcmi_pcie_info_all *);
+int dcmiv2_get_device_power_info(int, int *);
+int dcmiv2_get_device_proc_mem_info(int, dcmi_proc_mem_info *, int *);
+int dcmiv2_get_device_temperature(int, int *);
+int dcmiv2_get_device_type(int, dcmi_unit_type *);
+int dcmiv2_get_device_utilization_rate(int, int, unsigned int *);
+int dcmiv2_get_device_voltage(int, unsigned int *);
+int dcmiv2_get_eid_list_by_urma_dev_index(int, unsigned int, dcmi_urma_eid_info *, unsigned int *);
+int dcmiv2_get_mainboard_id(int, unsigned int *);
+int dcmiv2_get_pcie_link_bandwidth_info(int, dcmi_pcie_link_bandwidth_info *);
+int dcmiv2_get_port_pkt_stats_info(int, void *, void *);
+int dcmiv2_get_ub_ping_mesh_info(int, int, dcmi_ub_ping_mesh_info *, int, int *);
+int dcmiv2_get_ub_ping_mesh_state(int, int, unsigned int *);
+int dcmiv2_get_urma_device_cnt(int, unsigned int *);
+int dcmiv2_init(void);
+int dcmiv2_pre_reset_device(int);
+int dcmiv2_rescan_device(int);
+int dcmiv2_reset_device(int, dcmi_reset_channel);
+int dcmiv2_start_ub_ping_mesh(int, int, dcmi_ub_ping_mesh_operate *);
+int dcmiv2_stop_ub_ping_mesh(int, int);
+int dcmiv2_subscribe_fault_event(int, dcmi_event_filter, void (*)(dcmi_event *));
 mstxDomainHandle_t mstxDomainCreateA(const char *);
 void mstxDomainDestroy(mstxDomainHandle_t);
 void mstxDomainMarkA(mstxDomainHandle_t, const char *, aclrtStream);

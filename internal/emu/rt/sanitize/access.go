@@ -2,7 +2,7 @@ package sanitize
 
 import "slices"
 
-// Touch is what a task does with a piece of device memory.
+// Touch describes how a task uses a piece of device memory.
 type Touch uint8
 
 const (
