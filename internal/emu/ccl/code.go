@@ -26,6 +26,7 @@ const (
 const (
 	faultTimeout  = int32(abi.ACL_ERROR_RT_FFTS_PLUS_TIMEOUT)
 	faultMismatch = int32(abi.ACL_ERROR_RT_FFTS_PLUS_EXCEPTION)
+	faultKernel   = int32(abi.ACL_ERROR_RT_AICORE_EXCEPTION) // an operator's kernel gives up
 	faultLost     = int32(abi.ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
 	faultAborted  = int32(abi.ACL_ERROR_RT_STREAM_ABORT)
 )
@@ -69,7 +70,7 @@ var texts = [...]string{
 	"not found", "resource unavailable", "system call failed", "timeout", "file cannot be opened",
 	"TCP connection failed", "RoCE connection failed", "TCP transfer failed", "RoCE transfer failed",
 	"runtime call failed", "driver call failed", "profiling call failed", "CCE call failed", "network call failed",
-	"try again", "error cqe", "communicator is suspended",
+	"try again", "error cqe", "communicator is suspended", "retry constraint", "out of memory",
 }
 
 const unknownText = "unknown error"

@@ -2,6 +2,7 @@ package ccl
 
 import (
 	"slices"
+	"time"
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -48,7 +49,7 @@ func (l *Library) checked(function string, handle rt.Handle, count uint64, dtype
 	if err := checkCount(function, count); err != nil {
 		return nil, element{}, err
 	}
-	e, err := checkElements(function, dtype, op)
+	e, err := l.checkElements(function, dtype, op)
 	return c, e, err
 }
 
@@ -140,13 +141,36 @@ func (l *Library) uniform(t *rt.Thread, f collective, a uniform) error {
 }
 
 func (l *Library) HcclBarrier(t *rt.Thread, comm, stream rt.Handle) error {
+	return l.BarrierOf(t, comm, stream, nil)
+}
+
+// BarrierOf is HcclBarrier with terms that the device reads when the barrier starts: which ranks take part, nil for
+// all, and how long they wait, 0 for the limit of every collective. terms may be nil.
+func (l *Library) BarrierOf(t *rt.Thread, comm, stream rt.Handle, terms func() ([]int, time.Duration)) error {
 	const call = "HcclBarrier"
 	c, err := l.usable(call, comm)
 	if err != nil {
 		return err
 	}
 	nothing := func(int) part { return part{} }
-	return c.launch(t, stream, plan{call, header{Type: abi.HCCL_DATA_TYPE_FP32}, []phase{c.exchange(nothing, nothing)}})
+	s, err := c.stream(t, call, stream)
+	if err != nil {
+		return err
+	}
+	w := c.work(plan{call, header{Type: abi.HCCL_DATA_TYPE_FP32}, []phase{c.exchange(nothing, nothing)}}, s)
+	w.terms = terms
+	return c.submit(t, s, w)
+}
+
+// among returns the phase in which ranks wait for each other.
+func (c *comm) among(ranks []int) phase {
+	p := phase{pairs: true}
+	for _, r := range ranks {
+		if r != c.rank {
+			p.sends, p.receives = append(p.sends, transfer{peer: r}), append(p.receives, transfer{peer: r})
+		}
+	}
+	return p
 }
 
 // twice reports whether a number occurs more than once.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
@@ -20,6 +21,7 @@ type comm struct {
 	rank    int
 	size    int
 	sub     bool
+	config  config
 	links   []link // by rank, nil at the own one
 	fabric  *fabric
 	parts   map[string]int // number of sub-communicators made so far, by ranks and id
@@ -40,29 +42,40 @@ type comm struct {
 	broken  chan struct{} // closed by the first failure
 	failure *rt.Fault
 	repeats map[repetition]*work
+
+	windows []*window // in the order in which they were registered; guarded by library.mu
+	left    bool      // close has begun; guarded by library.mu
 }
 
-// newComm makes a communicator and reserves its name, which must be unique per device. The
+// newComm makes a communicator with a configuration and reserves its name, which must be unique per device. The
 // communicator has no handle until it is published. The caller releases it with close.
-func (l *Library) newComm(name string, device, owner, rank, size int) (*comm, error) {
+func (l *Library) newComm(cfg config, device, owner, rank, size int) (*comm, error) {
 	keep, err := scratch(2 * piece)
 	if err != nil {
-		return nil, refuse(internal, "EI0007: memory of communicator %q: %v", name, err)
+		return nil, refuse(internal, "EI0007: memory of communicator %q: %v", cfg.name, err)
 	}
 	c := &comm{
-		library: l, name: name, device: device, owner: owner, rank: rank, size: size, keep: keep,
-		links: make([]link, size), order: l.rt.Order(name), streams: &sanitize.Turn{Name: fmt.Sprintf("communicator %q", name)}, turn: make(chan struct{}, 1), broken: make(chan struct{}),
+		library: l, config: cfg, name: cfg.name, device: device, owner: owner, rank: rank, size: size, keep: keep,
+		links: make([]link, size), order: l.rt.Order(cfg.name), streams: &sanitize.Turn{Name: fmt.Sprintf("communicator %q", cfg.name)}, turn: make(chan struct{}, 1), broken: make(chan struct{}),
 	}
 	c.turn <- struct{}{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := place{owner, name}
+	key := place{owner, cfg.name}
 	if l.names[key] != nil {
 		release(keep)
-		return nil, refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName%s", owner, name, misplaced(owner, device))
+		return nil, refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName%s", owner, cfg.name, misplaced(owner, device))
 	}
 	l.names[key] = c
 	return c, nil
+}
+
+// patience returns how long a collective waits for a peer; 0 is for ever.
+func (c *comm) patience() time.Duration {
+	if c.config.execute != nil {
+		return *c.config.execute
+	}
+	return c.library.timeouts.Execute
 }
 
 // linked links the ranks if that has not happened yet, and returns the error of linking them. It does not return
@@ -114,7 +127,9 @@ func (c *comm) close() {
 			peer.close()
 		}
 	}
-	c.library.leave(c)
+	for _, w := range c.library.leave(c) {
+		c.library.rt.Handles.Delete(w.handle)
+	}
 	release(c.keep)
 	c.keep = nil
 }
@@ -163,20 +178,22 @@ func (c *comm) enter(id string, here func(rank int) bool) error {
 	return nil
 }
 
-// leave releases a communicator's name and its place in the fabric. The last communicator to
-// leave removes the fabric.
-func (l *Library) leave(c *comm) {
+// leave releases a communicator's name and its place in the fabric, and returns the windows that it had. The last
+// communicator to leave removes the fabric.
+func (l *Library) leave(c *comm) (windows []*window) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	windows, c.windows, c.left = c.windows, nil, true
 	delete(l.names, place{c.owner, c.name})
 	f := c.fabric
 	if f == nil {
-		return
+		return windows
 	}
 	delete(f.comms, c.rank)
 	if len(f.comms) == 0 {
 		delete(l.fabrics, f.id)
 	}
+	return windows
 }
 
 func (c *comm) String() string {

@@ -64,7 +64,7 @@ func (l *Library) HcclCommInitAll(ndev uint32, devices *int32, comms *rt.Handle)
 // made so far, which the caller must close.
 func (l *Library) createAll(id string, devices []int32) (made []*comm, err error) {
 	for i, d := range devices {
-		c, err := l.newComm(id, int(d), int(d), i, len(devices))
+		c, err := l.newComm(defaults(id), int(d), int(d), i, len(devices))
 		if err == nil {
 			c.alone = true
 			made = append(made, c)
@@ -110,14 +110,11 @@ func (l *Library) HcclCreateSubCommConfig(t *rt.Thread, comm rt.In[rt.Handle], r
 	case int(members[subCommRankID]) != c.rank:
 		return refuse(badParameter, "EI0003: %s: rankIds[%d] is %d, but this is rank %d of %q", call, subCommRankID, members[subCommRankID], c.rank, c.name)
 	}
-	cfg, err := readConfig(call, uint64(config))
+	cfg, err := l.readConfig(call, uint64(config))
 	if err != nil {
 		return err
 	}
-	name := cfg.name
-	if name == "" {
-		name = fmt.Sprintf("%s_sub_%d", c.name, subCommID)
-	}
+	cfg.name = cmp.Or(cfg.name, fmt.Sprintf("%s_sub_%d", c.name, subCommID))
 	if err := cmp.Or(c.linked(), c.reason()); err != nil {
 		return refuse(remoteError, "%s: %v", call, err)
 	}
@@ -125,7 +122,7 @@ func (l *Library) HcclCreateSubCommConfig(t *rt.Thread, comm rt.In[rt.Handle], r
 	if err != nil {
 		return err
 	}
-	sub, err := c.derive(name, owner, fmt.Sprintf("%d/%v", subCommID, members), members, int(subCommRankID))
+	sub, err := c.derive(cfg, owner, fmt.Sprintf("%d/%v", subCommID, members), members, int(subCommRankID))
 	if err != nil {
 		return err
 	}

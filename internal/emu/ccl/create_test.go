@@ -151,8 +151,7 @@ func TestPartsAgain(t *testing.T) {
 	for world, make := range worlds {
 		t.Run(world, func(t *testing.T) {
 			all := make(t, 3, patient)
-			config := [300]byte{}
-			require.Zero(t, all[0].call("HcclCommConfigInit", address(&config)))
+			config := newConfig()
 			each(all[:2], func(r *rank) {
 				own := config
 				for range 3 {

@@ -28,10 +28,10 @@ var elements = [...]element{
 	abi.HCCL_DATA_TYPE_BFP16:  {"bfloat16", 2, dtype.BFloat16},
 	abi.HCCL_DATA_TYPE_INT128: {"int128", 16, dtype.Undefined},
 	// CANN 9 has these; they can only be copied.
-	14: {"hifloat8", 1, dtype.Undefined},
-	15: {"float8_e4m3", 1, dtype.Undefined},
-	16: {"float8_e5m2", 1, dtype.Undefined},
-	17: {"float8_e8m0", 1, dtype.Undefined},
+	abi.HCCL_DATA_TYPE_HIF8:    {"hifloat8", 1, dtype.Undefined},
+	abi.HCCL_DATA_TYPE_FP8E4M3: {"float8_e4m3", 1, dtype.Undefined},
+	abi.HCCL_DATA_TYPE_FP8E5M2: {"float8_e5m2", 1, dtype.Undefined},
+	abi.HCCL_DATA_TYPE_FP8E8M0: {"float8_e8m0", 1, dtype.Undefined},
 }
 
 var opNames = [...]string{"sum", "prod", "max", "min"}
@@ -58,10 +58,11 @@ var reduces = map[string]bool{
 // checkElements refuses element types that the function does not take, and operators that it
 // does not support for a type. Like CANN's own check, it accepts types that only the
 // documentation excludes for some chips, such as sums of float64 on Atlas A2.
-func checkElements(function string, t, op int32) (element, error) {
+func (l *Library) checkElements(function string, t, op int32) (element, error) {
 	e, known := elementOf(t)
+	early := t >= abi.HCCL_DATA_TYPE_HIF8 && (l.rt.API() == abi.V81RC1 || l.rt.API() == abi.V850)
 	switch {
-	case !known:
+	case !known || early:
 		return e, refuse(notSupported, "EI0003: %s: data type %d is unknown", function, t)
 	case !reduces[function]:
 		return e, nil

@@ -1,6 +1,8 @@
 package ccl
 
 import (
+	"net"
+	"syscall"
 	"time"
 
 	"github.com/goascend/cann/internal/emu/rt"
@@ -70,4 +72,21 @@ func TimedOut(l *Library, comm uint64, peer int, lose func()) (all []error) {
 func Disconnect(l *Library, comm uint64, peer int) {
 	c, _ := l.usable("HcclBarrier", rt.Handle(comm))
 	_ = wireOf(c.links[peer]).conn.Close()
+}
+
+// full is a listener of a process that is at its limit of open files.
+type full struct{ net.Listener }
+
+func (full) Accept() (net.Conn, error) {
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
+}
+
+// FullRoot returns the root info of a root whose process is at its limit of open files.
+func FullRoot(l *Library) ([]byte, error) {
+	listener, err := listenRoot()
+	if err != nil {
+		return nil, err
+	}
+	info := l.serve(newRoot(full{listener}, []byte(random(secretSize/2)))).info()
+	return info[:], nil
 }

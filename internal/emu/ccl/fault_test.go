@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/ccl"
 	"github.com/goascend/cann/internal/emu/rt"
 )
@@ -268,7 +269,7 @@ func TestNoPort(t *testing.T) {
 	info := new([4108]byte)
 	require.EqualValues(t, 7, r.call("HcclGetRootInfo", address(info)))
 	text := r.text()
-	require.Contains(t, text, "EI0019: ports 65520 to 65535")
+	require.Contains(t, text, "(EI0019): ports 65520 to 65535")
 	require.Contains(t, text, "HCCL_IF_BASE_PORT")
 	for _, l := range taken {
 		require.NoError(t, l.Close())
@@ -312,4 +313,16 @@ func TestTablePortInUse(t *testing.T) {
 			requireNews(all, memory)
 		})
 	}
+}
+
+// A root whose process is at its limit of open files fails with the remedy. Its rank does not dial what listens no more until
+// HCCL_CONNECT_TIMEOUT is over, to report a connection that was refused.
+func TestRootWithoutDescriptors(t *testing.T) {
+	r := unjoined(t, 1, ccl.Timeouts{Connect: 10 * time.Second, Execute: time.Second}, "hosts")[0]
+	info, err := ccl.FullRoot(r.n.l)
+	require.NoError(t, err)
+	require.EqualValues(t, abi.HCCL_E_INTERNAL, r.join((*[4108]byte)(info), 0, 2))
+	text := r.text()
+	require.Contains(t, text, "the root gave up: no file descriptor is left for a connection (raise the limit on open files, ulimit -n)")
+	require.NotContains(t, text, "refused")
 }

@@ -26,6 +26,7 @@ type Library struct {
 	roots         map[string]*root
 	groups        map[*rt.Thread]*group
 	deterministic int32
+	states        []stateCallback // in the order of their registration, each name once
 
 	serving sync.WaitGroup // goroutines of roots, and of listeners that close
 
@@ -168,7 +169,7 @@ func (l *Library) HcclCommDestroy(t *rt.Thread, comm rt.Handle) error {
 		return refuse(badParameter, "EI0003: HcclCommDestroy: %v is being destroyed already", c)
 	}
 	c.close()
-	return nil
+	return l.changed(comm, abi.HCCL_COMM_STATE_PHASE_DESTROY_POST)
 }
 
 func (l *Library) HcclCommSuspend(comm *comm) error {
@@ -178,7 +179,7 @@ func (l *Library) HcclCommSuspend(comm *comm) error {
 
 func (l *Library) HcclCommResume(comm *comm) error {
 	comm.asleep.Store(false)
-	return nil
+	return l.changed(comm.handle, abi.HCCL_COMM_STATE_PHASE_RESUME_POST)
 }
 
 // configValue is C's HcclConfigValue, a union of 32 bits.
@@ -215,10 +216,11 @@ func (l *Library) HcclGetConfig(config int32, configValue *configValue) error {
 }
 
 func (l *Library) HcclGetErrorString(code int32) uintptr {
-	if code >= 0 && int(code) < len(l.strings) {
+	old := l.rt.API() == abi.V81RC1 && code >= abi.HCCL_E_OPRETRY_FAIL
+	if code >= 0 && int(code) < len(l.strings) && !old {
 		return uintptr(l.strings[code]())
 	}
 	return uintptr(l.unknown())
 }
 
-func (l *Library) HcclGetCommConfigCapability() uint32 { return abi.HCCL_COMM_CONFIG_RESERVED }
+func (l *Library) HcclGetCommConfigCapability() uint32 { return layoutOf(l.rt.API()).capability }

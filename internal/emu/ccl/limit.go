@@ -1,6 +1,7 @@
 package ccl
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -11,6 +12,7 @@ import (
 type limit struct {
 	c      *comm
 	header header
+	within time.Duration   // how long a barrier waits; 0 for the communicator's time
 	cancel <-chan struct{} // closed when the stream is aborted
 	timer  *time.Timer     // closes late; nil until the first wait that had to sleep
 	late   chan struct{}
@@ -31,10 +33,10 @@ func (l *limit) stop() {
 	}
 }
 
-// expiry returns a channel that is closed HCCL_EXEC_TIMEOUT after the first wait that had to
+// expiry returns a channel that is closed the communicator's time for a collective, or that of a barrier, after the first wait that had to
 // sleep. It is nil without a timeout.
 func (l *limit) expiry() <-chan struct{} {
-	after := l.c.library.timeouts.Execute
+	after := cmp.Or(l.within, l.c.patience())
 	if after <= 0 {
 		return nil
 	}
@@ -140,7 +142,10 @@ func (l *limit) aborted() error {
 // expired returns the fault of a timeout, or that of a loss of which the connections of the peers have
 // brought the news already.
 func (l *limit) expired() error {
-	most := l.c.library.timeouts.Execute
+	if l.within > 0 {
+		return fault(faultKernel, "%v: a peer did not take part within %v, the barrier's timeOut; a rank skipped the call, runs calls in another order, or hangs", l, l.within)
+	}
+	most := l.c.patience()
 	quiet := 0 // looks in a row without unread bytes: a frame may be on its way from the connection to its channel
 	for end := time.Now().Add(most); quiet < 2 && time.Now().Before(end); time.Sleep(slice) {
 		if err := l.c.reason(); err != nil {
@@ -154,7 +159,7 @@ func (l *limit) expired() error {
 	if err := l.c.reason(); err != nil {
 		return err
 	}
-	return fault(faultTimeout, "EI0002: %v: a peer did not take part in %v (HCCL_EXEC_TIMEOUT); a rank skipped the call, runs calls in another order, or hangs", l, most)
+	return fault(faultTimeout, "EI0002: %v: a peer did not take part in %v (HCCL_EXEC_TIMEOUT, or hcclExecTimeOut of the communicator); a rank skipped the call, runs calls in another order, or hangs", l, most)
 }
 
 func (l *limit) String() string { return fmt.Sprintf("%v on %v", l.header, l.c) }

@@ -104,7 +104,7 @@ func (c *comm) batch(items []item) (phase, error) {
 		if x.buf == 0 {
 			continue
 		}
-		e, err := checkElements(call, x.dtype, 0)
+		e, err := c.library.checkElements(call, x.dtype, 0)
 		if err == nil {
 			err = checkCount(call, x.count)
 		}

@@ -1,6 +1,7 @@
 package ccl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,15 +18,15 @@ import (
 )
 
 func (l *Library) HcclCommInitRootInfo(t *rt.Thread, nRanks uint32, rootInfo rt.In[rootInfo], rank uint32, comm rt.Out[rt.Handle]) error {
-	return l.rendezvous(t, "HcclCommInitRootInfo", nRanks, rootInfo, rank, "", comm)
+	return l.rendezvous(t, "HcclCommInitRootInfo", nRanks, rootInfo, rank, defaults(""), comm)
 }
 
 func (l *Library) HcclCommInitRootInfoConfig(t *rt.Thread, nRanks uint32, rootInfo rt.In[rootInfo], rank uint32, config config, comm rt.Out[rt.Handle]) error {
-	return l.rendezvous(t, "HcclCommInitRootInfoConfig", nRanks, rootInfo, rank, config.name, comm)
+	return l.rendezvous(t, "HcclCommInitRootInfoConfig", nRanks, rootInfo, rank, config, comm)
 }
 
 // rendezvous joins the communicator of a root info and waits for the other ranks.
-func (l *Library) rendezvous(t *rt.Thread, call string, size uint32, info rt.In[rootInfo], rank uint32, name string, out rt.Out[rt.Handle]) error {
+func (l *Library) rendezvous(t *rt.Thread, call string, size uint32, info rt.In[rootInfo], rank uint32, cfg config, out rt.Out[rt.Handle]) error {
 	switch {
 	case l.invalid != nil:
 		return l.invalid
@@ -42,9 +43,7 @@ func (l *Library) rendezvous(t *rt.Thread, call string, size uint32, info rt.In[
 	}
 	id := string(b[rootName:rootAddress])
 	address, _, _ := strings.Cut(string(b[rootAddress:rootAddress+addressSize]), "\x00")
-	if name == "" {
-		name = id
-	}
+	cfg.name = cmp.Or(cfg.name, id)
 	l.mu.Lock()
 	own := l.roots[id]
 	l.mu.Unlock()
@@ -53,7 +52,7 @@ func (l *Library) rendezvous(t *rt.Thread, call string, size uint32, info rt.In[
 	if err != nil {
 		return err
 	}
-	c, err := l.newComm(name, device, owner, int(rank), int(size))
+	c, err := l.newComm(cfg, device, owner, int(rank), int(size))
 	if err != nil {
 		return err
 	}
@@ -80,9 +79,14 @@ type gathering struct {
 // link gets the list of peers from the root and connects to each of them.
 func (g *gathering) link(c *comm) error {
 	err := g.connectAll(c)
-	if err != nil && g.own != nil {
-		g.own.giveUp(err)
+	if err == nil || g.own == nil {
+		return err
 	}
+	defer g.l.forget(g.own)
+	if failure := g.own.failure(); failure != nil { // the cause of what happened to this rank
+		return failure
+	}
+	g.own.giveUp(err)
 	return err
 }
 
@@ -128,7 +132,7 @@ func (g *gathering) peers(c *comm, address string) (answer table, err error) {
 }
 
 // reach connects to a root that may not be listening yet, or to a peer, and retries until the
-// deadline.
+// deadline, or until the root of this process fails.
 func (g *gathering) reach(address string, h hello) (*handshake.Conn, error) {
 	pause := time.Millisecond
 	for {
@@ -138,7 +142,7 @@ func (g *gathering) reach(address string, h hello) (*handshake.Conn, error) {
 		again := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) ||
 			errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) ||
 			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) // of one attempt
-		if !again || time.Until(g.deadline) < pause {
+		if !again || time.Until(g.deadline) < pause || g.own != nil && g.own.failure() != nil {
 			return conn, err
 		}
 		<-time.After(pause)
@@ -199,6 +203,9 @@ func (g *gathering) accept(c *comm, listener *handshake.Listener, peers []hello,
 	defer cancel()
 	for missing > 0 {
 		conn, err := listener.Accept(ctx)
+		if err != nil && ctx.Err() == nil {
+			return refuse(unavailable, "EI0019: %v: the connections of %d peers cannot be accepted: %v", c, missing, err)
+		}
 		if err != nil {
 			return refuse(timedOut, "EI0006: %v: %d peers did not connect in HCCL_CONNECT_TIMEOUT: %v", c, missing, err)
 		}
@@ -243,8 +250,8 @@ func (c *comm) partID(id string) string {
 }
 
 // derive makes a sub-communicator of the given members, over the same connections.
-func (c *comm) derive(name string, owner int, id string, members []uint32, rank int) (*comm, error) {
-	sub, err := c.library.newComm(name, c.device, owner, rank, len(members))
+func (c *comm) derive(cfg config, owner int, id string, members []uint32, rank int) (*comm, error) {
+	sub, err := c.library.newComm(cfg, c.device, owner, rank, len(members))
 	if err != nil {
 		return nil, err
 	}

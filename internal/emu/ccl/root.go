@@ -109,11 +109,17 @@ func (l *Library) serve(r *root) *root {
 	l.mu.Unlock()
 	l.serving.Go(func() {
 		r.serve()
-		l.mu.Lock()
-		delete(l.roots, r.name)
-		l.mu.Unlock()
+		if r.failure() == nil { // else it stays until its own rank has got the failure
+			l.forget(r)
+		}
 	})
 	return r
+}
+
+func (l *Library) forget(r *root) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.roots, r.name)
 }
 
 // close ends the roots whose ranks have not all joined.
@@ -124,6 +130,7 @@ func (l *Library) close() {
 	for _, r := range roots {
 		r.giveUp(errors.New("its process called aclFinalize"))
 		_ = r.listener.Close()
+		l.forget(r)
 	}
 	l.serving.Wait()
 }
@@ -137,11 +144,24 @@ func (r *root) giveUp(why error) {
 	}
 }
 
+// failure returns why the communicator cannot be made, or nil.
+func (r *root) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.answer == nil || r.answer.Code == 0 {
+		return nil
+	}
+	return refuse(r.answer.Code, "%s", r.answer.Text)
+}
+
 func (r *root) serve() {
 	ctx, cancel := context.WithDeadline(context.Background(), r.deadline)
 	defer cancel()
 	for {
 		conn, err := r.listener.Accept(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.giveUp(err) // for want of file descriptors; a root that has closed its listener has given its answer before
+		}
 		if err != nil {
 			break
 		}

@@ -3,6 +3,7 @@ package ccl
 import (
 	"errors"
 	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/emu/rt"
@@ -16,6 +17,7 @@ type work struct {
 	memory   *rt.Memory
 	captured bool // into a graph: nothing is pending before it runs
 	task     rt.Task
+	terms    func() (ranks []int, within time.Duration) // of a barrier; see BarrierOf
 }
 
 func (c *comm) work(p plan, s *rt.Stream) *work {
@@ -134,9 +136,16 @@ func (w *work) run(cancel <-chan struct{}) error {
 	x.limit = limit{c: c, header: w.plan.header, cancel: cancel}
 	l := &x.limit
 	defer l.stop()
-	for i := range w.plan.phases {
+	phases := w.plan.phases
+	if w.terms != nil {
+		ranks, within := w.terms()
+		if l.within = within; ranks != nil {
+			phases = []phase{c.among(ranks)}
+		}
+	}
+	for i := range phases {
 		l.header.Phase = int32(i)
-		x.begin(c, &w.plan.phases[i], w.memory)
+		x.begin(c, &phases[i], w.memory)
 		err := x.run()
 		x.unstage()
 		if err == nil {

@@ -1,6 +1,7 @@
 package ccl
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -149,11 +150,11 @@ func (f *tableFile) host() string {
 }
 
 func (l *Library) HcclCommInitClusterInfo(t *rt.Thread, clusterInfo string, rank uint32, comm rt.Out[rt.Handle]) error {
-	return l.joinTable(t, "HcclCommInitClusterInfo", clusterInfo, rank, "", comm)
+	return l.joinTable(t, "HcclCommInitClusterInfo", clusterInfo, rank, defaults(""), comm)
 }
 
 func (l *Library) HcclCommInitClusterInfoConfig(t *rt.Thread, clusterInfo string, rank uint32, config config, comm rt.Out[rt.Handle]) error {
-	return l.joinTable(t, "HcclCommInitClusterInfoConfig", clusterInfo, rank, config.name, comm)
+	return l.joinTable(t, "HcclCommInitClusterInfoConfig", clusterInfo, rank, config, comm)
 }
 
 // worldName is the name of communicators made from a table.
@@ -161,7 +162,7 @@ const worldName = "hccl_world_group"
 
 // joinTable makes the communicator of a rank table. As with HCCL, the ranks do not connect
 // before their first collective.
-func (l *Library) joinTable(t *rt.Thread, call, path string, rank uint32, name string, out rt.Out[rt.Handle]) error {
+func (l *Library) joinTable(t *rt.Thread, call, path string, rank uint32, cfg config, out rt.Out[rt.Handle]) error {
 	if l.invalid != nil {
 		return l.invalid
 	}
@@ -179,14 +180,12 @@ func (l *Library) joinTable(t *rt.Thread, call, path string, rank uint32, name s
 	if want, have := table.ranks[rank].device, l.rt.PhysicalDevice(device); want != have {
 		return refuse(unavailable, "EI0004: %s: the table has rank %d on device %d of its server, and device %d is set on this thread", call, rank, want, have)
 	}
-	if name == "" {
-		name = worldName
-	}
+	cfg.name = cmp.Or(cfg.name, worldName)
 	owner, err := l.ownerOf(t, call)
 	if err != nil {
 		return err
 	}
-	c, err := l.newComm(name, device, owner, int(rank), len(table.ranks))
+	c, err := l.newComm(cfg, device, owner, int(rank), len(table.ranks))
 	if err != nil {
 		return refuse(unavailable, "%s: %v", call, err)
 	}

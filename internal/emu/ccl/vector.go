@@ -91,7 +91,7 @@ func (l *Library) start(d divided) (*comm, element, blocks, error) {
 	case d.count != b.counts[c.rank]:
 		return fail(refuse(badParameter, "EI0003: %s: %s is %d, %sCounts[%d] is %d; they must be equal", d.call, d.ownCount, d.count, d.countsName, c.rank, b.counts[c.rank]))
 	}
-	e, err := checkElements(d.call, d.dtype, d.op)
+	e, err := l.checkElements(d.call, d.dtype, d.op)
 	return c, e, b, err
 }
 
@@ -214,7 +214,7 @@ func (c *comm) trade(t *rt.Thread, stream rt.Handle, x trade) error {
 	if err := sameType(x.call, x.header.Type, x.recvType); err != nil {
 		return err
 	}
-	e, err := checkElements(x.call, x.header.Type, 0)
+	e, err := c.library.checkElements(x.call, x.header.Type, 0)
 	if err != nil {
 		return err
 	}

@@ -66,12 +66,18 @@ func (x *Library) Functions() map[string]rt.Func {
 			_ = a[5]
 			return answer(t, x.HcclBroadcast(t, uintptr(a[0]), a[1], int32(a[2]), uint32(a[3]), rt.Handle(a[4]), rt.Handle(a[5])))
 		},
-		"HcclCommConfigInit": func(_ *rt.Thread, a []uint64) uint64 {
-			x.HcclCommConfigInit((*commConfig)(rt.Pointer(a[0])))
-			return 0
-		},
 		"HcclCommDestroy": func(t *rt.Thread, a []uint64) uint64 {
 			return answer(t, x.HcclCommDestroy(t, rt.Handle(a[0])))
+		},
+		"HcclCommGetStatus": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[0] == 0 {
+				return answer(t, null("HcclCommGetStatus", "commId"))
+			}
+			if a[1] == 0 {
+				return answer(t, null("HcclCommGetStatus", "status"))
+			}
+			return answer(t, x.HcclCommGetStatus(t, rt.CString(a[0]), rt.Out[int32](a[1])))
 		},
 		"HcclCommInitAll": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
@@ -95,7 +101,7 @@ func (x *Library) Functions() map[string]rt.Func {
 			if a[3] == 0 {
 				return answer(t, null("HcclCommInitClusterInfoConfig", "comm"))
 			}
-			config, err := readConfig("HcclCommInitClusterInfoConfig", a[2])
+			config, err := x.readConfig("HcclCommInitClusterInfoConfig", a[2])
 			if err != nil {
 				return answer(t, err)
 			}
@@ -119,11 +125,18 @@ func (x *Library) Functions() map[string]rt.Func {
 			if a[4] == 0 {
 				return answer(t, null("HcclCommInitRootInfoConfig", "comm"))
 			}
-			config, err := readConfig("HcclCommInitRootInfoConfig", a[3])
+			config, err := x.readConfig("HcclCommInitRootInfoConfig", a[3])
 			if err != nil {
 				return answer(t, err)
 			}
 			return answer(t, x.HcclCommInitRootInfoConfig(t, uint32(a[0]), rt.In[rootInfo](a[1]), uint32(a[2]), config, rt.Out[rt.Handle](a[4])))
+		},
+		"HcclCommRegCommStateCallback": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[0] == 0 {
+				return answer(t, null("HcclCommRegCommStateCallback", "regName"))
+			}
+			return answer(t, x.HcclCommRegCommStateCallback(rt.CString(a[0]), uintptr(a[1]), uintptr(a[2])))
 		},
 		"HcclCommResume": func(t *rt.Thread, a []uint64) uint64 {
 			comm, err := x.find("HcclCommResume", rt.Handle(a[0]))
@@ -138,6 +151,40 @@ func (x *Library) Functions() map[string]rt.Func {
 				return answer(t, err)
 			}
 			return answer(t, x.HcclCommSuspend(comm))
+		},
+		"HcclCommSymWinDeregister": func(t *rt.Thread, a []uint64) uint64 {
+			return answer(t, x.HcclCommSymWinDeregister(rt.Handle(a[0])))
+		},
+		"HcclCommSymWinGet": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[4]
+			if a[1] == 0 {
+				return answer(t, null("HcclCommSymWinGet", "ptr"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("HcclCommSymWinGet", "winHandle"))
+			}
+			if a[4] == 0 {
+				return answer(t, null("HcclCommSymWinGet", "offset"))
+			}
+			comm, err := x.find("HcclCommSymWinGet", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclCommSymWinGet(comm, rt.Address(a[1]), a[2], rt.Out[rt.Handle](a[3]), rt.Out[uint64](a[4])))
+		},
+		"HcclCommSymWinRegister": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[4]
+			if a[1] == 0 {
+				return answer(t, null("HcclCommSymWinRegister", "addr"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("HcclCommSymWinRegister", "winHandle"))
+			}
+			comm, err := x.find("HcclCommSymWinRegister", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclCommSymWinRegister(comm, rt.Address(a[1]), a[2], rt.Out[rt.Handle](a[3]), uint32(a[4])))
 		},
 		"HcclCreateSubCommConfig": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[6]
