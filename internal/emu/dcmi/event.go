@@ -150,7 +150,7 @@ func (l *Library) send(die int, code, severity uint32, assertion uint8) {
 		kind: abi.DCMI_DMS_FAULT_EVENT, id: code, device: uint16(die), severity: uint8(severity), assertion: assertion,
 		serial: serial, notice: serial, raised: uint64(time.Now().UnixMilli()),
 	}
-	copy(e.name[:], describe(code))
+	copy(e.name[:], rt.DescribeFault(code))
 	for _, s := range subscribed {
 		if !slices.Contains(s.dies, die) || !s.filter.wants(e) {
 			continue

@@ -1,8 +1,6 @@
 package dcmi
 
 import (
-	"fmt"
-
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/rt"
 )
@@ -64,16 +62,8 @@ func (l *Library) dcmiGetDeviceErrorcodeString(cardID, deviceID int32, errorCode
 	if _, err := l.device(cardID, deviceID); err != nil {
 		return err
 	}
-	errorInfo.Fill(append([]byte(describe(errorCode)), 0))
+	errorInfo.Fill(append([]byte(rt.DescribeFault(errorCode)), 0))
 	return nil
-}
-
-// describe returns what a fault is, in less than shortestText bytes.
-func describe(code uint32) string {
-	if code == rt.BrokenMemory {
-		return "multi-bit ECC error of on-chip memory"
-	}
-	return fmt.Sprintf("fault %#x of an emulated device", code)
 }
 
 func (l *Library) dcmiGetDeviceTemperature(cardID, deviceID int32, temperature rt.Out[int32]) error {

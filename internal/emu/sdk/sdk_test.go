@@ -168,6 +168,28 @@ func TestBoundedCopies(t *testing.T) {
 	}
 }
 
+// TestLinearAlgebra runs a program with the libraries of linear algebra and Fourier transforms, which passes records by value.
+func TestLinearAlgebra(t *testing.T) {
+	dir := folder(t)
+	for _, compiler := range compilers {
+		t.Run(compiler[0], func(t *testing.T) {
+			require.Equal(t, `null 9
+again 3
+other chip 8
+scaled -4 2
+scaled 8 6
+scaled -2 0
+norm 11.1355, last 8
+bin 0.000 0.000
+bin 2.000 0.000
+bin 0.000 0.000
+bin 2.000 0.000
+doubles: Feature not implemented
+`, output(t, dir, built(t, dir, compiler, "testdata/linalg.c", "ascendcl", "ops_blas", "cann_ops_fft")))
+		})
+	}
+}
+
 // TestRuntimeFamilies runs a program with queues, channels, conditional graphs, shared events,
 // random numbers, dumps and marks.
 func TestRuntimeFamilies(t *testing.T) {

@@ -31,8 +31,13 @@ func run(w io.Writer, args []string) error {
 		text = devices(c)
 	case slices.Equal(args, []string{"info", "-m"}):
 		text = chips(c)
+	case len(args) > 1 && args[0] == "info":
+		var q query
+		if q, err = parse(args[1:]); err == nil {
+			text, err = info(c, q)
+		}
 	default:
-		return fmt.Errorf("%q is not emulated; info, info -l and info -m are", strings.Join(args, " "))
+		return fmt.Errorf("%q is not emulated; info, info -l, info -m and info -t are", strings.Join(args, " "))
 	}
 	if err == nil {
 		_, err = io.WriteString(w, text)
