@@ -20,6 +20,7 @@ type chip struct {
 	id       int
 	primary  *scope
 	pool     *pool.Pool
+	ordered  *memoryPool // of Config.MemoryPool, nil for none
 	staging  staging
 	peers    atomic.Uint64 // bit per device whose memory this one may use
 	aside    aside         // for waits for the whole device
@@ -83,15 +84,27 @@ func joinChip(id int) (*chip, error) {
 	share()
 	c := &chip{id: id}
 	c.primary = newScope(c, handle)
-	c.pool = pool.New(c)
-	if process.expanding.Load() {
-		if err := c.expand(); err != nil {
-			return nil, errors.Join(err, unsetPrimary(id), release())
-		}
+	if err := c.fill(); err != nil {
+		return nil, errors.Join(err, unsetPrimary(id), release())
 	}
 	c.staging.init(c)
 	s.chip = c
 	return c, nil
+}
+
+// fill makes the cache of the device's memory.
+func (c *chip) fill() (err error) {
+	if n := process.pooling.Load(); n > 0 {
+		if c.ordered, err = c.newMemoryPool(n); err == nil {
+			c.pool = pool.New(c.ordered)
+		}
+		return err
+	}
+	c.pool = pool.New(c)
+	if process.expanding.Load() {
+		return c.expand()
+	}
+	return nil
 }
 
 // setPrimary retains the primary context of a device. The handle can only be asked of the
@@ -124,7 +137,7 @@ func (c *chip) leave() error {
 	}
 	s.mu.Unlock()
 	c.aside.finish()
-	errs := []error{c.primary.drain(), c.staging.close(), c.pool.Trim(c.Synchronize), c.primary.destroyFences()}
+	errs := []error{c.primary.drain(), c.staging.close(), c.pool.Trim(c.Synchronize), c.ordered.close(), c.primary.destroyFences()}
 	if err := unsetPrimary(c.id); err != nil {
 		errs = append(errs, c.primary.fail(err))
 	}

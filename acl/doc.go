@@ -87,7 +87,8 @@
 // # Virtual memory
 //
 // Context.Reserve gives addresses, Context.MallocPhysical memory, and AddressRange.Map maps the
-// memory into the addresses. Config.Expandable makes the cache of a device grow in that way.
+// memory into the addresses. Config.Expandable makes the cache of a device grow in that way, and
+// Config.MemoryPool makes it take its memory from a pool of CANN of a fixed size.
 //
 // The package knows no operators (package aclnn) and no collectives (package hccl).
 package acl

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/class"
 )
 
@@ -57,7 +58,7 @@ type Error struct {
 	Op      string // C function that failed, such as "aclrtMalloc", or Go call that was refused
 	Code    Code   // CANN's code; 0 when CANN was not called, or not to blame
 	Name    string // C name of Code
-	Message string // CANN's own text, or why the call was refused
+	Message string // what CANN's own text says, in one line, or why the call was refused
 	Hint    string // what to do
 	Device  int    // -1 when the call concerns none
 	Stream  int    // CANN's number of the stream, -1 when the call concerns none
@@ -74,7 +75,7 @@ type Error struct {
 	cause   error
 }
 
-// Error is one line, or more when CANN's message has more.
+// Error is one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -170,6 +171,10 @@ func wrap(err error) *Error {
 		if e.group == nil && outOfMemoryText(e.Message) {
 			e.group, e.Hint = ErrOutOfMemory, groupHints[ErrOutOfMemory]
 		}
+		if (e.Code == abi.ACLNN_ERR_INNER || e.Code == abi.ACLNN_ERR_INNER_NULLPTR) && noKernels(e.Message) {
+			missing := codes[561112] // ACLNN_ERR_INNER_OPP_KERNEL_PKG_NOT_FOUND
+			e.meaning, e.Hint, e.group = "no operator package for this chip is installed", missing.hint, missing.group
+		}
 		if log := logHint(e.Code); log != "" {
 			e.Hint = strings.TrimPrefix(e.Hint+"; "+log, "; ")
 		}
@@ -183,6 +188,13 @@ func wrap(err error) *Error {
 		e.Op, e.group, e.cause = "acl", ErrInvalidArgument, err
 	}
 	return e
+}
+
+// noKernels reports whether a text says that CANN found no kernels: it reads what an operator package lists when the first
+// operator is called, and the code of that failure is one of many others.
+func noKernels(s string) bool {
+	return strings.Contains(s, "binary_info_config.json") || strings.Contains(s, "opp_kernel") ||
+		strings.Contains(s, "Parse dynamic kernel config fail") || strings.Contains(s, "AclOpKernelInit failed")
 }
 
 func outOfMemoryText(s string) bool {

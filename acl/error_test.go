@@ -156,3 +156,21 @@ func TestRingWhileLaunching(t *testing.T) {
 		require.Equal(t, "new", l.Operator)
 	}
 }
+
+// TestNoOperatorPackage: the code of a failure inside aclnn hides that the operator package is missing, and CANN's text
+// does not.
+func TestNoOperatorPackage(t *testing.T) {
+	for _, text := range []string{
+		"EZ9999: Parse dynamic kernel config fail; AclOpKernelInit failed opType",
+		"EZ1001: Get path and read binary_info_config.json failed, please check if the opp_kernel package is installed!",
+	} {
+		for _, code := range []int32{561000, 561103} {
+			err := wrap(&cshim.Error{Func: "aclnnAddGetWorkspaceSize", Code: code, Message: text})
+			require.ErrorIs(t, err, ErrNotInstalled)
+			require.ErrorContains(t, err, "no operator package for this chip is installed")
+			require.ErrorContains(t, err, "install the kernels package")
+		}
+	}
+	err := wrap(&cshim.Error{Func: "aclnnAddGetWorkspaceSize", Code: 561103, Message: "EZ9999: self"})
+	require.NotErrorIs(t, err, ErrNotInstalled)
+}

@@ -101,6 +101,12 @@ func groupOf(library string) cshim.Library {
 		return cshim.Marks
 	case "libdcmi":
 		return cshim.Driver
+	case "libops_blas":
+		return cshim.BLAS
+	case "libcann_ops_fft":
+		return cshim.FFT
+	case "libplatform":
+		return cshim.Platform
 	}
 	return cshim.ACL
 }

@@ -15,7 +15,7 @@ import (
 func TestLibraries(t *testing.T) {
 	libraries, err := acl.Libraries()
 	require.NoError(t, err)
-	require.Len(t, libraries, 8)
+	require.Len(t, libraries, 11)
 	older := os.Getenv("CANN_EMU_API") != ""
 	total := 0
 	for _, l := range libraries {

@@ -39,6 +39,12 @@ type Config struct {
 	// activations of batches of different lengths, then leave no segments that fit none of them.
 	// Buffer.Share cannot pass such memory to other processes: it needs MallocDirect.
 	Expandable bool `json:"expandable,omitempty"`
+	// MemoryPool, if not 0, is the number of bytes of a memory pool of CANN (aclrtMemPoolCreate) from which the cache of
+	// each device opened from now on takes its segments, and so the most that it holds; it is rounded up to whole
+	// pages of 2 MiB. A device with less free memory is refused (ErrOutOfMemory), and so is Expandable beside it.
+	// Atlas A2 with CANN 9.1 or newer has such pools: others are refused with ErrNotSupported. CANN calls them a trial.
+	// Memory of MallocDirect and MallocPhysical does not come from the pool.
+	MemoryPool int `json:"memory_pool,omitempty"`
 }
 
 // Option is an argument of Open that is an object, such as a logger.
@@ -61,6 +67,7 @@ type processState struct {
 	printed   atomic.Bool // the leak that is printed without a logger
 	releasing atomic.Bool
 	expanding atomic.Bool
+	pooling   atomic.Int64 // bytes of Config.MemoryPool
 	blocking  atomic.Bool
 	reaper    reaper
 
@@ -111,12 +118,23 @@ func retain(cfg Config) error {
 		return refuse("acl.Open", ErrInvalidArgument, "CANN was initialised with configuration file %q and cannot take %q in the same process", p.file, cfg.File)
 	}
 	first := p.refs == 0
+	pooling := int64(cfg.MemoryPool)
+	if pooling == 0 && !first {
+		pooling = p.pooling.Load()
+	}
+	switch expanding := cfg.Expandable || !first && p.expanding.Load(); {
+	case cfg.MemoryPool < 0:
+		return refuse("acl.Open", ErrInvalidArgument, "Config.MemoryPool is %d bytes", cfg.MemoryPool)
+	case pooling > 0 && expanding:
+		return refuse("acl.Open", ErrInvalidArgument, "Config.MemoryPool and Config.Expandable are two sources of one cache; choose one")
+	}
 	if first {
 		if err := p.start(cfg.File); err != nil {
 			return err
 		}
 	}
 	p.refs++
+	p.pooling.Store(pooling)
 	for flag, on := range map[*atomic.Bool]bool{
 		&p.blocking: cfg.LaunchBlocking || os.Getenv("ASCEND_LAUNCH_BLOCKING") == "1",
 		&p.stacks:   cfg.LeakStacks, &p.quiet: cfg.QuietLeaks, &p.releasing: cfg.ReleaseLeaks, &p.expanding: cfg.Expandable,

@@ -59,6 +59,15 @@ type (
 	}
 	aclrtMemLocationType int32
 	aclrtMemMallocPolicy int32
+	aclrtMemPool         uint64
+	aclrtMemPoolAttr     int32
+	aclrtMemPoolProps    struct {
+		allocType  aclrtMemAllocationType
+		handleType aclrtMemHandleType
+		location   aclrtMemLocation
+		maxSize    uint64
+		reserved   [32]uint8
+	}
 	aclrtMemcpyKind      int32
 	aclrtPhysicalMemProp struct {
 		handleType     aclrtMemHandleType
@@ -102,6 +111,9 @@ var _ [24]byte = [unsafe.Sizeof(aclmdlRICondTaskParams{})]byte{}
 var _ [8]byte = [unsafe.Sizeof(aclrtMemLocation{})]byte{}
 
 // A record of another size does not compile.
+var _ [56]byte = [unsafe.Sizeof(aclrtMemPoolProps{})]byte{}
+
+// A record of another size does not compile.
 var _ [32]byte = [unsafe.Sizeof(aclrtPhysicalMemProp{})]byte{}
 
 // A record of another size does not compile.
@@ -137,6 +149,7 @@ var (
 	fnAclprofStop                          = cshim.NewFunc(cshim.Profiler, "aclprofStop")
 	fnAclrtCreateContext                   = cshim.NewFunc(cshim.ACL, "aclrtCreateContext")
 	fnAclrtCreateEventExWithFlag           = cshim.NewFunc(cshim.ACL, "aclrtCreateEventExWithFlag")
+	fnAclrtCreateStream                    = cshim.NewFunc(cshim.ACL, "aclrtCreateStream")
 	fnAclrtCreateStreamWithConfig          = cshim.NewFunc(cshim.ACL, "aclrtCreateStreamWithConfig")
 	fnAclrtCtxGetSysParamOpt               = cshim.NewFunc(cshim.ACL, "aclrtCtxGetSysParamOpt")
 	fnAclrtCtxSetSysParamOpt               = cshim.NewFunc(cshim.ACL, "aclrtCtxSetSysParamOpt")
@@ -174,6 +187,12 @@ var (
 	fnAclrtMallocPhysical                  = cshim.NewFunc(cshim.ACL, "aclrtMallocPhysical")
 	fnAclrtMapMem                          = cshim.NewFunc(cshim.ACL, "aclrtMapMem")
 	fnAclrtMemAllocManaged                 = cshim.NewFunc(cshim.ACL, "aclrtMemAllocManaged")
+	fnAclrtMemPoolCreate                   = cshim.NewFunc(cshim.ACL, "aclrtMemPoolCreate")
+	fnAclrtMemPoolDestroy                  = cshim.NewFunc(cshim.ACL, "aclrtMemPoolDestroy")
+	fnAclrtMemPoolFreeAsync                = cshim.NewFunc(cshim.ACL, "aclrtMemPoolFreeAsync")
+	fnAclrtMemPoolGetAttr                  = cshim.NewFunc(cshim.ACL, "aclrtMemPoolGetAttr")
+	fnAclrtMemPoolMallocAsync              = cshim.NewFunc(cshim.ACL, "aclrtMemPoolMallocAsync")
+	fnAclrtMemPoolTrimTo                   = cshim.NewFunc(cshim.ACL, "aclrtMemPoolTrimTo")
 	fnAclrtMemcpy                          = cshim.NewFunc(cshim.ACL, "aclrtMemcpy")
 	fnAclrtMemcpy2d                        = cshim.NewFunc(cshim.ACL, "aclrtMemcpy2d")
 	fnAclrtMemcpy2dAsync                   = cshim.NewFunc(cshim.ACL, "aclrtMemcpy2dAsync")
@@ -454,6 +473,17 @@ func aclrtCreateEventExWithFlag(current aclrtContext, flag uint32) (event aclrtE
 		return
 	}
 	event = aclrtEvent(c.Args[0])
+	return
+}
+
+// aclrtCreateStream calls aclError aclrtCreateStream(aclrtStream *stream).
+func aclrtCreateStream(current aclrtContext) (stream aclrtStream, err error) {
+	var c cshim.Call
+	c.Out = 1 << 0
+	if err = c.Do(fnAclrtCreateStream, uint64(current)); err != nil {
+		return
+	}
+	stream = aclrtStream(c.Args[0])
 	return
 }
 
@@ -839,6 +869,64 @@ func aclrtMemAllocManaged(current aclrtContext, size uint64, flag uint32) (ptr u
 	}
 	ptr = uintptr(c.Args[0])
 	return
+}
+
+// aclrtMemPoolCreate calls aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps).
+func aclrtMemPoolCreate(current aclrtContext, poolProps *aclrtMemPoolProps) (memPool aclrtMemPool, err error) {
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.HostArg, c.Host = 2, unsafe.Pointer(poolProps)
+	if err = c.Do(fnAclrtMemPoolCreate, uint64(current)); err != nil {
+		return
+	}
+	memPool = aclrtMemPool(c.Args[0])
+	return
+}
+
+// aclrtMemPoolDestroy calls aclError aclrtMemPoolDestroy(const aclrtMemPool memPool).
+func aclrtMemPoolDestroy(current aclrtContext, memPool aclrtMemPool) error {
+	var c cshim.Call
+	c.Args[0] = uint64(memPool)
+	return c.Do(fnAclrtMemPoolDestroy, uint64(current))
+}
+
+// aclrtMemPoolFreeAsync calls aclError aclrtMemPoolFreeAsync(void *ptr, aclrtStream stream).
+func aclrtMemPoolFreeAsync(current aclrtContext, ptr uintptr, stream aclrtStream) error {
+	var c cshim.Call
+	c.Args[0] = uint64(ptr)
+	c.Args[1] = uint64(stream)
+	return c.Do(fnAclrtMemPoolFreeAsync, uint64(current))
+}
+
+// aclrtMemPoolGetAttr calls aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value).
+func aclrtMemPoolGetAttr(current aclrtContext, memPool aclrtMemPool, attr aclrtMemPoolAttr, value *uint64) error {
+	var c cshim.Call
+	c.HostArg, c.Host = 3, unsafe.Pointer(value)
+	c.Args[0] = uint64(memPool)
+	c.Args[1] = uint64(attr)
+	return c.Do(fnAclrtMemPoolGetAttr, uint64(current))
+}
+
+// aclrtMemPoolMallocAsync calls aclError aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool, aclrtStream stream).
+func aclrtMemPoolMallocAsync(current aclrtContext, size uint64, memPool aclrtMemPool, stream aclrtStream) (ptr uintptr, err error) {
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(size)
+	c.Args[2] = uint64(memPool)
+	c.Args[3] = uint64(stream)
+	if err = c.Do(fnAclrtMemPoolMallocAsync, uint64(current)); err != nil {
+		return
+	}
+	ptr = uintptr(c.Args[0])
+	return
+}
+
+// aclrtMemPoolTrimTo calls aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep).
+func aclrtMemPoolTrimTo(current aclrtContext, memPool aclrtMemPool, minBytesToKeep uint64) error {
+	var c cshim.Call
+	c.Args[0] = uint64(memPool)
+	c.Args[1] = uint64(minBytesToKeep)
+	return c.Do(fnAclrtMemPoolTrimTo, uint64(current))
 }
 
 // aclrtMemcpy calls aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind).

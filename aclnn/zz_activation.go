@@ -20,7 +20,7 @@ var opCelu = Operator{
 
 // Celu computes x for positive elements and Alpha · (e^(x / Alpha) − 1) for the others. C:
 // aclnnCelu, CANN since 8.1.RC1. The emulator computes: Self float32 float16 bfloat16; Out float32
-// float16 bfloat16 float64.
+// float16 bfloat16 float64 complex64 complex128.
 func Celu(st *acl.Stream, p CeluParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

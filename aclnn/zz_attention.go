@@ -278,8 +278,8 @@ var opBlockSparseAttention = Operator{
 
 // BlockSparseAttention computes attention in which each block of queries sees the blocks of keys
 // that BlockSparseMaskOptional names. C: aclnnBlockSparseAttention, CANN since 9.0.0. Not on
-// Ascend910, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
-// yet.
+// Ascend910, Ascend310P. The emulator computes: Query, Key, Value, AttentionOut float16 bfloat16;
+// BlockSparseMask int8; SoftmaxLse float32.
 func BlockSparseAttention(st *acl.Stream, p BlockSparseAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -343,8 +343,9 @@ var opBlockSparseAttentionGrad = Operator{
 }
 
 // BlockSparseAttentionGrad computes the gradients of BlockSparseAttention. C:
-// aclnnBlockSparseAttentionGrad, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// aclnnBlockSparseAttentionGrad, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// computes: Dout, Query, Key, Value, AttentionOut, Dq, Dk, Dv float16 bfloat16; SoftmaxLse float32;
+// BlockSparseMask uint8 bool.
 func BlockSparseAttentionGrad(st *acl.Stream, p BlockSparseAttentionGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -412,7 +413,8 @@ var opBlockSparseAttentionV2 = Operator{
 
 // BlockSparseAttentionV2 is BlockSparseAttention that also takes quantised queries, keys and
 // values. C: aclnnBlockSparseAttentionV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: Query, Key, Value, AttentionOut float16 bfloat16; BlockSparseMask int8;
+// SoftmaxLse float32.
 func BlockSparseAttentionV2(st *acl.Stream, p BlockSparseAttentionV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -486,7 +488,8 @@ var opBlockSparseAttentionV3 = Operator{
 
 // BlockSparseAttentionV3 is BlockSparseAttentionV2 with a scale for the probabilities. C:
 // aclnnBlockSparseAttentionV3, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Query, Key, Value, AttentionOut float16 bfloat16; BlockSparseMask int8; SoftmaxLse
+// float32.
 func BlockSparseAttentionV3(st *acl.Stream, p BlockSparseAttentionV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -669,7 +672,9 @@ var opDenseLightningIndexerGradKLLoss = Operator{
 // DenseLightningIndexerGradKLLoss computes the Kullback-Leibler divergence of the scores of
 // LightningIndexer from those of attention over all keys, and its gradients. C:
 // aclnnDenseLightningIndexerGradKLLoss, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950.
-// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// The emulator computes: Query, Key, QueryIndex, KeyIndex, QueryRope, KeyRope, DQueryIndex,
+// DKeyIndex float16 bfloat16; Weights, DWeights float32 float16 bfloat16; SoftmaxMax, SoftmaxSum,
+// SoftmaxMaxIndex, SoftmaxSumIndex, Loss float32.
 func DenseLightningIndexerGradKLLoss(st *acl.Stream, p DenseLightningIndexerGradKLLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -850,7 +855,8 @@ var opDenseLightningIndexerSoftmaxLse = Operator{
 
 // DenseLightningIndexerSoftmaxLse computes the maxima and sums of the softmax over the scores of
 // LightningIndexer. C: aclnnDenseLightningIndexerSoftmaxLse, CANN since 9.0.0. Not on Ascend910,
-// Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// Ascend310P. The emulator computes: QueryIndex, KeyIndex float16 bfloat16; Weight float32 float16
+// bfloat16; SoftmaxMaxOut, SoftmaxSumOut float32.
 func DenseLightningIndexerSoftmaxLse(st *acl.Stream, p DenseLightningIndexerSoftmaxLseParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1413,7 +1419,8 @@ var opFlashAttentionScoreGradV4 = Operator{
 
 // FlashAttentionScoreGradV4 computes the gradients of FlashAttentionScoreV4. C:
 // aclnnFlashAttentionScoreGradV4, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// not implement it: documents have it on the Ascend950 only, though other chips have its kernel,
+// and not written yet.
 func FlashAttentionScoreGradV4(st *acl.Stream, p FlashAttentionScoreGradV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1658,7 +1665,8 @@ var opFlashAttentionScoreV4 = Operator{
 
 // FlashAttentionScoreV4 is FlashAttentionScoreV3 for padded and packed sequences, with rotary
 // columns and 8-bit floats. C: aclnnFlashAttentionScoreV4, CANN since 9.0.0. Not on Ascend910,
-// Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// Ascend310P. The emulator does not implement it: documents have it on the Ascend950 only, though
+// other chips have its kernel, and not written yet.
 func FlashAttentionScoreV4(st *acl.Stream, p FlashAttentionScoreV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2559,8 +2567,8 @@ var opFlashAttn = Operator{
 }
 
 // FlashAttn computes attention with or without a paged cache, for training and inference. C:
-// aclnnFlashAttn, CANN since 9.1.0. The emulator does not implement it: newer than CANN 8.1, and
-// not written yet.
+// aclnnFlashAttn, CANN since 9.1.0. The emulator does not implement it: only a header declares it,
+// and no document says what it computes.
 func FlashAttn(st *acl.Stream, p FlashAttnParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2622,7 +2630,8 @@ var opFlashAttnMetadata = Operator{
 }
 
 // FlashAttnMetadata divides the work of FlashAttn among cores. C: aclnnFlashAttnMetadata, CANN
-// since 9.1.0. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// since 9.1.0. The emulator does not implement it: only a header declares it, and no document says
+// what it computes.
 func FlashAttnMetadata(st *acl.Stream, p FlashAttnMetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2672,8 +2681,8 @@ var opFusedFloydAttention = Operator{
 
 // FusedFloydAttention computes attention over two sets of keys and values with one softmax, for
 // three-dimensional positions. C: aclnnFusedFloydAttention, CANN since 9.0.0. Not on Ascend910,
-// Ascend310P, Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written
-// yet.
+// Ascend310P, Ascend950. The emulator computes: Query, Key1, Value1, Key2, Value2, AttentionOut
+// float16 bfloat16; AttenMask uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32.
 func FusedFloydAttention(st *acl.Stream, p FusedFloydAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2722,7 +2731,8 @@ var opFusedFloydAttentionGrad = Operator{
 
 // FusedFloydAttentionGrad computes the gradients of FusedFloydAttention. C:
 // aclnnFusedFloydAttentionGrad, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: Query, Key1, Value1, Key2, Value2, Dy, AttentionIn, DqOut, Dk1Out, Dv1Out,
+// Dk2Out, Dv2Out float16 bfloat16; AttenMask uint8 bool; SoftmaxMax, SoftmaxSum float32.
 func FusedFloydAttentionGrad(st *acl.Stream, p FusedFloydAttentionGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3111,10 +3121,11 @@ var opFusedInferAttentionScoreV4 = Operator{
 // FusedInferAttentionScoreV4 is FusedInferAttentionScoreV3 with quantised queries and a learnable
 // sink. C: aclnnFusedInferAttentionScoreV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16 int8
-// int32 int4; PseShift float16 bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1,
-// SoftmaxLse float32; QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset,
-// KeyAntiquantScale, KeyAntiquantOffset, ValueAntiquantScale, ValueAntiquantOffset float32 float16
-// bfloat16; BlockTable int32.
+// int32 int4; PseShift, KeySharedPrefix, ValueSharedPrefix float16 bfloat16; DeqScale1, DeqScale2
+// float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2, QuantOffset2 float32 bfloat16;
+// AntiquantScale, AntiquantOffset, KeyAntiquantScale, KeyAntiquantOffset, ValueAntiquantScale,
+// ValueAntiquantOffset float32 float16 bfloat16; BlockTable int32; QueryPaddingSize int64;
+// LearnableSink bfloat16.
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3230,7 +3241,8 @@ var opFusedInferAttentionScoreV5 = Operator{
 
 // FusedInferAttentionScoreV5 is FusedInferAttentionScoreV4 with positions for the bias. C:
 // aclnnFusedInferAttentionScoreV5, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// does not implement it: documents have it on the Ascend950 only, though other chips have its
+// kernel, and not written yet.
 func FusedInferAttentionScoreV5(st *acl.Stream, p FusedInferAttentionScoreV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3895,7 +3907,7 @@ var opKvRmsNormRopeCache = Operator{
 // KvRmsNormRopeCache normalises the latent part of Kv, rotates the rotary part, and writes both
 // into caches. C: aclnnKvRmsNormRopeCache, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
 // emulator computes: Kv, Gamma, Cos, Sin, KRopeOut, CKvOut float16 bfloat16; Index int64; KCache,
-// CkvCache float16 bfloat16 int8; KRopeScale, CKvScale, KRopeOffset float32.
+// CkvCache float16 bfloat16 int8; KRopeScale, CKvScale float32.
 func KvRmsNormRopeCache(st *acl.Stream, p KvRmsNormRopeCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3950,8 +3962,9 @@ var opKvRmsNormRopeCacheV2 = Operator{
 }
 
 // KvRmsNormRopeCacheV2 is KvRmsNormRopeCache with values of their own. C:
-// aclnnKvRmsNormRopeCacheV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnKvRmsNormRopeCacheV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes:
+// Kv, Gamma, Cos, Sin, KRopeOut, CKvOut float16 bfloat16; Index int64; KCache, CkvCache float16
+// bfloat16 int8; KRopeScale, CKvScale float32.
 func KvRmsNormRopeCacheV2(st *acl.Stream, p KvRmsNormRopeCacheV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4060,8 +4073,9 @@ var opLightningIndexerGrad = Operator{
 }
 
 // LightningIndexerGrad computes the gradients of the scores of LightningIndexer at the chosen keys.
-// C: aclnnLightningIndexerGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// C: aclnnLightningIndexerGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, Key, Dy, Weights, DqOut, DkOut, DweightsOut float16 bfloat16; SparseIndices,
+// ActualSeqQLen, ActualSeqKvLen int32.
 func LightningIndexerGrad(st *acl.Stream, p LightningIndexerGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4105,7 +4119,7 @@ var opLightningIndexerKLLoss = Operator{
 
 // LightningIndexerKLLoss computes the Kullback-Leibler divergence of IndexProbs from TargetScore.
 // C: aclnnLightningIndexerKLLoss, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950.
-// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// The emulator computes: TargetScore, IndexProbs, Loss float32 float16 bfloat16.
 func LightningIndexerKLLoss(st *acl.Stream, p LightningIndexerKLLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4152,8 +4166,9 @@ var opLightningIndexerV2 = Operator{
 }
 
 // LightningIndexerV2 is LightningIndexer with a divided plan of its work, and compressed keys. C:
-// aclnnLightningIndexerV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnLightningIndexerV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes:
+// Q, K float16 bfloat16; W, SparseValues float32; CuSeqlensQ, CuSeqlensK, SequsedK, CmpResidualK,
+// BlockTable, SparseIndices int32.
 func LightningIndexerV2(st *acl.Stream, p LightningIndexerV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4213,7 +4228,8 @@ var opLightningIndexerV2Metadata = Operator{
 
 // LightningIndexerV2Metadata divides the work of LightningIndexerV2 among cores. C:
 // aclnnLightningIndexerV2Metadata, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// does not implement it: it divides the work of a kernel among cores, and no document gives its
+// numbers.
 func LightningIndexerV2Metadata(st *acl.Stream, p LightningIndexerV2MetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5332,8 +5348,12 @@ var opNormRopeConcat = Operator{
 }
 
 // NormRopeConcat normalises and rotates queries and keys of two streams and joins the streams. C:
-// aclnnNormRopeConcat, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnNormRopeConcat, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
+// Query, Key, Value, EncoderQuery, EncoderKey, EncoderValue, NormQueryWeight, NormQueryBias,
+// NormKeyWeight, NormKeyBias, NormAddedQueryWeight, NormAddedQueryBias, NormAddedKeyWeight,
+// NormAddedKeyBias, RopeSin, RopeCos, QueryOutput, KeyOutput, ValueOutput float32 float16 bfloat16;
+// NormQueryMean, NormQueryRstd, NormKeyMean, NormKeyRstd, NormAddedQueryMean, NormAddedQueryRstd,
+// NormAddedKeyMean, NormAddedKeyRstd float32.
 func NormRopeConcat(st *acl.Stream, p NormRopeConcatParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5427,8 +5447,14 @@ var opNormRopeConcatBackward = Operator{
 }
 
 // NormRopeConcatBackward computes the gradients of NormRopeConcat. C: aclnnNormRopeConcatBackward,
-// CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than
-// CANN 8.1, and not written yet.
+// CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes: GradQueryOutput,
+// GradKeyOutput, GradValueOutput, Query, Key, EncoderQuery, EncoderKey, NormQueryWeight,
+// NormKeyWeight, NormAddedQueryWeight, NormAddedKeyWeight, RopeSin, RopeCos, GradQuery, GradKey,
+// GradValue, GradEncoderQuery, GradEncoderKey, GradEncoderValue, GradNormQueryWeight,
+// GradNormQueryBias, GradNormKeyWeight, GradNormKeyBias, GradNormAddedQueryWeight,
+// GradNormAddedQueryBias, GradNormAddedKeyWeight, GradNormAddedKeyBias float32 float16 bfloat16;
+// NormQueryMean, NormQueryRstd, NormKeyMean, NormKeyRstd, NormAddedQueryMean, NormAddedQueryRstd,
+// NormAddedKeyMean, NormAddedKeyRstd float32.
 func NormRopeConcatBackward(st *acl.Stream, p NormRopeConcatBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6128,7 +6154,9 @@ var opQkvRmsNormRopeCache = Operator{
 
 // QkvRmsNormRopeCache splits Qkv, normalises and rotates queries and keys, and writes keys and
 // values into caches. C: aclnnQkvRmsNormRopeCache, CANN since 9.0.0. Not on Ascend910, Ascend310P,
-// Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// Ascend950. The emulator computes: Qkv, QGamma, KGamma, Cos, Sin, QOut, QOutBeforeQuant,
+// KOutBeforeQuant, VOutBeforeQuant float16 bfloat16; Index int64; KCache, VCache float16 bfloat16
+// int8; KScale, VScale, VOffset float32.
 func QkvRmsNormRopeCache(st *acl.Stream, p QkvRmsNormRopeCacheParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6316,7 +6344,8 @@ var opQuantFlashAttentionScore = Operator{
 
 // QuantFlashAttentionScore computes attention over queries, keys and values in 8-bit floats. C:
 // aclnnQuantFlashAttentionScore, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// not implement it: documents have it on the Ascend950 only, though other chips have its kernel,
+// and not written yet.
 func QuantFlashAttentionScore(st *acl.Stream, p QuantFlashAttentionScoreParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6385,7 +6414,8 @@ var opQuantFlashAttn = Operator{
 }
 
 // QuantFlashAttn is FlashAttn for quantised queries, keys and values. C: aclnnQuantFlashAttn, CANN
-// after 9.2.0-beta.1. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// after 9.2.0-beta.1. The emulator does not implement it: only a header declares it, and no
+// document says what it computes.
 func QuantFlashAttn(st *acl.Stream, p QuantFlashAttnParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6456,8 +6486,8 @@ var opQuantFlashAttnMetadata = Operator{
 }
 
 // QuantFlashAttnMetadata divides the work of QuantFlashAttn among cores. C:
-// aclnnQuantFlashAttnMetadata, CANN after 9.2.0-beta.1. The emulator does not implement it: newer
-// than CANN 8.1, and not written yet.
+// aclnnQuantFlashAttnMetadata, CANN after 9.2.0-beta.1. The emulator does not implement it: only a
+// header declares it, and no document says what it computes.
 func QuantFlashAttnMetadata(st *acl.Stream, p QuantFlashAttnMetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6516,8 +6546,9 @@ var opQuantLightningIndexer = Operator{
 }
 
 // QuantLightningIndexer is LightningIndexer for quantised queries and keys. C:
-// aclnnQuantLightningIndexer, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnQuantLightningIndexer, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, Key int8; Weights, QueryDequantScale, KeyDequantScale float16;
+// ActualSeqLengthsQuery, ActualSeqLengthsKey, BlockTable, Out int32.
 func QuantLightningIndexer(st *acl.Stream, p QuantLightningIndexerParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6580,7 +6611,8 @@ var opQuantLightningIndexerV2 = Operator{
 
 // QuantLightningIndexerV2 is LightningIndexerV2 for quantised queries and keys. C:
 // aclnnQuantLightningIndexerV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Query, Key int8; Weights, QueryDequantScale, KeyDequantScale float16; CuSeqLensQ,
+// SequsedK, CmpResidualK, BlockTable, SparseIndicesOut int32.
 func QuantLightningIndexerV2(st *acl.Stream, p QuantLightningIndexerV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6644,7 +6676,8 @@ var opQuantLightningIndexerV2Metadata = Operator{
 
 // QuantLightningIndexerV2Metadata divides the work of QuantLightningIndexerV2 among cores. C:
 // aclnnQuantLightningIndexerV2Metadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator does not implement it: it divides the work of a kernel among cores, and no document
+// gives its numbers.
 func QuantLightningIndexerV2Metadata(st *acl.Stream, p QuantLightningIndexerV2MetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6881,8 +6914,8 @@ var opRainFusionAttention = Operator{
 
 // RainFusionAttention computes attention in which each block of queries sees the blocks of keys
 // that SelectIdx lists. C: aclnnRainFusionAttention, CANN since 8.5.0. Not on Ascend910,
-// Ascend310P, Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written
-// yet.
+// Ascend310P, Ascend950. The emulator computes: Query, Key, Value, AttentionOut float16 bfloat16;
+// SelectIdx, SelectNumIdx int64.
 func RainFusionAttention(st *acl.Stream, p RainFusionAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7071,7 +7104,8 @@ var opRopeWithSinCosCacheV2 = Operator{
 
 // RopeWithSinCosCacheV2 is RopeWithSinCosCache with a choice of how the sections of positions are
 // joined. C: aclnnRopeWithSinCosCacheV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut float32
+// float16 bfloat16.
 func RopeWithSinCosCacheV2(st *acl.Stream, p RopeWithSinCosCacheV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7183,8 +7217,8 @@ var opRotaryPositionEmbeddingV2 = Operator{
 }
 
 // RotaryPositionEmbeddingV2 is RotaryPositionEmbedding that may rotate by a product with a matrix.
-// C: aclnnRotaryPositionEmbeddingV2, CANN since 8.5.0. Not on Ascend910. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// C: aclnnRotaryPositionEmbeddingV2, CANN since 8.5.0. Not on Ascend910. The emulator computes: X,
+// Cos, Sin, Rotate, Out float32 float16 bfloat16.
 func RotaryPositionEmbeddingV2(st *acl.Stream, p RotaryPositionEmbeddingV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7427,8 +7461,10 @@ var opSparseFlashAttentionGrad = Operator{
 }
 
 // SparseFlashAttentionGrad computes the gradients of SparseFlashAttention. C:
-// aclnnSparseFlashAttentionGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// aclnnSparseFlashAttentionGrad, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: Query, Key, Value, DOut, Out, QueryRope, KeyRope, DQueryOut, DKeyOut, DValueOut,
+// DQueryRopeOut, DKeyRopeOut float16 bfloat16; SparseIndices, ActualSeqLengthsQuery,
+// ActualSeqLengthsKv int32; SoftmaxMax, SoftmaxSum float32.
 func SparseFlashAttentionGrad(st *acl.Stream, p SparseFlashAttentionGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7573,7 +7609,9 @@ var opSparseFlashMla = Operator{
 
 // SparseFlashMla computes attention over a window of keys and over compressed keys, all of them or
 // chosen ones. C: aclnnSparseFlashMla, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Q, OriKv, CmpKv, AttnOut float16 bfloat16; OriSparseIndices, CmpSparseIndices,
+// OriBlockTable, CmpBlockTable, CuSeqlensQ, CuSeqlensOriKv, CuSeqlensCmpKv, SequsedOriKv,
+// SequsedCmpKv, CmpResidualKv, OriTopkLength int32; Sinks, SoftmaxLseOut float32.
 func SparseFlashMla(st *acl.Stream, p SparseFlashMlaParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7658,8 +7696,9 @@ var opSparseFlashMlaGrad = Operator{
 }
 
 // SparseFlashMlaGrad computes the gradients of SparseFlashMla. C: aclnnSparseFlashMlaGrad, CANN
-// since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than CANN
-// 8.1, and not written yet.
+// since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes: Query, DOut, Out, OriKv, CmpKv,
+// DQueryOut, DOriKvOut, DCmpKvOut float16 bfloat16; Lse, Sinks, DSinksOut, CmpSoftmaxL1Norm
+// float32; CmpSparseIndices, CuSeqlensQ, CuSeqlensOriKv, CuSeqlensCmpKv, CmpResidualKv int32.
 func SparseFlashMlaGrad(st *acl.Stream, p SparseFlashMlaGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7823,7 +7862,7 @@ var opSparseFlashMlaMetadata = Operator{
 
 // SparseFlashMlaMetadata divides the work of SparseFlashMla among cores. C:
 // aclnnSparseFlashMlaMetadata, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// not implement it: it divides the work of a kernel among cores, and no document gives its numbers.
 func SparseFlashMlaMetadata(st *acl.Stream, p SparseFlashMlaMetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -8019,7 +8058,8 @@ var opSparseLightningIndexerGradKLLoss = Operator{
 // SparseLightningIndexerGradKLLoss computes the Kullback-Leibler divergence of the scores of
 // LightningIndexer from those of attention over the chosen keys, and its gradients. C:
 // aclnnSparseLightningIndexerGradKLLoss, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: SparseIndices int32; SoftmaxSum, Loss float32; DQueryIndex, DKeyIndex float16
+// bfloat16; DWeights float32 float16 bfloat16.
 func SparseLightningIndexerGradKLLoss(st *acl.Stream, p SparseLightningIndexerGradKLLossParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -8147,8 +8187,8 @@ var opSparseLightningIndexerKLLossGradMetadata = Operator{
 
 // SparseLightningIndexerKLLossGradMetadata divides the work of SparseLightningIndexerKLLossGrad
 // among cores. C: aclnnSparseLightningIndexerKLLossGradMetadata, CANN since 9.1.0. Not on
-// Ascend910, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
-// yet.
+// Ascend910, Ascend310P. The emulator does not implement it: it divides the work of a kernel among
+// cores, and no document gives its numbers.
 func SparseLightningIndexerKLLossGradMetadata(st *acl.Stream, p SparseLightningIndexerKLLossGradMetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -73,8 +73,9 @@ var opAllGatherMatmulV2 = Operator{
 }
 
 // AllGatherMatmulV2 is AllGatherMatmul that also takes quantised factors with their scales. C:
-// aclnnAllGatherMatmulV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnAllGatherMatmulV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator computes:
+// X1, X2, GatherOut float16 bfloat16 int8 int4; X1Scale float32; X2Scale float32 int64; Output
+// float16 bfloat16.
 func AllGatherMatmulV2(st *acl.Stream, p AllGatherMatmulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -172,8 +173,8 @@ var opAlltoAllMatmul = Operator{
 }
 
 // AlltoAllMatmul exchanges the rows of X1 between the ranks of Group and multiplies what arrives by
-// X2. C: aclnnAlltoAllMatmul, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// X2. C: aclnnAlltoAllMatmul, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X1, X2, Output, AlltoAllOut float16 bfloat16; Bias float32 float16.
 func AlltoAllMatmul(st *acl.Stream, p AlltoAllMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -214,8 +215,8 @@ var opAlltoAllMatmulV2 = Operator{
 }
 
 // AlltoAllMatmulV2 is AlltoAllMatmul with a choice of how the ranks communicate. C:
-// aclnnAlltoAllMatmulV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnAlltoAllMatmulV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes: X1,
+// X2, Output, AlltoAllOut float16 bfloat16; Bias float32 float16.
 func AlltoAllMatmulV2(st *acl.Stream, p AlltoAllMatmulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -268,7 +269,8 @@ var opAlltoAllQuantMatmul = Operator{
 
 // AlltoAllQuantMatmul is AlltoAllMatmul for quantised factors, or with a quantisation of X1 on the
 // way. C: aclnnAlltoAllQuantMatmul, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: X1, AlltoAllOut float16 bfloat16 int4; X2 int8 int4; Bias, X1Scale float32 float16
+// bfloat16; X2Scale float32; Output float16 bfloat16.
 func AlltoAllQuantMatmul(st *acl.Stream, p AlltoAllQuantMatmulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -331,8 +333,9 @@ var opAlltoAllQuantMatmulV2 = Operator{
 }
 
 // AlltoAllQuantMatmulV2 is AlltoAllQuantMatmul with a choice of how the ranks communicate. C:
-// aclnnAlltoAllQuantMatmulV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnAlltoAllQuantMatmulV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X1, AlltoAllOut float16 bfloat16 int4; X2 int8 int4; Bias, X1Scale float32 float16
+// bfloat16; X2Scale float32; Output float16 bfloat16.
 func AlltoAllQuantMatmulV2(st *acl.Stream, p AlltoAllQuantMatmulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -449,7 +452,7 @@ var opAlltoAllvGroupedMatMulV2 = Operator{
 
 // AlltoAllvGroupedMatMulV2 is AlltoAllvGroupedMatMul with a choice of how the ranks communicate. C:
 // aclnnAlltoAllvGroupedMatMulV2, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: GmmX, GmmWeight, MmX, MmWeight, GmmY, MmY, PermuteOut float16 bfloat16.
 func AlltoAllvGroupedMatMulV2(st *acl.Stream, p AlltoAllvGroupedMatMulV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -508,12 +511,12 @@ type AlltoAllvQuantGroupedMatMulParams struct {
 }
 
 var opAlltoAllvQuantGroupedMatMul = Operator{
-	Symbol: "aclnnAlltoAllvQuantGroupedMatMul", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnAlltoAllvQuantGroupedMatMul", Library: "libopapi", Since: "9.1.0",
 	Slots: "iiiiiiiiii------hh----ooo",
 }
 
 // AlltoAllvQuantGroupedMatMul is AlltoAllvGroupedMatMul for quantised factors. C:
-// aclnnAlltoAllvQuantGroupedMatMul, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnAlltoAllvQuantGroupedMatMul, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
 func AlltoAllvQuantGroupedMatMul(st *acl.Stream, p AlltoAllvQuantGroupedMatMulParams) error {
 	c := NewCall(st, p.Operator())
@@ -748,7 +751,8 @@ var opBandwidthTest = Operator{
 }
 
 // BandwidthTest measures how fast ranks of Group exchange X. C: aclnnBandwidthTest, CANN after
-// 9.2.0-beta.1. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// 9.2.0-beta.1. The emulator does not implement it: no document says what it computes, and not
+// written yet.
 func BandwidthTest(st *acl.Stream, p BandwidthTestParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1033,7 +1037,7 @@ var opGroupedMatMulAlltoAllvV2 = Operator{
 
 // GroupedMatMulAlltoAllvV2 is GroupedMatMulAlltoAllv with a choice of how the ranks communicate. C:
 // aclnnGroupedMatMulAlltoAllvV2, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: GmmX, GmmWeight, MmX, MmWeight, Y, MmY float16 bfloat16.
 func GroupedMatMulAlltoAllvV2(st *acl.Stream, p GroupedMatMulAlltoAllvV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1424,8 +1428,8 @@ var opMatmulAllReduceV3 = Operator{
 }
 
 // MatmulAllReduceV3 is MatmulAllReduceV2 with a choice of how the ranks communicate. C:
-// aclnnMatmulAllReduceV3, CANN since 9.1.0. Not on Ascend910, Ascend910_93. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnMatmulAllReduceV3, CANN since 9.1.0. Not on Ascend910, Ascend910_93. The emulator computes:
+// X1, X2, X3, Output float16 bfloat16.
 func MatmulAllReduceV3(st *acl.Stream, p MatmulAllReduceV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1465,8 +1469,8 @@ var opMatmulAlltoAll = Operator{
 }
 
 // MatmulAlltoAll multiplies X1 by X2 and exchanges the columns of the product between the ranks of
-// Group. C: aclnnMatmulAlltoAll, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// Group. C: aclnnMatmulAlltoAll, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X1, X2, Output float16 bfloat16; Bias float32 float16.
 func MatmulAlltoAll(st *acl.Stream, p MatmulAlltoAllParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1505,8 +1509,8 @@ var opMatmulAlltoAllV2 = Operator{
 }
 
 // MatmulAlltoAllV2 is MatmulAlltoAll with a choice of how the ranks communicate. C:
-// aclnnMatmulAlltoAllV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnMatmulAlltoAllV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes: X1,
+// X2, Output float16 bfloat16; Bias float32 float16.
 func MatmulAlltoAllV2(st *acl.Stream, p MatmulAlltoAllV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1591,8 +1595,9 @@ var opMatmulReduceScatterV2 = Operator{
 }
 
 // MatmulReduceScatterV2 is MatmulReduceScatter that also takes quantised factors with their scales.
-// C: aclnnMatmulReduceScatterV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// C: aclnnMatmulReduceScatterV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X1, X2 float16 bfloat16 int8; Bias float32 float16 bfloat16; X1Scale float32; X2Scale
+// float32 int64; Output float16 bfloat16.
 func MatmulReduceScatterV2(st *acl.Stream, p MatmulReduceScatterV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2027,8 +2032,9 @@ var opQuantMatmulAllReduceV4 = Operator{
 }
 
 // QuantMatmulAllReduceV4 is QuantMatmulAllReduceV3 with scales for blocks. C:
-// aclnnQuantMatmulAllReduceV4, CANN since 9.0.0. Not on Ascend910, Ascend910_93. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// aclnnQuantMatmulAllReduceV4, CANN since 9.0.0. Not on Ascend910, Ascend910_93. The emulator
+// computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; X2Scale float32 bfloat16; Output float16
+// bfloat16.
 func QuantMatmulAllReduceV4(st *acl.Stream, p QuantMatmulAllReduceV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2081,8 +2087,9 @@ var opQuantMatmulAllReduceV5 = Operator{
 }
 
 // QuantMatmulAllReduceV5 is QuantMatmulAllReduceV4 with a choice of how the ranks communicate. C:
-// aclnnQuantMatmulAllReduceV5, CANN since 9.1.0. Not on Ascend910, Ascend910_93. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// aclnnQuantMatmulAllReduceV5, CANN since 9.1.0. Not on Ascend910, Ascend910_93. The emulator
+// computes: X1, X2 int8 int4; Bias float16 bfloat16 int32; X1Scale float32; X2Scale float32
+// bfloat16; Output float16 bfloat16.
 func QuantMatmulAllReduceV5(st *acl.Stream, p QuantMatmulAllReduceV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2138,8 +2145,8 @@ var opQuantMatmulAlltoAll = Operator{
 }
 
 // QuantMatmulAlltoAll is MatmulAlltoAll for quantised factors. C: aclnnQuantMatmulAlltoAll, CANN
-// since 9.0.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than CANN
-// 8.1, and not written yet.
+// since 9.0.0. Not on Ascend910, Ascend310P. The emulator computes: X1, X2 int8; Bias float32
+// float16 bfloat16; X1Scale, X2Scale float32; Output float16 bfloat16.
 func QuantMatmulAlltoAll(st *acl.Stream, p QuantMatmulAlltoAllParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2198,8 +2205,9 @@ var opQuantMatmulAlltoAllV2 = Operator{
 }
 
 // QuantMatmulAlltoAllV2 is QuantMatmulAlltoAll with a choice of how the ranks communicate. C:
-// aclnnQuantMatmulAlltoAllV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnQuantMatmulAlltoAllV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X1, X2 int8; Bias float32 float16 bfloat16; X1Scale, X2Scale float32; Output float16
+// bfloat16.
 func QuantMatmulAlltoAllV2(st *acl.Stream, p QuantMatmulAlltoAllV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2393,7 +2401,8 @@ var opWeightQuantMatmulAllReduceV2 = Operator{
 
 // WeightQuantMatmulAllReduceV2 is WeightQuantMatmulAllReduce with a choice of how the ranks
 // communicate. C: aclnnWeightQuantMatmulAllReduceV2, CANN since 9.1.0. Not on Ascend910,
-// Ascend910_93. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// Ascend910_93. The emulator computes: X1, AntiquantScale, AntiquantOffset, Output float16
+// bfloat16; X2 int8 int4.
 func WeightQuantMatmulAllReduceV2(st *acl.Stream, p WeightQuantMatmulAllReduceV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -1206,7 +1206,8 @@ var opPrecisionCompareV2 = Operator{
 }
 
 // PrecisionCompareV2 compares two tensors as PrecisionCompare does. C: aclnnPrecisionCompareV2,
-// CANN 8.5.0 only. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// CANN 8.5.0 only. The emulator does not implement it: no document says what it computes, and not
+// written yet.
 func PrecisionCompareV2(st *acl.Stream, p PrecisionCompareV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -1451,8 +1451,9 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 
 // GroupedMatmulFinalizeRoutingWeightNz is GroupedMatmulFinalizeRouting with weights stored as
 // FRACTAL_NZ. C: aclnnGroupedMatmulFinalizeRoutingWeightNz, CANN since 8.1.RC1. Not on Ascend910,
-// Ascend310P. The emulator computes: X1 int8; X2 int8 int4; Scale float32 bfloat16 int64; Bias,
-// PertokenScale, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64.
+// Ascend310P. The emulator computes: X1 int8; X2 int8 int4; Scale float32 bfloat16 int64; Bias
+// float32 bfloat16; PertokenScale, Logit, Out float32; GroupList int64; SharedInput bfloat16;
+// RowIndex int32 int64.
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1514,8 +1515,8 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 // GroupedMatmulFinalizeRoutingWeightNzV2 is GroupedMatmulFinalizeRoutingV3 with weights stored as
 // FRACTAL_NZ. C: aclnnGroupedMatmulFinalizeRoutingWeightNzV2, CANN since 8.5.0. Not on Ascend910,
 // Ascend310P. The emulator computes: X1 int8; X2 int8 int32 int4; Scale float32 bfloat16 int64;
-// Bias, Offset, PertokenScale, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex
-// int32 int64.
+// Bias float32 bfloat16; Offset, PertokenScale, Logit, Out float32; GroupList int64; SharedInput
+// bfloat16; RowIndex int32 int64.
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1620,7 +1621,9 @@ var opGroupedMatmulSwigluQuantV2 = Operator{
 
 // GroupedMatmulSwigluQuantV2 computes a grouped product of quantised factors, SwiGlu and a
 // quantisation. C: aclnnGroupedMatmulSwigluQuantV2, CANN since 8.5.0. Not on Ascend910, Ascend310P.
-// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// The emulator computes: X, Weight int8 int32 int4; WeightScale float32 float16 bfloat16 int64
+// uint64; WeightAssistMatrix, XScale, SmoothScale, OutputScale float32; GroupList int64; Output
+// int8.
 func GroupedMatmulSwigluQuantV2(st *acl.Stream, p GroupedMatmulSwigluQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1719,7 +1722,9 @@ var opGroupedMatmulSwigluQuantWeightNzV2 = Operator{
 
 // GroupedMatmulSwigluQuantWeightNzV2 is GroupedMatmulSwigluQuantV2 with weights in FRACTAL_NZ. C:
 // aclnnGroupedMatmulSwigluQuantWeightNzV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: X int8 int32 int4; Weight int8 int4; WeightScale float32 float16 bfloat16
+// int64 uint64; WeightAssistMatrix, XScale, SmoothScale, OutputScale float32; GroupList int64;
+// Output int8.
 func GroupedMatmulSwigluQuantWeightNzV2(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNzV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -51,8 +51,7 @@ var opDistributeBarrierV2 = Operator{
 
 // DistributeBarrierV2 waits for all ranks of a communicator, for so long at most and without those
 // that ElasticInfo leaves out. C: aclnnDistributeBarrierV2, CANN since 8.5.0. Not on Ascend910,
-// Ascend910B, Ascend310P. The emulator computes it; its element types were not tested: it waits for
-// other ranks and uses no element of its tensor.
+// Ascend910B, Ascend310P. The emulator computes: TimeOut, ElasticInfo int32.
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -813,8 +812,9 @@ var opMoeDistributeCombineV4 = Operator{
 }
 
 // MoeDistributeCombineV4 is MoeDistributeCombineV3 with times of each rank. C:
-// aclnnMoeDistributeCombineV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// aclnnMoeDistributeCombineV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: ExpandX, SharedExpertX, OriX, ConstExpertAlpha1, ConstExpertAlpha2, ConstExpertV, XOut
+// float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales float32.
 func MoeDistributeCombineV4(st *acl.Stream, p MoeDistributeCombineV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1265,8 +1265,10 @@ var opMoeDistributeDispatchV4 = Operator{
 }
 
 // MoeDistributeDispatchV4 is MoeDistributeDispatchV3 with times of each rank. C:
-// aclnnMoeDistributeDispatchV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// aclnnMoeDistributeDispatchV4, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
+// computes: X float16 bfloat16; ExpertIds, AssistInfoForCombineOut, EpRecvCountsOut int32; Scales,
+// ExpertScales, DynamicScalesOut, ExpandScalesOut float32; XActiveMask bool; ExpandXOut float16
+// bfloat16 int8; ExpertTokenNumsOut int64.
 func MoeDistributeDispatchV4(st *acl.Stream, p MoeDistributeDispatchV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1465,8 +1467,9 @@ var opMoeFinalizeRoutingV3 = Operator{
 }
 
 // MoeFinalizeRoutingV3 is MoeFinalizeRoutingV2 with experts that give zero, their input or a
-// constant. C: aclnnMoeFinalizeRoutingV3, CANN since 9.1.0. Not on Ascend910. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// constant. C: aclnnMoeFinalizeRoutingV3, CANN since 9.1.0. Not on Ascend910. The emulator
+// computes: ExpandedX, X1, X2, Bias, Scales, Out float32 float16 bfloat16; ExpandedRowIdx,
+// ExpertIdx int32.
 func MoeFinalizeRoutingV3(st *acl.Stream, p MoeFinalizeRoutingV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1521,8 +1524,8 @@ var opMoeFinalizeRoutingV4 = Operator{
 }
 
 // MoeFinalizeRoutingV4 is MoeFinalizeRoutingV3 with a number of experts for each token. C:
-// aclnnMoeFinalizeRoutingV4, CANN after 9.2.0-beta.1. Not on Ascend910. The emulator does not
-// implement it: newer than CANN 8.1, and not written yet.
+// aclnnMoeFinalizeRoutingV4, CANN after 9.2.0-beta.1. Not on Ascend910. The emulator computes:
+// ExpandedX, X1, X2, Bias, Scales, Out float32 float16 bfloat16; ExpandedRowIdx, ExpertIdx int32.
 func MoeFinalizeRoutingV4(st *acl.Stream, p MoeFinalizeRoutingV4Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1576,7 +1579,8 @@ var opMoeFusedTopk = Operator{
 
 // MoeFusedTopk chooses experts by a sigmoid of X, within the best groups, and maps them to physical
 // ones. C: aclnnMoeFusedTopk, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: X, AddNum float32 float16 bfloat16; MappingNum, MappingTable, Indices int32; Y
+// float32.
 func MoeFusedTopk(st *acl.Stream, p MoeFusedTopkParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1794,8 +1798,9 @@ var opMoeGatingTopKV2 = Operator{
 }
 
 // MoeGatingTopKV2 is MoeGatingTopK that also takes the experts from a table by token. C:
-// aclnnMoeGatingTopKV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// aclnnMoeGatingTopKV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// computes: X, Bias, YOut float32 float16 bfloat16; InputIds, Tid2eid int32 int64; ExpertIdxOut
+// int32; Out float32.
 func MoeGatingTopKV2(st *acl.Stream, p MoeGatingTopKV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

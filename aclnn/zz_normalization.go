@@ -2045,8 +2045,8 @@ var opMhcPreSinkhorn = Operator{
 }
 
 // MhcPreSinkhorn is MhcPre whose mixing matrix is made doubly stochastic. C: aclnnMhcPreSinkhorn,
-// CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than
-// CANN 8.1, and not written yet.
+// CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes: X, Hin float16 bfloat16;
+// Phi, Alpha, Bias, HPost, HRes, HPre, HcBeforeNorm, InvRms, SumOut, NormOut float32.
 func MhcPreSinkhorn(st *acl.Stream, p MhcPreSinkhornParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2102,8 +2102,9 @@ var opMhcPreSinkhornBackward = Operator{
 }
 
 // MhcPreSinkhornBackward computes the gradients of MhcPreSinkhorn. C: aclnnMhcPreSinkhornBackward,
-// CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does not implement it: newer than
-// CANN 8.1, and not written yet.
+// CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes: GradHin, X, GradX float16
+// bfloat16; GradHPost, GradHRes, Phi, Alpha, Bias, HPre, HcBeforeNorm, InvRms, SumOut, NormOut,
+// GradPhi, GradAlpha, GradBias float32.
 func MhcPreSinkhornBackward(st *acl.Stream, p MhcPreSinkhornBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -782,8 +782,8 @@ var opDynamicQuantV2 = Operator{
 
 // DynamicQuantV2 is DynamicQuant that also gives offsets for asymmetric quantisation; smoothing
 // scales may differ by group. C: aclnnDynamicQuantV2, CANN since 8.1.RC1. The emulator computes: X,
-// SmoothScales float32 float16 bfloat16; GroupIndex int32; YOut int8 int32 int4; ScaleOut,
-// OffsetOut float32.
+// SmoothScales float16 bfloat16; GroupIndex int32; YOut int8 int32 int4; ScaleOut, OffsetOut
+// float32.
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -303,8 +303,8 @@ var opIou = Operator{
 }
 
 // Iou computes the intersection over union, or over the second box, of each pair of boxes. C:
-// aclnnIou, CANN since 8.5.0. Not on Ascend910. The emulator does not implement it: newer than CANN
-// 8.1, and not written yet.
+// aclnnIou, CANN since 8.5.0. Not on Ascend910. The emulator computes: BBoxes, GtBoxes, Overlap
+// float32 float16 bfloat16.
 func Iou(st *acl.Stream, p IouParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -596,7 +596,7 @@ var opThreeInterpolateBackward = Operator{
 
 // ThreeInterpolateBackward adds the gradient of each point to the three points from which it was
 // interpolated. C: aclnnThreeInterpolateBackward, CANN since 8.5.0. Not on Ascend910, Ascend310P.
-// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// The emulator computes: GradX, Weight, GradY float32 float16; Idx int32 int64.
 func ThreeInterpolateBackward(st *acl.Stream, p ThreeInterpolateBackwardParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -629,7 +629,7 @@ var opUpsampleBicubic2d = Operator{
 }
 
 // UpsampleBicubic2d resizes images by bicubic interpolation. C: aclnnUpsampleBicubic2d, CANN since
-// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16 float64.
+// 8.1.RC1. The emulator computes: Self, Out float32 float16 bfloat16.
 func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -955,7 +955,7 @@ var opUpsampleLinear1d = Operator{
 }
 
 // UpsampleLinear1d resizes sequences by linear interpolation. C: aclnnUpsampleLinear1d, CANN since
-// 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16 float64.
+// 8.1.RC1. Not on Ascend310P. The emulator computes: Self, Out float32 float16 bfloat16.
 func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -76,6 +76,15 @@ void cann_call_host(struct cann_call *c, void *host) { call(c, host); }
 
 void cann_call_back(struct cann_call *c, void *host) { call(c, host); }
 
+void cann_call_wide(struct cann_call *c, const uint64_t *words, uint32_t n, const double *floats)
+{
+	c->bind = cann_bind(c->context);
+	if (c->bind == 0)
+		c->ret = cann_invoke(c->fn, words, n, floats);
+	if (c->bind != 0 || (int32_t)c->ret != 0)
+		c->message = cann_error_text();
+}
+
 struct fresh {
 	struct cann_call *call;
 	void *host;

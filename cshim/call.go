@@ -66,9 +66,12 @@ func (c *Call) Value(f *Func, context uint64) (uint64, error) {
 
 // failure makes the error of a failed call and frees its text.
 func (c *Call) failure(name string) error {
-	e := &Error{Func: name, Code: int32(c.ret), Message: takeText(c.message)}
+	e := &Error{Func: name, Code: int32(c.ret)}
+	text := takeText(c.message)
 	if c.bind != 0 {
-		e.Code, e.Message = c.bind, "binding the context: "+e.Message
+		e.Code, e.Message = c.bind, "binding the context: "+readable(c.bind, text)
+	} else {
+		e.Message = readable(e.Code, text)
 	}
 	return e
 }

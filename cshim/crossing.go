@@ -46,6 +46,11 @@ func (c *Call) runBack() {
 	backs.Put(h)
 }
 
+// runWide crosses with words of its own.
+func (c *Call) runWide(w *wide) {
+	C.cann_call_wide((*C.struct_cann_call)(unsafe.Pointer(c)), words(&w.words[0]), C.uint32_t(w.n), (*C.double)(unsafe.Pointer(&w.floats[0])))
+}
+
 func (h *head) c() *C.struct_cann_launch { return (*C.struct_cann_launch)(unsafe.Pointer(h)) }
 
 func words(p *uint64) *C.uint64_t { return (*C.uint64_t)(unsafe.Pointer(p)) }

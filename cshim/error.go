@@ -11,7 +11,7 @@ import (
 type Error struct {
 	Func    string // C name
 	Code    int32
-	Message string // aclGetRecentErrMsg of the thread that failed, "" when there was none
+	Message string // one line of what aclGetRecentErrMsg had for the call on its thread, "" when there was nothing
 }
 
 func (e *Error) Error() string {

@@ -18,17 +18,20 @@ const (
 	Profiler                  // measurements for msprof: libmsprofiler
 	Marks                     // marks and ranges for tools: libms_tools_ext
 	Driver                    // management of devices, not part of CANN: libdcmi
+	BLAS                      // linear algebra: libops_blas
+	FFT                       // Fourier transforms: libcann_ops_fft
+	Platform                  // what the platform files have about the chip: libplatform
 	libraries
 )
 
 // Libraries are all groups.
 func Libraries() []Library {
-	return []Library{ACL, NNOp, Op, HCCL, OpCompiler, Profiler, Marks, Driver}
+	return []Library{ACL, NNOp, Op, HCCL, OpCompiler, Profiler, Marks, Driver, BLAS, FFT, Platform}
 }
 
 // String is the name of the group's main library.
 func (l Library) String() string {
-	return [...]string{"libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libacl_op_compiler.so", "libmsprofiler.so", "libms_tools_ext.so", "libdcmi.so"}[l]
+	return [...]string{"libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libacl_op_compiler.so", "libmsprofiler.so", "libms_tools_ext.so", "libdcmi.so", "libops_blas.so", "libcann_ops_fft.so", "libplatform.so"}[l]
 }
 
 // Func is a C function that is looked for when it is first needed. Make one per function,

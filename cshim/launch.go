@@ -83,7 +83,7 @@ func (l *Launch) first() *uint64 { return unsafe.SliceData(l.records) }
 // failure makes the error of a failed launch, named after the C function that failed.
 func (l *Launch) failure() error {
 	h := &l.head
-	e := &Error{Code: h.code, Message: takeText(h.message)}
+	e := &Error{Code: h.code, Message: readable(h.code, takeText(h.message))}
 	h.message = 0
 	switch h.stage {
 	case stageBind:

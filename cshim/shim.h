@@ -31,6 +31,10 @@ void cann_call_back(struct cann_call *c, void *host);
 /* The same on a thread that is made for the call; on this one if the system has no more. */
 void cann_call_fresh(struct cann_call *c, void *host);
 
+/* A call with any number of arguments of an operator's kinds: 64 words and 8 floating-point numbers. The other fields of
+ * the block are as for cann_call. */
+void cann_call_wide(struct cann_call *c, const uint64_t *words, uint32_t n, const double *floats);
+
 /* The arguments of an operator are words in C order. An argument that is an object in C
  * (tensor, scalar, array, list) or a string also has a record, from which its word is made
  * in the crossing. A record is this head and its payload, in whole words. */
