@@ -20,7 +20,7 @@ type Comm struct {
 	rank    int
 	size    int
 	closed  atomic.Bool
-	device  int
+	device  *acl.Device
 	called  string                  // HCCL's name of the communicator
 	graphs  atomic.Int64            // graphs with collectives of the communicator, or operators that use it
 	tracker atomic.Pointer[tracker] // nil unless Track was called
@@ -83,6 +83,40 @@ func (c *Comm) Resume() error {
 	return c.do(fnHcclCommResume, func() error { return hcclCommResume(c.context, c.handle) })
 }
 
+// Status says whether a communicator takes collectives (HcclCommStatus).
+type Status int32
+
+// The states of a communicator.
+const (
+	Ready      Status = abi.HCCL_COMM_STATUS_READY
+	Suspending Status = abi.HCCL_COMM_STATUS_SUSPENDING
+	Unusable   Status = abi.HCCL_COMM_STATUS_INVALID
+)
+
+// String returns the state's name.
+func (s Status) String() string {
+	switch s {
+	case Ready:
+		return "ready"
+	case Suspending:
+		return "suspending"
+	case Unusable:
+		return "unusable"
+	}
+	return fmt.Sprintf("Status(%d)", int32(s))
+}
+
+// Status returns whether the communicator takes collectives (HcclCommGetStatus, from CANN 9.1.0 on). Only the 950 has
+// it; other chips refuse it with acl.ErrNotSupported.
+func (c *Comm) Status() (status Status, err error) {
+	err = c.do(fnHcclCommGetStatus, func() error {
+		s, err := hcclCommGetStatus(c.context, &append([]byte(c.called), 0)[0])
+		status = Status(s)
+		return err
+	})
+	return status, err
+}
+
 // do calls a function of the communicator that takes no tensor.
 func (c *Comm) do(f *cshim.Func, call func() error) error {
 	err := c.usable()
@@ -96,7 +130,7 @@ func (c *Comm) do(f *cshim.Func, call func() error) error {
 }
 
 // adopt makes the Comm for a handle returned by HCCL.
-func adopt(handle hcclComm, context aclrtContext, device int) (*Comm, error) {
+func adopt(handle hcclComm, context aclrtContext, device *acl.Device) (*Comm, error) {
 	c := &Comm{handle: handle, context: context, device: device, size: 1}
 	rank, err := hcclGetRankId(context, handle)
 	if err != nil {
@@ -110,7 +144,7 @@ func adopt(handle hcclComm, context aclrtContext, device int) (*Comm, error) {
 	if c.called, err = c.Name(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	bridge.Groups.Open(device, c.called, &c.graphs)
+	bridge.Groups.Open(device.ID(), c.called, &c.graphs)
 	return c, nil
 }
 
@@ -136,7 +170,7 @@ func (c *Comm) Close() error {
 		c.closed.Store(false)
 		return err
 	}
-	bridge.Groups.Close(c.device, c.called, &c.graphs)
+	bridge.Groups.Close(c.device.ID(), c.called, &c.graphs)
 	c.forget()
 	if t := c.tracker.Swap(nil); t != nil {
 		return t.close()

@@ -21,6 +21,9 @@
 // machines match the collectives of a replay with collectives that another rank queues one by one:
 // replay on all ranks, or on none.
 //
+// HcclCommRegCommStateCallback of CANN 9.2.0-beta.1 has no function here: HCCL calls what it registers, for the rest of
+// the process, only after Comm.Resume and Comm.Close, whose results say the same to the program that calls them.
+//
 // One process per device is the usual arrangement, and the one that other programs use. Several
 // devices in one process work too. HCCL takes no default stream.
 //

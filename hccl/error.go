@@ -12,13 +12,15 @@ import (
 )
 
 // Errors of communicators, for errors.Is. Each also matches a class of package acl: the ranks or
-// peers are acl.ErrPeerLost, suspension is acl.ErrAborted. Arguments that do not fit are
+// peers and retries are acl.ErrPeerLost, suspension is acl.ErrAborted. Arguments that do not fit are
 // acl.ErrInvalidArgument, a closed communicator, stream or tensor is acl.ErrClosed, what this HCCL
 // or chip lacks acl.ErrNotSupported, and a communicator that still works acl.ErrBusy.
 var (
 	ErrJoin      = class.Of(acl.ErrPeerLost, "the ranks did not come together")
 	ErrRemote    = class.Of(acl.ErrPeerLost, "a peer or its link failed")
 	ErrSuspended = class.Of(acl.ErrAborted, "the communicator is suspended")
+	ErrNotFound  = class.Of(acl.ErrInvalidArgument, "the communicator has none")
+	ErrRetried   = class.Of(acl.ErrPeerLost, "collectives failed again when HCCL retried them after the fault of a link")
 )
 
 // errLate is ErrJoin after HCCL's own limit.
@@ -30,7 +32,8 @@ var codeClasses = map[int32]error{
 	abi.HCCL_E_TIMEOUT: errLate, abi.HCCL_E_AGAIN: acl.ErrBusy, abi.HCCL_E_REMOTE: ErrRemote,
 	abi.HCCL_E_SUSPENDING: ErrSuspended, abi.HCCL_E_UNAVAIL: ErrJoin, abi.HCCL_E_TCP_CONNECT: ErrJoin,
 	abi.HCCL_E_ROCE_CONNECT: ErrJoin, abi.HCCL_E_NETWORK: ErrJoin, abi.HCCL_E_TCP_TRANSFER: ErrRemote,
-	abi.HCCL_E_ROCE_TRANSFER: ErrRemote, abi.HCCL_E_MEMORY: acl.ErrOutOfMemory,
+	abi.HCCL_E_ROCE_TRANSFER: ErrRemote, abi.HCCL_E_MEMORY: acl.ErrOutOfMemory, abi.HCCL_E_OOM: acl.ErrOutOfMemory,
+	abi.HCCL_E_OPRETRY_FAIL: ErrRetried,
 }
 
 // invalid is the cause of a call with an argument that does not fit.

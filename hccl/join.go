@@ -135,7 +135,7 @@ func JoinAll(ctx context.Context, streams ...*acl.Stream) ([]*Comm, error) {
 		}
 		comms, errs := make([]*Comm, len(handles)), make([]error, len(handles))
 		for i, h := range handles {
-			comms[i], errs[i] = adopt(h, contextOf(streams[i]), streams[i].Device().ID())
+			comms[i], errs[i] = adopt(h, contextOf(streams[i]), streams[i].Device())
 		}
 		if err := errors.Join(errs...); err != nil {
 			return nil, errors.Join(err, closeAll(comms))
@@ -183,7 +183,7 @@ func (j joining) one(ctx context.Context, st *acl.Stream, config Config, create 
 	var encoded *hcclCommConfig
 	if config != (Config{}) {
 		var err error
-		if encoded, err = config.encode(); err != nil {
+		if encoded, err = config.encode(st.Device().Runtime().SoC()); err != nil {
 			return nil, j.failed(err)
 		}
 	}
@@ -192,7 +192,7 @@ func (j joining) one(ctx context.Context, st *acl.Stream, config Config, create 
 		if err != nil {
 			return nil, j.failed(err)
 		}
-		c, err := adopt(handle, contextOf(st), st.Device().ID())
+		c, err := adopt(handle, contextOf(st), st.Device())
 		return []*Comm{c}, err
 	})
 	if err != nil {

@@ -82,6 +82,7 @@ func TestConfigAndParts(t *testing.T) {
 
 // JoinAll, groups of messages and suspension.
 func TestJoinAll(t *testing.T) {
+	grouped := has(t, "9.0.0")
 	streams := devices(t, 2)
 	ctx := t.Context()
 	comms, err := hccl.JoinAll(ctx, streams...)
@@ -95,7 +96,9 @@ func TestJoinAll(t *testing.T) {
 			err := hccl.Together(m.st, func() error {
 				return errors.Join(c.Send(m.st, out, 1-i), c.Recv(m.st, in, 1-i))
 			})
-			if assert.NoError(t, err) {
+			if !grouped {
+				assert.ErrorIs(t, err, acl.ErrNotSupported)
+			} else if assert.NoError(t, err) {
 				m.equal(in, int32(1-i))
 			}
 			assert.NoError(t, c.Suspend())
@@ -126,10 +129,17 @@ func TestJoinEnds(t *testing.T) {
 	odd, high := 3, 8
 	for name, c := range map[string]hccl.Config{
 		"name": {Name: strings.Repeat("n", 128)}, "NUL": {Tag: "a\x00b"}, "buffer": {BufferMiB: -1}, "determinism": {Determinism: 4},
-		"expansion": {Expansion: 9}, "traffic": {TrafficClass: &odd}, "level": {ServiceLevel: &high},
+		"expansion": {Expansion: hccl.ExpandOnCCUScheduler + 1}, "traffic": {TrafficClass: &odd}, "level": {ServiceLevel: &high},
 	} {
 		_, err := hccl.Join(ctx, st, hccl.RootInfo{ID: info.ID, Size: 1}, c)
 		assert.ErrorIs(t, err, acl.ErrInvalidArgument, name)
+	}
+	for mode := hccl.ExpandDefault; mode <= hccl.ExpandOnCCUScheduler; mode++ {
+		one, err := hccl.NewRootInfo(st)
+		require.NoError(t, err)
+		c, err := hccl.Join(ctx, st, hccl.RootInfo{ID: one.ID, Size: 1}, hccl.Config{Expansion: mode})
+		require.NoError(t, err, mode)
+		assert.NoError(t, c.Close())
 	}
 	_, err = hccl.Join(ctx, st, info, hccl.Config{})
 	assert.ErrorIs(t, err, acl.ErrInvalidArgument, "no size")

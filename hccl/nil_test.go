@@ -18,9 +18,10 @@ import (
 // acl's classes and no panics.
 func TestNil(t *testing.T) {
 	refusals := []error{acl.ErrInvalidArgument, acl.ErrClosed, acl.ErrNotSupported}
-	niltest.Complete(t, ".", "Comm", "Error", "Join", "JoinAll", "NewRootInfo", "RecvFrom", "SendTo", "Together")
+	niltest.Complete(t, ".", "Comm", "Error", "Join", "JoinAll", "NewRootInfo", "RecvFrom", "SendTo", "Together", "Window")
 	// Progress and the numbers of a rank are no calls.
 	niltest.Receivers(t, refusals, (*hccl.Comm)(nil), new(hccl.Comm))
+	niltest.Receivers(t, refusals, (*hccl.Window)(nil), new(hccl.Window))
 	require.NotEmpty(t, new(hccl.Error).Error())
 	for name, f := range map[string]any{
 		"Join with a root info": hccl.Join[hccl.RootInfo], "Join with a table": hccl.Join[hccl.Table], "Join with a group": hccl.Join[*world.Group],

@@ -17,6 +17,9 @@ var dataTypes = map[dtype.Type]hcclDataType{
 	dtype.Float16: abi.HCCL_DATA_TYPE_FP16, dtype.Float32: abi.HCCL_DATA_TYPE_FP32, dtype.Int64: abi.HCCL_DATA_TYPE_INT64,
 	dtype.Uint64: abi.HCCL_DATA_TYPE_UINT64, dtype.Uint8: abi.HCCL_DATA_TYPE_UINT8, dtype.Uint16: abi.HCCL_DATA_TYPE_UINT16,
 	dtype.Uint32: abi.HCCL_DATA_TYPE_UINT32, dtype.Float64: abi.HCCL_DATA_TYPE_FP64, dtype.BFloat16: abi.HCCL_DATA_TYPE_BFP16,
+	// From CANN 9.0.0 on; HCCL copies them and reduces none.
+	dtype.HiFloat8: abi.HCCL_DATA_TYPE_HIF8, dtype.Float8E4M3: abi.HCCL_DATA_TYPE_FP8E4M3,
+	dtype.Float8E5M2: abi.HCCL_DATA_TYPE_FP8E5M2, dtype.Float8E8M0: abi.HCCL_DATA_TYPE_FP8E8M0,
 }
 
 // pass is one call of a collective and its tensors. Both fields hold the same tensor if there is

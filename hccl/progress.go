@@ -22,11 +22,9 @@ func (c *Comm) Track(dev *acl.Device) error {
 	if err != nil {
 		return err
 	}
-	t := &tracker{name: name, rank: c.rank}
-	for i := range t.collectives.ring {
-		if err = errors.Join(t.collectives.ring[i].open(dev), t.exchanges.ring[i].open(dev)); err != nil {
-			return errors.Join(err, t.close())
-		}
+	t := &tracker{name: name, rank: c.rank, collectives: track{device: dev}, exchanges: track{device: dev}}
+	if err = errors.Join(t.collectives.grow(), t.exchanges.grow()); err != nil {
+		return errors.Join(err, t.close())
 	}
 	if !c.tracker.CompareAndSwap(nil, t) {
 		return t.close()
@@ -38,8 +36,6 @@ func (c *Comm) Track(dev *acl.Device) error {
 }
 
 // Progress returns the progress of this rank for a world.Watchdog, the zero Progress without Track.
-// If more than 32 collectives, or exchanges, are in flight, the oldest are reported as ending
-// together.
 func (c *Comm) Progress() world.Progress {
 	if c == nil {
 		return world.Progress{}
@@ -58,10 +54,12 @@ type tracker struct {
 	collectives, exchanges track
 }
 
-// track is the calls of one kind, which end in order.
+// track is the calls of one kind, which end in order. Its ring grows to the largest number of calls in flight: a call whose event had
+// to give way to a later call's would not be seen to end, and a rank whose host is far ahead of the device would seem to be stuck.
 type track struct {
+	device    *acl.Device
 	mu        sync.Mutex
-	ring      [32]tracked
+	ring      []tracked
 	seq, done uint64
 	changed   time.Time // last change of done, or of seq while nothing was in flight
 }
@@ -73,11 +71,6 @@ type tracked struct {
 	dtype string // "" when the call has none
 	agreement
 	peers []int // of an exchange
-}
-
-func (c *tracked) open(dev *acl.Device) (err error) {
-	c.after, err = dev.NewEvent()
-	return err
 }
 
 // agreement holds what all ranks must agree on besides the function and the dtype. Each field has a
@@ -100,6 +93,13 @@ func (t *track) queued(st *acl.Stream, c tracked) error {
 	if t.done == t.seq {
 		t.changed = time.Now()
 	}
+	if t.seq-t.done == uint64(len(t.ring)) {
+		if t.look(); t.seq-t.done == uint64(len(t.ring)) {
+			if err := t.grow(); err != nil {
+				return err
+			}
+		}
+	}
 	t.seq++
 	slot := t.at(t.seq)
 	c.after = slot.after
@@ -109,10 +109,25 @@ func (t *track) queued(st *acl.Stream, c tracked) error {
 
 func (t *track) at(seq uint64) *tracked { return &t.ring[seq%uint64(len(t.ring))] }
 
+// grow makes room for twice as many calls in flight. The caller holds t.mu, or is the only one with t.
+func (t *track) grow() (err error) {
+	old := t.ring
+	t.ring = make([]tracked, max(32, 2*len(old)))
+	for k := range uint64(len(old)) { // of the last calls
+		*t.at(t.seq - k) = old[(t.seq-k)%uint64(len(old))]
+	}
+	for i := range t.ring {
+		if t.ring[i].after == nil && err == nil {
+			t.ring[i].after, err = t.device.NewEvent()
+		}
+	}
+	return err
+}
+
 // look finds out which calls have ended, and how long the oldest of the others has been. The caller
 // holds t.mu.
 func (t *track) look() (since time.Duration) {
-	for k := max(t.done, t.seq-min(t.seq, uint64(len(t.ring)))) + 1; k <= t.seq; k++ {
+	for k := t.done + 1; k <= t.seq; k++ {
 		// A query fails only on a device in trouble, which AsyncError reports.
 		if ended, err := t.at(k).after.Query(); err != nil || !ended {
 			break
@@ -138,7 +153,7 @@ func (t *tracker) progress() world.Progress {
 	defer e.mu.Unlock()
 	p.Since = max(p.Since, e.look())
 	if p.Exchanges, p.Exchanged = e.seq, e.done; e.done < e.seq {
-		oldest := e.at(max(e.done+1, e.seq-min(e.seq, uint64(len(e.ring)))+1))
+		oldest := e.at(e.done + 1)
 		p.Exchange, p.Peers = oldest.String(), oldest.peers
 	}
 	return p
@@ -167,8 +182,10 @@ func (c *tracked) String() string {
 
 func (t *tracker) close() error {
 	var errs []error
-	for i := range t.collectives.ring {
-		errs = append(errs, t.collectives.ring[i].after.Close(), t.exchanges.ring[i].after.Close())
+	for _, ring := range [][]tracked{t.collectives.ring, t.exchanges.ring} {
+		for i := range ring {
+			errs = append(errs, ring[i].after.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -45,7 +45,7 @@ func TestWatchdogOfComm(t *testing.T) {
 			return
 		}
 		defer x.Close()
-		for range 40 { // more than there are events
+		for range 40 { // more than there are events at first
 			assert.NoError(t, c.AllReduce(st, x, x, hccl.Sum))
 		}
 		assert.NoError(t, st.Synchronize(ctx))
@@ -83,6 +83,54 @@ func TestWatchdogOfComm(t *testing.T) {
 		assert.False(t, q.Exchange)
 	}
 	assert.Equal(t, map[int]uint64{0: 41, 1: 41, 2: 41}, counts)
+}
+
+// TestProgressFarAhead: what has ended counts on a rank that has queued many collectives and exchanges more.
+func TestProgressFarAhead(t *testing.T) {
+	const all, first = 200, 70
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seen := make(chan struct{})
+	joined(t, 2, func(st *acl.Stream, c *hccl.Comm) {
+		if !assert.NoError(t, c.Track(st.Device())) {
+			return
+		}
+		x, err := aclnn.Zeros(st, aclnn.Float32, 5)
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer x.Close()
+		for i := range all {
+			if c.Rank() == 1 && i == first {
+				select { // until rank 0 has seen that the first ones have ended
+				case <-seen:
+				case <-ctx.Done():
+				}
+			}
+			assert.NoError(t, c.AllReduce(st, x, x, hccl.Sum))
+			if c.Rank() == 0 {
+				assert.NoError(t, c.Send(st, x, 1))
+			} else {
+				assert.NoError(t, c.Recv(st, x, 0))
+			}
+		}
+		if c.Rank() == 0 {
+			for p := c.Progress(); assert.NoError(t, ctx.Err()) && (p.Done < first || p.Exchanged < first); p = c.Progress() {
+				time.Sleep(time.Millisecond)
+			}
+			p := c.Progress()
+			assert.EqualValues(t, all, p.Seq)
+			assert.EqualValues(t, first, p.Done)
+			assert.EqualValues(t, all, p.Exchanges)
+			assert.EqualValues(t, first, p.Exchanged)
+			close(seen)
+		}
+		assert.NoError(t, st.Synchronize(ctx))
+		p := c.Progress()
+		assert.EqualValues(t, all, p.Done)
+		assert.EqualValues(t, all, p.Exchanged)
+		assert.Zero(t, p.Since)
+	})
 }
 
 // TestProgressOfExchanges: barriers count as collectives; sends, receives and batches are counted

@@ -29,7 +29,7 @@ func (c *Comm) Sub(ranks []int, config Config) (*Comm, error) {
 		}
 		ids[i] = uint32(r)
 	}
-	encoded, err := config.encode()
+	encoded, err := config.encode(c.device.Runtime().SoC())
 	if err != nil {
 		return refuse(err)
 	}

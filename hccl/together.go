@@ -9,8 +9,8 @@ import (
 
 // Together groups the Sends and Recvs that f calls, so that all run at the same time and none waits
 // for an earlier one (HcclGroupStart, HcclGroupEnd). f must call nothing else of HCCL, and must
-// stay in this goroutine. CANN 8.1 lacks these functions: then the error is acl.ErrNotSupported and f is
-// not called; Comm.Exchange does the same for one communicator.
+// stay in this goroutine. CANN before 9.0.0 lacks these functions: then the error is acl.ErrNotSupported and f
+// is not called; Comm.Exchange does the same for one communicator.
 func Together(st *acl.Stream, f func() error) error {
 	err := usable(st)
 	if err == nil && f == nil {

@@ -79,7 +79,7 @@ func (c *Comm) AllToAllV(st *acl.Stream, send *aclnn.Tensor, out Blocks, recv *a
 
 // AllToAllVC is AllToAllV for packed blocks whose sizes all ranks know (HcclAlltoAllVC).
 // counts[i][j] elements go from rank i to rank j; counts is the same on every rank. send has the
-// elements of row Rank, recv those of column Rank. CANN 8.1 may lack it: then the error is
+// elements of row Rank, recv those of column Rank. CANN 8.1 lacks it: then the error is
 // acl.ErrNotSupported, and AllToAllV does the same.
 func (c *Comm) AllToAllVC(st *acl.Stream, send, recv *aclnn.Tensor, counts [][]int64) error {
 	p := pass{c, st, fnHcclAlltoAllVC, send, recv}

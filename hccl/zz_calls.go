@@ -17,21 +17,37 @@ type (
 	aclrtStream       uint64
 	hcclComm          uint64
 	hcclCommConfig    struct {
-		reserved             [24]byte
-		hcclBufferSize       uint32
-		hcclDeterministic    uint32
-		hcclCommName         [128]byte
-		hcclUdi              [128]byte
-		hcclOpExpansionMode  uint32
-		hcclRdmaTrafficClass uint32
-		hcclRdmaServiceLevel uint32
+		reserved                    [24]byte
+		hcclBufferSize              uint32
+		hcclDeterministic           uint32
+		hcclCommName                [128]byte
+		hcclUdi                     [128]byte
+		hcclOpExpansionMode         uint32
+		hcclRdmaTrafficClass        uint32
+		hcclRdmaServiceLevel        uint32
+		hcclWorldRankID             uint32
+		hcclJobID                   uint64
+		aclGraphZeroCopyEnable      uint8
+		_                           [3]byte
+		hcclExecTimeOut             int32
+		hcclAlgo                    [1600]byte
+		hcclRetryEnable             [50]byte
+		hcclRetryParams             [128]byte
+		hcclBufferName              [128]byte
+		_                           [2]byte
+		hcclQos                     uint32
+		hcclSymWinMaxMemSizePerRank uint64
+		hcclChannelSqDepth          uint32
+		_                           [4]byte
 	}
-	hcclConfig      int32
-	hcclConfigValue uint32
-	hcclDataType    int32
-	hcclReduceOp    int32
-	hcclResult      int32
-	hcclRootInfo    struct {
+	hcclCommStatus    int32
+	hcclCommSymWindow uint64
+	hcclConfig        int32
+	hcclConfigValue   uint32
+	hcclDataType      int32
+	hcclReduceOp      int32
+	hcclResult        int32
+	hcclRootInfo      struct {
 		internal [4108]byte
 	}
 	hcclSendRecvItem struct {
@@ -46,7 +62,7 @@ type (
 )
 
 // A record of another size does not compile.
-var _ [300]byte = [unsafe.Sizeof(hcclCommConfig{})]byte{}
+var _ [2248]byte = [unsafe.Sizeof(hcclCommConfig{})]byte{}
 
 // A record of another size does not compile.
 var _ [4108]byte = [unsafe.Sizeof(hcclRootInfo{})]byte{}
@@ -68,6 +84,7 @@ var (
 	fnHcclCommActivateCommMemory    = cshim.NewFunc(cshim.HCCL, "HcclCommActivateCommMemory")
 	fnHcclCommDeactivateCommMemory  = cshim.NewFunc(cshim.HCCL, "HcclCommDeactivateCommMemory")
 	fnHcclCommDestroy               = cshim.NewFunc(cshim.HCCL, "HcclCommDestroy")
+	fnHcclCommGetStatus             = cshim.NewFunc(cshim.HCCL, "HcclCommGetStatus")
 	fnHcclCommInitAll               = cshim.NewFunc(cshim.HCCL, "HcclCommInitAll")
 	fnHcclCommInitClusterInfo       = cshim.NewFunc(cshim.HCCL, "HcclCommInitClusterInfo")
 	fnHcclCommInitClusterInfoConfig = cshim.NewFunc(cshim.HCCL, "HcclCommInitClusterInfoConfig")
@@ -76,6 +93,9 @@ var (
 	fnHcclCommResume                = cshim.NewFunc(cshim.HCCL, "HcclCommResume")
 	fnHcclCommSetMemoryRange        = cshim.NewFunc(cshim.HCCL, "HcclCommSetMemoryRange")
 	fnHcclCommSuspend               = cshim.NewFunc(cshim.HCCL, "HcclCommSuspend")
+	fnHcclCommSymWinDeregister      = cshim.NewFunc(cshim.HCCL, "HcclCommSymWinDeregister")
+	fnHcclCommSymWinGet             = cshim.NewFunc(cshim.HCCL, "HcclCommSymWinGet")
+	fnHcclCommSymWinRegister        = cshim.NewFunc(cshim.HCCL, "HcclCommSymWinRegister")
 	fnHcclCommUnsetMemoryRange      = cshim.NewFunc(cshim.HCCL, "HcclCommUnsetMemoryRange")
 	fnHcclCreateSubCommConfig       = cshim.NewFunc(cshim.HCCL, "HcclCreateSubCommConfig")
 	fnHcclGetCommAsyncError         = cshim.NewFunc(cshim.HCCL, "HcclGetCommAsyncError")
@@ -246,6 +266,18 @@ func hcclCommDestroy(current aclrtContext, comm hcclComm) error {
 	return c.Do(fnHcclCommDestroy, uint64(current))
 }
 
+// hcclCommGetStatus calls HcclResult HcclCommGetStatus(const char *commId, HcclCommStatus *status).
+func hcclCommGetStatus(current aclrtContext, commId *byte) (status hcclCommStatus, err error) {
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.HostArg, c.Host = 1, unsafe.Pointer(commId)
+	if err = c.Do(fnHcclCommGetStatus, uint64(current)); err != nil {
+		return
+	}
+	status = hcclCommStatus(c.Args[1])
+	return
+}
+
 // hcclCommInitAll calls HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms).
 func hcclCommInitAll(current aclrtContext, ndev uint32, devices *int32, comms *hcclComm) error {
 	var pin runtime.Pinner
@@ -352,6 +384,43 @@ func hcclCommSuspend(current aclrtContext, comm hcclComm) error {
 	var c cshim.Call
 	c.Args[0] = uint64(comm)
 	return c.Do(fnHcclCommSuspend, uint64(current))
+}
+
+// hcclCommSymWinDeregister calls HcclResult HcclCommSymWinDeregister(HcclCommSymWindow winHandle).
+func hcclCommSymWinDeregister(current aclrtContext, winHandle hcclCommSymWindow) error {
+	var c cshim.Call
+	c.Args[0] = uint64(winHandle)
+	return c.Do(fnHcclCommSymWinDeregister, uint64(current))
+}
+
+// hcclCommSymWinGet calls HcclResult HcclCommSymWinGet(HcclComm comm, void *ptr, size_t size, HcclCommSymWindow *winHandle, size_t *offset).
+func hcclCommSymWinGet(current aclrtContext, comm hcclComm, ptr uintptr, size uint64) (winHandle hcclCommSymWindow, offset uint64, err error) {
+	var c cshim.Call
+	c.Out = 1<<3 | 1<<4
+	c.Args[0] = uint64(comm)
+	c.Args[1] = uint64(ptr)
+	c.Args[2] = uint64(size)
+	if err = c.Do(fnHcclCommSymWinGet, uint64(current)); err != nil {
+		return
+	}
+	winHandle = hcclCommSymWindow(c.Args[3])
+	offset = c.Args[4]
+	return
+}
+
+// hcclCommSymWinRegister calls HcclResult HcclCommSymWinRegister(HcclComm comm, void *addr, uint64_t size, HcclCommSymWindow *winHandle, uint32_t flag).
+func hcclCommSymWinRegister(current aclrtContext, comm hcclComm, addr uintptr, size uint64, flag uint32) (winHandle hcclCommSymWindow, err error) {
+	var c cshim.Call
+	c.Out = 1 << 3
+	c.Args[0] = uint64(comm)
+	c.Args[1] = uint64(addr)
+	c.Args[2] = uint64(size)
+	c.Args[4] = uint64(flag)
+	if err = c.Do(fnHcclCommSymWinRegister, uint64(current)); err != nil {
+		return
+	}
+	winHandle = hcclCommSymWindow(c.Args[3])
+	return
 }
 
 // hcclCommUnsetMemoryRange calls HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr).

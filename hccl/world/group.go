@@ -5,11 +5,13 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/goascend/cann/internal/handshake"
@@ -100,6 +102,8 @@ func LocalGroups(ctx context.Context, n int, c GroupConfig, options ...Option) (
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, g.failed("rendezvous", 0, ErrGaveUp, ctx.Err(), "")
+	case errors.Is(err, syscall.EMFILE):
+		return nil, g.failed("rendezvous", 0, ErrRankFailed, err, raiseLimit, g.rank)
 	case err != nil:
 		return nil, g.failed("rendezvous", 0, ErrPortInUse, err, "no port of the loopback is free")
 	}

@@ -13,6 +13,13 @@ import (
 // maxDepth limits the nesting; a rank table needs seven levels.
 const maxDepth = 16
 
+// maxElements limits the values of a table, so that a file of any kind ends within two seconds of a processor: 65,536 ranks have 9 each at most.
+// maxKeys limits the keys of an object, of which there are a dozen.
+const (
+	maxElements = 600_000
+	maxKeys     = 32
+)
+
 // element is a JSON value with its position in the file. Decoding into structs with encoding/json
 // would lose positions and repeated keys.
 type element struct {
@@ -47,6 +54,7 @@ type document struct {
 	path string
 	data []byte
 	dec  *json.Decoder
+	read int // elements so far
 }
 
 // parse reads the one value that the text consists of.
@@ -104,6 +112,9 @@ func (d *document) element(field string, depth int) (*element, error) {
 	if depth > maxDepth {
 		return nil, d.fault(at, field, "nested too deeply")
 	}
+	if d.read++; d.read > maxElements {
+		return nil, d.fault(at, field, fmt.Sprintf("more than %d values", maxElements))
+	}
 	switch tok {
 	case json.Delim('{'):
 		e.object = map[string]*element{}
@@ -119,6 +130,9 @@ func (d *document) element(field string, depth int) (*element, error) {
 			name := key
 			if field != "" {
 				name = field + "." + key
+			}
+			if len(e.object) == maxKeys {
+				return nil, d.fault(at, name, fmt.Sprintf("more than %d keys", maxKeys))
 			}
 			if e.object[key] != nil {
 				return nil, d.fault(at, name, "given twice")

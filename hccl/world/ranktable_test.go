@@ -141,6 +141,14 @@ func TestRankTableFaults(t *testing.T) {
 	require.ErrorContains(t, err, "2:13: malformed rank table: not UTF-8")
 	_, err = parseRankTable("", []byte(strings.Repeat("[", 1000)))
 	require.ErrorContains(t, err, "nested too deeply")
+	_, err = parseRankTable("", []byte(`{"server_list":[`+strings.Repeat("[],", 3_300_000)+`[]]}`))
+	require.ErrorContains(t, err, "server_list[499998]: more than 500000 values")
+	var keys strings.Builder
+	for i := range 33 {
+		fmt.Fprintf(&keys, `"k%d":0,`, i)
+	}
+	_, err = parseRankTable("", []byte("{"+keys.String()))
+	require.ErrorContains(t, err, "k32: more than 32 keys")
 	_, err = ReadRankTable(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -188,6 +188,9 @@ func acceptUntil(ctx context.Context, listener *handshake.Listener, until time.T
 	return listener.Accept(ctx)
 }
 
+// raiseLimit is the remedy of a process at its limit of open files.
+const raiseLimit = "raise the limit on open files (ulimit -n)"
+
 // notAll makes the error with which rank 0 stops waiting for absent ranks.
 func (g *Group) notAll(ctx context.Context, address string, err error, absent []int) *GroupError {
 	switch {
@@ -195,6 +198,8 @@ func (g *Group) notAll(ctx context.Context, address string, err error, absent []
 		return g.failed("rendezvous", 0, ErrGaveUp, ctx.Err(), "rank 0 waited for others", absent...)
 	case errors.Is(err, context.DeadlineExceeded):
 		return g.failed("rendezvous", 0, ErrRanksMissing, err, "they did not connect to "+address, absent...)
+	case errors.Is(err, handshake.ErrDescriptors):
+		return g.failed("rendezvous", 0, ErrRankFailed, err, "it cannot accept connections at "+address, g.rank)
 	}
 	return g.failed("rendezvous", 0, ErrRanksMissing, err, "rank 0 cannot accept connections at "+address, absent...)
 }
@@ -248,7 +253,7 @@ func (g *Group) dial(ctx context.Context, address string) error {
 		case errors.Is(err, errSizeDiffers), errors.Is(err, errRankTaken), errors.Is(err, errRankBeyond):
 			fault = g.failed("rendezvous", 0, ErrDisagree, err, fmt.Sprintf("this is rank %d of %d", g.rank, g.size))
 		case errors.Is(err, syscall.EMFILE): // other processes cannot give this one descriptors
-			fault = g.failed("rendezvous", 0, ErrRankFailed, err, "raise the limit on open files (ulimit -n)", g.rank)
+			fault = g.failed("rendezvous", 0, ErrRankFailed, err, raiseLimit, g.rank)
 		}
 		if fault != nil {
 			return fault

@@ -18,6 +18,8 @@
 //
 // Connections are TLS 1.3, of crypto/tls. The certificates of both ends are derived from the secret: there is no
 // authority, and each end compares the other's key with the one that the secret gives. What is changed, repeated, left out or
-// sent by somebody else is an error. The package does not interpret the
+// sent by somebody else is an error. Each end makes and verifies one signature of Ed25519 besides the exchange of keys, so that
+// ranks join in 2.0 to 2.5 times the processor time that a handshake over one shared key took; data moves as fast. The package
+// does not interpret the
 // messages; hccl/world and the emulator's collectives define them.
 package handshake

@@ -182,6 +182,13 @@ func TestNoDescriptors(t *testing.T) {
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	stays := Listen(&exhausted{Listener: ln, left: 1 << 30, cause: syscall.EMFILE}, testProtocol, nil, nil)
+	_, err = stays.Accept(t.Context())
+	require.ErrorIs(t, err, ErrDescriptors, "at the limit of the process, and no connection to turn away")
+	require.ErrorIs(t, err, syscall.EMFILE)
+	require.NoError(t, stays.Close())
+	ln, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
 	l := Listen(&exhausted{Listener: ln, left: 1, cause: syscall.EPERM}, testProtocol, nil, nil)
 	defer func() { assert.NoError(t, l.Close()) }()
 	_, err = l.Accept(t.Context())

@@ -29,6 +29,7 @@ type Listener struct {
 	work   sync.WaitGroup
 	failed chan struct{} // closed when err is set
 	err    error
+	full   time.Time // since when there is neither a descriptor nor a connection to turn away; zero if there is
 
 	mu      sync.Mutex
 	trouble error // why connections cannot be accepted at the moment
@@ -60,7 +61,7 @@ func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
 // Accept returns the next connection, without a deadline. It fails with the error of ctx, joined with
 // the reason if no connection could be accepted at that time, or with the reason why the listener has
-// stopped: net.ErrClosed after Close.
+// stopped: net.ErrClosed after Close, ErrDescriptors when the process stays at its limit of open files.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.proved:
@@ -103,36 +104,49 @@ func (l *Listener) accept() {
 		switch {
 		case err == nil:
 			l.note(nil)
+			l.full = time.Time{}
 			l.receive(conn)
 		case l.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			l.err = net.ErrClosed
 			return
-		case !l.makeRoom(err):
-			l.err = err
-			return
+		default:
+			if l.err = l.makeRoom(err); l.err != nil {
+				return
+			}
 		}
 	}
 }
 
+// patience is how long a process may be at its own limit of descriptors while none of them belongs to a connection that could be turned away.
+const patience = 2 * time.Second
+
 // makeRoom makes room after an accept that failed for want of resources, which comes back when a
-// connection closes. It reports false for other errors.
-func (l *Listener) makeRoom(err error) bool {
+// connection closes. It returns other errors, and that of a process which stays at its limit.
+func (l *Listener) makeRoom(err error) error {
+	limit := errors.Is(err, syscall.EMFILE)
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		err = fmt.Errorf("%w: %w", ErrDescriptors, err)
 	case errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
 	default:
-		return false
+		return err
 	}
 	if l.note(err) {
 		l.refused(nil, err)
 	}
 	if w := l.doorstep.evict(); w != nil {
+		l.full = time.Time{}
 		l.turnAway(w)
-		return true
+		return nil
+	}
+	if l.full.IsZero() {
+		l.full = time.Now()
+	}
+	if limit && time.Since(l.full) > patience {
+		return err
 	}
 	l.pause(50 * time.Millisecond)
-	return true
+	return nil
 }
 
 // note keeps why connections cannot be accepted, nil when they can. It reports whether that is new.
