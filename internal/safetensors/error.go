@@ -33,6 +33,16 @@ type Error struct {
 	Err    error  // one of the causes above, or an error of the file system
 }
 
+// longestPart bounds in bytes the name of a tensor, and the text that was found, in an error: the file chooses their lengths.
+const longestPart = 300
+
+func short(text string) string {
+	if len(text) <= longestPart {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestPart], "") + " …"
+}
+
 // Error joins the parts that are known.
 func (e *Error) Error() string {
 	parts := []string{"safetensors"}
@@ -40,11 +50,11 @@ func (e *Error) Error() string {
 		parts = append(parts, e.Path)
 	}
 	if e.Tensor != "" {
-		parts = append(parts, "tensor "+strconv.Quote(e.Tensor))
+		parts = append(parts, "tensor "+strconv.Quote(short(e.Tensor)))
 	}
 	parts = append(parts, e.Err.Error())
 	if e.Detail != "" {
-		parts = append(parts, e.Detail)
+		parts = append(parts, short(e.Detail))
 	}
 	return strings.Join(parts, ": ")
 }

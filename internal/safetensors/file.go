@@ -3,6 +3,7 @@ package safetensors
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -48,10 +49,23 @@ func Open(path string) (*File, error) {
 	return openSingle(path)
 }
 
-func openSingle(path string) (*File, error) {
-	opened, err := os.Open(path)
+// regular opens a regular file, or a link to one: to open a pipe would wait for who writes into it.
+func regular(path string) (*os.File, error) {
+	st, err := os.Stat(path)
+	if err == nil && !st.Mode().IsRegular() {
+		return nil, &Error{Path: path, Err: ErrHeader, Detail: fmt.Sprintf("it is no regular file: %v", st.Mode())}
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, &Error{Path: path, Err: err}
+	}
+	return f, nil
+}
+
+func openSingle(path string) (*File, error) {
+	opened, err := regular(path)
+	if err != nil {
+		return nil, err
 	}
 	st, err := opened.Stat()
 	if err != nil {

@@ -46,8 +46,8 @@ func TestRefused(t *testing.T) {
 		{"leading space", pack(` {}`, 0), ErrHeader, "start with {"},
 		{"array", pack(`[]`, 0), ErrHeader, "start with {"},
 		{"unclosed", pack(`{`, 0), ErrHeader, ""},
-		{"text after", pack(`{} x`, 0), ErrHeader, "after the JSON value"},
-		{"second value", pack(`{}{}`, 0), ErrHeader, "after the JSON value"},
+		{"text after", pack(`{} x`, 0), ErrHeader, "after top-level value"},
+		{"second value", pack(`{}{}`, 0), ErrHeader, "after top-level value"},
 		{"not UTF-8", pack("{\"\xff\":1}", 0), ErrHeader, "UTF-8"},
 		{"record is a number", pack(`{"a":1}`, 0), ErrHeader, "{ is due"},
 		{"record is null", pack(`{"a":null}`, 0), ErrHeader, "{ is due"},
@@ -83,6 +83,8 @@ func TestRefused(t *testing.T) {
 		{"pickle", []byte("PK\x03\x04................"), ErrHeader, "PyTorch"},
 		{"GGUF", []byte("GGUF\x03\x00\x00\x00\x01"), ErrHeader, "GGUF"},
 		{"JSON", []byte(`{"error":"no such file"}`), ErrHeader, "JSON"},
+		{"metadata of many keys", pack(`{"__metadata__":{`+keys(10_001)+`}}`, 0), ErrHeader, "more than 10000 keys"},
+		{"a long type", pack(`{"a":{"dtype":"`+strings.Repeat("F", 5000)+`","shape":[],"data_offsets":[0,0]}}`, 0), ErrDType, "FFF …"},
 		{"metadata twice", pack(`{"__metadata__":{},"__metadata__":{}}`, 0), ErrDuplicate, "__metadata__"},
 	}
 	for _, c := range cases {
@@ -90,10 +92,20 @@ func TestRefused(t *testing.T) {
 			_, err := open(c.file)
 			require.ErrorIs(t, err, c.want)
 			require.ErrorContains(t, err, c.text)
+			require.Less(t, len(err.Error()), 1000, "what a file says is not repeated whole")
 			_, typed := errors.AsType[*Error](err)
 			require.True(t, typed)
 		})
 	}
+}
+
+// keys are n members of an object.
+func keys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"k%d":""`, i)
+	}
+	return b.String()[1:]
 }
 
 func TestForeignFiles(t *testing.T) {

@@ -91,6 +91,15 @@ func mistaken(word []byte) string {
 	return ""
 }
 
+// few is an error for metadata with more keys than any writer has, which would cost more time than all tensors.
+func few(metadata map[string]string) error {
+	const most = 10_000
+	if len(metadata) >= most {
+		return fmt.Errorf("the metadata has more than %d keys", most)
+	}
+	return nil
+}
+
 func parseHeader(text []byte) (entries []entry, metadata map[string]string, err error) {
 	if len(text) == 0 || text[0] != '{' {
 		return nil, nil, &Error{Err: ErrHeader, Detail: "it does not start with {"}
@@ -101,6 +110,9 @@ func parseHeader(text []byte) (entries []entry, metadata map[string]string, err 
 				return s.optional(func(s scanner, key string) (err error) {
 					if metadata == nil {
 						metadata = map[string]string{}
+					}
+					if err := few(metadata); err != nil {
+						return err
 					}
 					metadata[key], err = s.text()
 					return err

@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 )
 
 // maxIndex bounds an index as maxHeader bounds a header: both grow with the tensors' names.
 const maxIndex = maxHeader
+
+// mostShards bounds the files that an index names; the largest models have some hundreds.
+const mostShards = 10_000
+
+// longestName is the length of a file's name in bytes that systems allow.
+const longestName = 255
 
 // openIndex opens the shards an index names, each once, and takes from each the tensors the
 // index assigns to it, and those that the index does not name: a scale that was left out must not
@@ -53,9 +58,9 @@ func openIndex(path string) (*File, error) {
 }
 
 func readIndex(path string) ([]byte, error) {
-	osFile, err := os.Open(path)
+	osFile, err := regular(path)
 	if err != nil {
-		return nil, &Error{Path: path, Err: err}
+		return nil, err
 	}
 	defer osFile.Close()
 	text, err := io.ReadAll(io.LimitReader(osFile, maxIndex+1))
@@ -79,10 +84,10 @@ func parseIndex(text []byte) (shardOf, metadata map[string]string, err error) {
 					if metadata == nil {
 						metadata = map[string]string{}
 					}
-					var value json.RawMessage
-					if err := s.dec.Decode(&value); err != nil {
+					if err := few(metadata); err != nil {
 						return err
 					}
+					value := s.value()
 					var str string
 					if json.Unmarshal(value, &str) != nil {
 						str = string(value)
@@ -92,13 +97,17 @@ func parseIndex(text []byte) (shardOf, metadata map[string]string, err error) {
 				})
 			case "weight_map":
 				shardOf = map[string]string{}
+				files := map[string]bool{}
 				return s.object(func(name string) error {
 					file, err := s.text()
 					// A shard lies beside its index; anything else would let an index read other folders.
-					if err == nil && (file == "." || file != filepath.Base(file) || !filepath.IsLocal(file)) {
-						err = fmt.Errorf("tensor %q: shard %q is not a file name", name, file)
+					if err == nil && (file == "." || file != filepath.Base(file) || !filepath.IsLocal(file) || len(file) > longestName) {
+						err = fmt.Errorf("tensor %q: shard %.300q is not a file name", short(name), file)
 					}
-					shardOf[name] = file
+					shardOf[name], files[file] = file, true
+					if len(files) > mostShards {
+						return fmt.Errorf("it names more than %d files", mostShards)
+					}
 					return err
 				})
 			}
