@@ -20,7 +20,7 @@ type Parallel struct {
 type Env struct {
 	SoC           string // aclrtGetSocName, such as "Ascend910B1"
 	CANN          string // CANN version, "" if unknown
-	UnifiedBuffer int    // bytes of Unified Buffer per vector core
+	UnifiedBuffer int    // bytes of Unified Buffer per vector core, 0 if package chips does not know the chip
 	Parallel      Parallel
 
 	// HF32 lets Linear and MatMul round float32 factors to HF32, which has 11 bits of fraction, as
@@ -36,23 +36,38 @@ func EnvOf(dev *acl.Device) Env {
 	if err != nil {
 		version = "" // a runtime without version files still runs kernels
 	}
-	return Env{SoC: rt.SoC(), CANN: version, UnifiedBuffer: int(soc.Like(rt.SoC()).UnifiedBuffer)}
+	chip, _ := soc.Named(rt.SoC()) // accelerates refuses a chip that is not known
+	return Env{SoC: rt.SoC(), CANN: version, UnifiedBuffer: int(chip.UnifiedBuffer)}
 }
 
 // Has returns nil if this chip and this CANN have a fused operator, or else why not, for a kernel's
-// Supports. Chips besides Atlas A2 and A3 have none; an unknown chip is taken for one of these.
+// Supports. Chips besides Atlas A2 and A3 have none, and an unknown chip is refused by its name.
 func (e *Env) Has(p aclnn.Params) error {
 	chip := e.accelerates()
-	if chip != nil {
+	if errors.Is(chip, errOtherChip) {
 		chip = fmt.Errorf("%s has no %s; Atlas A2 and A3 do", e.SoC, p.Operator().Name())
 	}
 	return errors.Join(chip, available(p))
 }
 
-// accelerates returns nil on Atlas A2 and A3, and on an unknown chip.
+var errOtherChip = errors.New("the chip is not an Atlas A2 or A3")
+
+// known refuses a chip that package chips does not know, by its name. An Env may name none.
+func (e *Env) known() error {
+	if e.SoC == "" {
+		return nil
+	}
+	_, err := soc.Named(e.SoC)
+	return err
+}
+
+// accelerates returns nil on Atlas A2 and A3, and for an Env that names no chip.
 func (e *Env) accelerates() error {
-	if e.SoC != "" && !strings.HasPrefix(e.SoC, "Ascend910B") && !strings.HasPrefix(e.SoC, "Ascend910_93") {
-		return fmt.Errorf("%s is not an Atlas A2 or A3", e.SoC)
+	if err := e.known(); err != nil || e.SoC == "" {
+		return err
+	}
+	if !strings.HasPrefix(e.SoC, "Ascend910B") && !strings.HasPrefix(e.SoC, "Ascend910_93") {
+		return errOtherChip
 	}
 	return nil
 }

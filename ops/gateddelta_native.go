@@ -33,9 +33,11 @@ func nativeDelta(env *Env, k key.GatedDelta) error {
 		&aclnn.ChunkGatedDeltaRuleFwdHParams{}, &aclnn.ChunkFwdOParams{}))
 }
 
-// linearAttentionChip refuses chips that the custom package is not built for. Unknown chips are
-// accepted.
+// linearAttentionChip refuses chips that the custom package is not built for, and those that are not known.
 func linearAttentionChip(env *Env) error {
+	if err := env.known(); err != nil {
+		return &Refusal{Rule: "C19", Reason: err.Error(), Remedy: "use the composite"}
+	}
 	for _, prefix := range []string{"", "Ascend910B", "Ascend910_93", "Ascend950"} {
 		if env.SoC == prefix || prefix != "" && strings.HasPrefix(env.SoC, prefix) {
 			return nil

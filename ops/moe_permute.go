@@ -18,6 +18,9 @@ type MoEPermuteArgs struct {
 	Rows    *aclnn.Tensor // [tokens·k, width], dtype of X
 	// Places is [tokens·k], int32: entry t·k+j is the row of the j-th choice of token t.
 	Places *aclnn.Tensor
+	// Partial says that Rows may hold fewer rows, the first ones of that order. Places and Sums are
+	// those of all rows.
+	Partial bool
 	// Sums is [experts], int32: the cumulative number of rows up to and including each expert, as
 	// Groups{Device: Sums, Cumulative: true} takes it. Counts in its place is [experts], int64: the
 	// number of rows of each expert, as Groups{Device: Counts}, which a GroupedMatmul reads as it is.
@@ -51,17 +54,23 @@ func (a *MoEPermuteArgs) validate() error {
 	if n := a.numbers(); n.Rank() != 1 || n.Dim(0) < 1 {
 		c.Fail("Sums or Counts is %v; it must be [experts]", n)
 	}
-	c.permuted(a.Rows, a.Places, a.X, a.Experts.Len())
+	c.permuted(a.Rows, a.Places, a.X, a.Experts.Len(), a.Partial)
 	return c.Err
 }
 
-// permuted checks rows sorted by expert and their places.
-func (c *args) permuted(rows, places, like *aclnn.Tensor, n int64) {
+// permuted checks rows sorted by expert, which with partial may be fewer than their n places.
+func (c *args) permuted(rows, places, like *aclnn.Tensor, n int64, partial bool) {
 	if !c.OK() {
 		return
 	}
 	c.Tensor("Rows", rows, like.DType())
-	c.Shape("Rows", rows, n, like.Dim(-1))
+	switch {
+	case !c.OK():
+	case !partial:
+		c.Shape("Rows", rows, n, like.Dim(-1))
+	case rows.Rank() != 2 || rows.Dim(0) > n || rows.Dim(1) != like.Dim(-1):
+		c.Fail("Rows is %v; it must be [rows, %d] of %d rows at most", rows, like.Dim(-1), n)
+	}
 	c.Tensor("Places", places, aclnn.Int32)
 	c.Shape("Places", places, n)
 	if c.OK() {
@@ -72,7 +81,7 @@ func (c *args) permuted(rows, places, like *aclnn.Tensor, n int64) {
 func (a *MoEPermuteArgs) key() key.MoEPermute {
 	return key.MoEPermute{
 		X: a.X.DType(), Width: a.X.Dim(1), Experts: a.numbers().Dim(0), K: a.Experts.Dim(1), Tokens: key.ExtentOf(a.X.Dim(0)),
-		Counts: a.Counts != nil, Contiguous: contiguous(a.X, a.Experts, a.Rows, a.numbers()),
+		Counts: a.Counts != nil, Partial: a.Partial, Contiguous: contiguous(a.X, a.Experts, a.Rows, a.numbers()),
 	}
 }
 
@@ -92,7 +101,7 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, key.MoEPermute] {
 						form = aclnn.ExpertTokensOutputCount
 					}
 					launch(s, aclnn.MoeInitRoutingV2, aclnn.MoeInitRoutingV2Params{
-						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ExpertNum: numbers.Dim(0), ExpertTokensCountOrCumsumFlag: form,
+						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ActiveNum: a.first(), ExpertNum: numbers.Dim(0), ExpertTokensCountOrCumsumFlag: form,
 						ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOut: numbers,
 					})
 					s.Finish(a.Rows, rows)
@@ -112,7 +121,7 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, key.MoEPermute] {
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
 				return a.run(st, func(s *steps) {
 					launch(s, aclnn.MoeTokenPermute, aclnn.MoeTokenPermuteParams{
-						Tokens: s.Contiguous(a.X), Indices: s.Contiguous(a.Experts), PermuteTokensOut: a.Rows, SortedIndicesOut: a.Places,
+						Tokens: s.Contiguous(a.X), Indices: s.Contiguous(a.Experts), NumOutTokens: a.first(), PermuteTokensOut: a.Rows, SortedIndicesOut: a.Places,
 					})
 					sorted, _ := s.sort(s.Contiguous(a.Experts).Reshape(-1))
 					sums := a.sums(s)
@@ -129,7 +138,7 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, key.MoEPermute] {
 					sorted, order := s.sort(s.Contiguous(a.Experts).Reshape(-1))
 					copies := s.Tensor(a.X.DType(), tokens, k, a.X.Dim(1))
 					s.Copy(copies, a.X.Unsqueeze(1))
-					s.pick(copies.Reshape(n, -1), order, a.Rows)
+					s.pick(copies.Reshape(n, -1), order.Narrow(0, 0, a.Rows.Dim(0)), a.Rows)
 					_, places := s.sort(order)
 					s.Copy(a.Places, places)
 					// The cumulative count of an expert is the number of rows whose expert is not
@@ -155,6 +164,14 @@ func (a *MoEPermuteArgs) run(st *acl.Stream, body func(*steps)) error {
 		}
 		body(s)
 	})
+}
+
+// first returns the number of rows if they are not all, and 0 otherwise, as CANN's operators want it.
+func (a *MoEPermuteArgs) first() int64 {
+	if n := a.Rows.Dim(0); n < a.Experts.Len() {
+		return n
+	}
+	return 0
 }
 
 // sums returns Sums, or a tensor for them if they are not asked for.
@@ -210,6 +227,8 @@ type MoEPermuteGradArgs struct {
 	DRows  *aclnn.Tensor // [tokens·k, width]
 	Places *aclnn.Tensor // [tokens·k], int32, of MoEPermute
 	DX     *aclnn.Tensor // [tokens, width], dtype of DRows
+	// Partial says that DRows may have fewer rows. Places behind them have none, and add nothing.
+	Partial bool
 }
 
 func (a *MoEPermuteGradArgs) validate() error {
@@ -219,17 +238,20 @@ func (a *MoEPermuteGradArgs) validate() error {
 	if !c.OK() {
 		return c.Err
 	}
-	if a.DX.Rank() != 2 || a.DRows.Rank() != 2 || a.DX.Dim(0) > 0 && a.DRows.Dim(0)%a.DX.Dim(0) != 0 {
-		c.Fail("DX is %v and DRows %v; they must be [tokens, width] and [tokens·k, width]", a.DX, a.DRows)
+	c.Tensor("Places", a.Places, aclnn.Int32)
+	if c.OK() && (a.DX.Rank() != 2 || a.DRows.Rank() != 2 || a.Places.Rank() != 1 || a.DX.Dim(0) > 0 && a.Places.Len()%a.DX.Dim(0) != 0) {
+		c.Fail("DX is %v, DRows %v and Places %v; they must be [tokens, width], [tokens·k, width] and [tokens·k]", a.DX, a.DRows, a.Places)
+	}
+	if !c.OK() {
 		return c.Err
 	}
-	c.permuted(a.DRows, a.Places, a.DX, a.DRows.Dim(0))
+	c.permuted(a.DRows, a.Places, a.DX, a.Places.Len(), a.Partial)
 	return c.Err
 }
 
 func (a *MoEPermuteGradArgs) key() key.MoEPermuteGrad {
 	return key.MoEPermuteGrad{
-		DX: a.DX.DType(), Width: a.DX.Dim(1), Tokens: key.ExtentOf(a.DX.Dim(0)), Rows: key.ExtentOf(a.DRows.Dim(0)), Contiguous: contiguous(a.DRows, a.DX),
+		DX: a.DX.DType(), Width: a.DX.Dim(1), Tokens: key.ExtentOf(a.DX.Dim(0)), Rows: key.ExtentOf(a.DRows.Dim(0)), Partial: a.Partial, Contiguous: contiguous(a.DRows, a.DX),
 	}
 }
 
@@ -243,7 +265,7 @@ func newMoEPermuteGrad(reg *Registry) *Op[MoEPermuteGradArgs, key.MoEPermuteGrad
 				}
 				return compose(st, func(s *steps) {
 					launch(s, aclnn.MoeTokenPermuteGrad, aclnn.MoeTokenPermuteGradParams{
-						PermutedOutputGrad: s.Contiguous(a.DRows), SortedIndices: a.Places, NumTopk: a.DRows.Dim(0) / a.DX.Dim(0), Out: a.DX,
+						PermutedOutputGrad: s.Contiguous(a.DRows), SortedIndices: a.Places, NumTopk: a.Places.Len() / a.DX.Dim(0), Out: a.DX,
 					})
 				})
 			},
@@ -255,16 +277,35 @@ func newMoEPermuteGrad(reg *Registry) *Op[MoEPermuteGradArgs, key.MoEPermuteGrad
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					s.Copy(a.DX, s.sum(s.gathered(a.DRows, a.Places, a.DX.Dim(0)), 1).Squeeze(1))
+					s.Copy(a.DX, s.sum(s.gathered(a.DRows, a.Places, a.DX.Dim(0), a.Partial), 1).Squeeze(1))
 				})
 			},
 		})
 }
 
-// gathered returns the rows of each token in float32, [tokens, k, width].
-func (s *steps) gathered(rows, places *aclnn.Tensor, tokens int64) *aclnn.Tensor {
-	out := s.Like(rows)
-	s.pick(rows, places, out)
+// whole refuses places without a row.
+func whole(partial bool) error {
+	if partial {
+		return errors.New("it needs a row for each place")
+	}
+	return nil
+}
+
+// gathered returns the rows of each token in float32, [tokens, k, width]. With partial, places may have no row; zeros
+// stand for it.
+func (s *steps) gathered(rows, places *aclnn.Tensor, tokens int64, partial bool) *aclnn.Tensor {
+	n, index := rows.Dim(0), places
+	if partial {
+		index = s.Like(places)
+		launch(s, aclnn.ClampMax, aclnn.ClampMaxParams{Self: places, ClipValueMax: aclnn.Int(n - 1), Out: index})
+	}
+	out := s.Tensor(rows.DType(), places.Len(), rows.Dim(1))
+	s.pick(rows, index, out)
+	if partial {
+		none := s.Tensor(aclnn.Bool, places.Len(), 1)
+		launch(s, aclnn.GeScalar, aclnn.GeScalarParams{Self: places.Unsqueeze(1), Other: aclnn.Int(n), Out: none})
+		launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{Self: out, Mask: none, Value: aclnn.Float(0)})
+	}
 	return s.float(out).Reshape(tokens, -1, rows.Dim(1))
 }
 
@@ -274,6 +315,8 @@ func routingWithCounts() Kernel[MoEPermuteArgs, key.MoEPermute] {
 		Name: "MoeInitRoutingV3",
 		Supports: func(env *Env, k key.MoEPermute) error {
 			switch {
+			case k.Partial:
+				return whole(k.Partial)
 			case !k.Counts:
 				return errors.New("it counts the rows of each expert, and Sums are asked for")
 			case k.Experts > routingExperts:

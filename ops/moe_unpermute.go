@@ -18,11 +18,13 @@ type MoEUnpermuteArgs struct {
 	Weights *aclnn.Tensor // [tokens, k], any of these dtypes
 	Shared  *aclnn.Tensor // like Out: the result of an expert that all tokens pass, whose gradient is DOut; may be nil
 	Out     *aclnn.Tensor // [tokens, width], dtype of Rows; must not be Shared
+	// Partial says that Rows may have fewer rows. Places behind them have none, and add nothing.
+	Partial bool
 }
 
 func (a *MoEUnpermuteArgs) validate() error {
 	var c args
-	c.combination(a.Rows, a.Places, a.Weights, a.Out, "Out")
+	c.combination(a.Rows, a.Places, a.Weights, a.Out, "Out", a.Partial)
 	if c.OK() && c.Optional("Shared", a.Shared, a.Rows.DType()) {
 		c.Like("Shared", a.Shared, "Out", a.Out)
 		if c.OK() && a.Out.Len() > 0 && a.Shared.Address() == a.Out.Address() {
@@ -33,7 +35,7 @@ func (a *MoEUnpermuteArgs) validate() error {
 }
 
 // combination checks the arguments that MoEUnpermute and its gradient share.
-func (c *args) combination(rows, places, weights, out *aclnn.Tensor, name string) {
+func (c *args) combination(rows, places, weights, out *aclnn.Tensor, name string, partial bool) {
 	c.Tensor(name, out, floats...)
 	c.Tensor("Weights", weights, floats...)
 	if !c.OK() {
@@ -47,17 +49,19 @@ func (c *args) combination(rows, places, weights, out *aclnn.Tensor, name string
 		c.Fail("%s is %v; it must be [%d, width]", name, out, weights.Dim(0))
 		return
 	}
-	c.permuted(rows, places, out, weights.Len())
+	c.permuted(rows, places, out, weights.Len(), partial)
 }
 
 func (a *MoEUnpermuteArgs) key() key.MoEUnpermute {
 	k := unpermuteKey(a.Rows, a.Weights, contiguous(a.Rows, a.Weights, a.Shared, a.Out))
-	k.Shared = a.Shared != nil
+	k.Shared, k.Partial = a.Shared != nil, a.Partial
 	return k
 }
 
 func (a *MoEUnpermuteGradArgs) key() key.MoEUnpermute {
-	return unpermuteKey(a.Rows, a.Weights, contiguous(a.DOut, a.Rows, a.Weights, a.DRows, a.DWeights))
+	k := unpermuteKey(a.Rows, a.Weights, contiguous(a.DOut, a.Rows, a.Weights, a.DRows, a.DWeights))
+	k.Partial = a.Partial
+	return k
 }
 
 func unpermuteKey(rows, weights *aclnn.Tensor, contiguous bool) key.MoEUnpermute {
@@ -93,6 +97,9 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, key.MoEUnpermute] {
 		Kernel[MoEUnpermuteArgs, key.MoEUnpermute]{
 			Name: "MoeFinalizeRoutingV2",
 			Supports: func(env *Env, k key.MoEUnpermute) error {
+				if k.Partial {
+					return whole(k.Partial)
+				}
 				if k.Weights != k.Rows && !(k.Rows == aclnn.BFloat16 && k.Weights == aclnn.Float32) {
 					return fmt.Errorf("it has no kernel for %v rows with %v weights", k.Rows, k.Weights)
 				}
@@ -121,7 +128,7 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, key.MoEUnpermute] {
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					rows := s.mul(s.gathered(a.Rows, a.Places, a.Out.Dim(0)), s.float(a.Weights).Unsqueeze(2))
+					rows := s.mul(s.gathered(a.Rows, a.Places, a.Out.Dim(0), a.Partial), s.float(a.Weights).Unsqueeze(2))
 					out := s.sum(rows, 1).Squeeze(1)
 					if a.Shared != nil {
 						s.add(out, s.float(a.Shared), 1)
@@ -140,11 +147,14 @@ type MoEUnpermuteGradArgs struct {
 	Weights  *aclnn.Tensor // [tokens, k]
 	DRows    *aclnn.Tensor // like Rows
 	DWeights *aclnn.Tensor // like Weights
+	// Partial says that Rows may have fewer rows. Of places behind them DWeights is 0; rows without a
+	// place get no gradient: DRows keeps there what it has.
+	Partial bool
 }
 
 func (a *MoEUnpermuteGradArgs) validate() error {
 	var c args
-	c.combination(a.Rows, a.Places, a.Weights, a.DOut, "DOut")
+	c.combination(a.Rows, a.Places, a.Weights, a.DOut, "DOut", a.Partial)
 	if !c.OK() {
 		return c.Err
 	}
@@ -182,7 +192,7 @@ func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, key.MoEUnpermu
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					rows := s.gathered(a.Rows, a.Places, a.DOut.Dim(0))
+					rows := s.gathered(a.Rows, a.Places, a.DOut.Dim(0), a.Partial)
 					dOut := s.float(a.DOut).Unsqueeze(1)
 					s.Copy(a.DWeights, s.sum(s.mul(rows, dOut), 2).Squeeze(2))
 					spread := s.Tensor(aclnn.Float32, rows.Shape()...)
@@ -190,7 +200,7 @@ func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, key.MoEUnpermu
 					s.times(spread, s.float(a.Weights).Unsqueeze(2))
 					_, order := s.sort(a.Places)
 					sorted := s.Tensor(aclnn.Float32, a.Rows.Shape()...)
-					s.pick(spread.Reshape(a.Rows.Dim(0), -1), order, sorted)
+					s.pick(spread.Reshape(a.Places.Len(), -1), order.Narrow(0, 0, a.Rows.Dim(0)), sorted)
 					s.Copy(a.DRows, sorted)
 				})
 			},

@@ -151,16 +151,32 @@ func (t *Tape) unary(name string, x *Var, forward func(from, to *aclnn.Tensor), 
 
 // Sigmoid computes 1/(1 + exp(−x)) (aclnnSigmoid).
 func (t *Tape) Sigmoid(x *Var) *Var {
-	c := t.begin("sigmoid", x)
+	return t.ofOutput("sigmoid", x, func(x, y *aclnn.Tensor) {
+		launch(t, aclnn.Sigmoid, aclnn.SigmoidParams{Self: x, Out: y})
+	}, func(dy, y, dx *aclnn.Tensor) {
+		launch(t, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: dy, Output: y, GradInput: dx})
+	})
+}
+
+// Tanh computes the hyperbolic tangent (aclnnTanh).
+func (t *Tape) Tanh(x *Var) *Var {
+	return t.ofOutput("tanh", x, func(x, y *aclnn.Tensor) {
+		launch(t, aclnn.Tanh, aclnn.TanhParams{Self: x, Out: y})
+	}, func(dy, y, dx *aclnn.Tensor) {
+		launch(t, aclnn.TanhBackward, aclnn.TanhBackwardParams{GradOutput: dy, Output: y, GradInput: dx})
+	})
+}
+
+// ofOutput records an operator of which the gradient needs the output alone.
+func (t *Tape) ofOutput(name string, x *Var, forward func(x, y *aclnn.Tensor), backward func(dy, y, dx *aclnn.Tensor)) *Var {
+	c := t.begin(name, x)
 	if c == nil {
 		return t.failed()
 	}
 	y := c.Output(x.Value.DType(), x.Shape()...)
-	launch(t, aclnn.Sigmoid, aclnn.SigmoidParams{Self: x.Value, Out: y})
+	forward(x.Value, y)
 	c.KeepOutputs()
-	c.Backward(func(g *Gradients) {
-		launch(t, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: g.Output(0), Output: y, GradInput: g.Input(0)})
-	})
+	c.Backward(func(g *Gradients) { backward(g.Output(0), y, g.Input(0)) })
 	return c.end()[0]
 }
 

@@ -116,10 +116,11 @@ func (t *Tape) LoadBalance(scale float64, routings ...Routing) *Var {
 
 // Permuted holds tokens sorted by expert.
 type Permuted struct {
-	Rows   *Var // [tokens·k, width]
-	Groups Groups
-	Places *aclnn.Tensor // int32, as ops.MoEPermuteArgs describes them
-	places *Var
+	Rows    *Var // [tokens·k, width]
+	Groups  Groups
+	Places  *aclnn.Tensor // int32, as ops.MoEPermuteArgs describes them
+	places  *Var
+	partial bool // as ops.MoEUnpermuteArgs has it
 }
 
 // Groups says which rows are those of which group of a grouped product. Those of Permuted and Dispatched are the tape's; a program makes its own with
@@ -186,13 +187,13 @@ func (t *Tape) MoEUnpermute(rows *Var, p Permuted, r Routing, shared *Var) *Var 
 		return t.failed()
 	}
 	a := ops.MoEUnpermuteArgs{
-		Rows: rows.Value, Places: p.Places, Weights: r.Weights.Value, Shared: value(shared), Out: c.Output(rows.Value.DType(), r.Weights.Dim(0), rows.Dim(1)),
+		Rows: rows.Value, Places: p.Places, Weights: r.Weights.Value, Shared: value(shared), Out: c.Output(rows.Value.DType(), r.Weights.Dim(0), rows.Dim(1)), Partial: p.partial,
 	}
 	run(c, t.reg.MoEUnpermute(), &a)
 	c.Keep(rows, r.Weights, p.places)
 	c.Backward(func(g *Gradients) {
 		runGrad(g, t.reg.MoEUnpermuteGrad(), &ops.MoEUnpermuteGradArgs{
-			DOut: g.Output(0), Rows: a.Rows, Places: a.Places, Weights: a.Weights, DRows: g.orScratch(0), DWeights: g.orScratch(1),
+			DOut: g.Output(0), Rows: a.Rows, Places: a.Places, Weights: a.Weights, DRows: g.orScratch(0), DWeights: g.orScratch(1), Partial: a.Partial,
 		})
 		g.Pass(3, 0, nil)
 	})

@@ -1,6 +1,10 @@
 package autograd
 
 import (
+	"fmt"
+	"math"
+
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 )
@@ -44,6 +48,32 @@ func (t *Tape) AddRMSNorm(x, residual, weight *Var, epsilon float64) (sum, norme
 	})
 	outputs := c.end()
 	return outputs[0], outputs[len(outputs)-1]
+}
+
+// LayerNorm subtracts the mean of each row, divides by the root of its variance + epsilon, multiplies by weight and adds bias (aclnnLayerNorm,
+// https://arxiv.org/abs/1607.06450): x [..., width], weight and bias [width].
+func (t *Tape) LayerNorm(x, weight, bias *Var, epsilon float64) *Var {
+	c := t.begin("layer norm", x, weight, bias)
+	if c == nil {
+		return t.failed()
+	}
+	if w, b := weight.Value, bias.Value; x.Value.Rank() == 0 || w.Rank() != 1 || b.Rank() != 1 || w.Dim(0) != x.Dim(-1) || b.Dim(0) != x.Dim(-1) || !(epsilon > 0) || math.IsInf(epsilon, 1) {
+		t.Fail(fmt.Errorf("layer norm: %w: x is %v, weight %v, bias %v and epsilon %g; weight and bias must have one number for each of the last dimension of x, and epsilon must be positive, such as 1e-12", acl.ErrInvalidArgument, x, weight, bias, epsilon))
+		return t.failed()
+	}
+	a := aclnn.LayerNormParams{Input: x.Value, NormalizedShape: []int64{x.Dim(-1)}, Weight: weight.Value, Bias: bias.Value, Eps: epsilon, Out: c.Output(x.Value.DType(), x.Shape()...)}
+	if c.Needs() {
+		a.MeanOut, a.RstdOut = c.Scratch(aclnn.Float32, with(x.Shape(), 1)...), c.Scratch(aclnn.Float32, with(x.Shape(), 1)...)
+	}
+	launch(t, aclnn.LayerNorm, a)
+	c.Keep(x, weight, bias)
+	c.Backward(func(g *Gradients) {
+		launch(t, aclnn.LayerNormBackward, aclnn.LayerNormBackwardParams{
+			GradOut: g.Output(0), Input: x.now(a.Input), NormalizedShape: a.NormalizedShape, Mean: a.MeanOut, Rstd: a.RstdOut, Weight: weight.now(a.Weight), Bias: bias.now(a.Bias),
+			OutputMask: []bool{true, true, true}, GradInputOut: g.orScratch(0), GradWeightOut: g.orScratch(1), GradBiasOut: g.orScratch(2),
+		})
+	})
+	return c.end()[0]
 }
 
 // normGrad computes the gradients of a norm with respect to its input and its weight, which is input at of the operator. The kernel computes

@@ -140,6 +140,10 @@ func TestGradients(t *testing.T) {
 				return of(sum)
 			}
 		},
+		"layer norm": func(p *problem) forward {
+			x, w, b := p.param(3, 8), p.param(8), p.param(8)
+			return func(t *autograd.Tape) []*autograd.Var { return of(t.LayerNorm(t.LayerNorm(x, w, b, 1e-5), w, b, 0.5)) }
+		},
 		"a residual stream": func(p *problem) forward {
 			x, w, v := p.param(3, 8), p.param(8), p.param(8, 8)
 			return func(t *autograd.Tape) []*autograd.Var {
@@ -219,7 +223,7 @@ func TestGradients(t *testing.T) {
 		"elementwise": func(p *problem) forward {
 			x, y := p.param(3, 4), p.param(3, 4)
 			return func(t *autograd.Tape) []*autograd.Var {
-				return of(t.Add(t.Mul(x, t.Sigmoid(y)), t.Scale(t.AddScalar(t.Mul(x, x), 2), -0.5)))
+				return of(t.Add(t.Mul(t.Tanh(x), t.Sigmoid(y)), t.Scale(t.AddScalar(t.Mul(x, x), 2), -0.5)))
 			}
 		},
 		"bias and gelu": func(p *problem) forward {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/internal/testing/opstest"
@@ -100,6 +101,55 @@ func TestRanks(t *testing.T) {
 			}, tokens
 		}
 	}
+	// experts are the weights of a layer of experts, which the ranks divide, or of each of which they have a shard.
+	experts := func(s *split, c *hccl.Comm, rank, ranks int64, shards bool) (e *parallel.ExpertParallel, own int64, weights func(t *autograd.Tape) (gateUp, down *autograd.Var)) {
+		gateCut, downCut, n := cut{0, rank, ranks}, cut{0, rank, ranks}, int64(1)
+		if shards {
+			gateCut, downCut, n = cut{3, rank, ranks}, cut{1, rank, ranks}, ranks
+		}
+		e, err := parallel.NewExpertParallel(group(c), int(n))
+		require.NoError(s.b.T, err)
+		gateUp, down := s.param(gateCut, 4, width, 2, inner), s.param(downCut, 4, inner, width)
+		own = e.Experts(4)
+		return e, own, func(t *autograd.Tape) (*autograd.Var, *autograd.Var) { return t.Reshape(gateUp, own, width, -1), down }
+	}
+	// gathered is a layer of experts over gathered tokens, with an expert that all tokens pass, beside which a stream may gather them.
+	gathered := func(beside, shards bool) build {
+		return func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			e, own, weights := experts(s, c, rank, ranks, shards)
+			var side *acl.Stream
+			if beside {
+				var err error
+				side, err = s.b.Stream.Device().NewStream()
+				require.NoError(s.b.T, err)
+				s.b.T.Cleanup(func() { require.NoError(s.b.T, side.Close()) })
+			}
+			tokens := cut{0, rank, ranks}
+			x, logits := s.param(tokens, rows, width), s.param(tokens, rows, 4)
+			common := autograd.NewParameter(s.b.Floats(aclnn.Float32, opstest.Random(aclnn.Float32, 55, width*width), width, width), nil)
+			return func(t *autograd.Tape) *autograd.Var {
+				var shared *autograd.Var
+				all, r := t.GatherTokens(e, x, t.MoERouting(logits, 2, ops.MoERoutingArgs{Normalize: true}), side, func() { shared = t.Linear(x, common, nil) })
+				p := t.OwnRows(e, all, r, 4, rows*min(own, 2), nil)
+				gateUp, down := weights(t)
+				return t.Add(t.ReduceTokens(e, t.MoEUnpermute(t.MoEExperts(p.Rows, p.Groups, gateUp, down), p, r, nil)), shared)
+			}, tokens
+		}
+	}
+	sent := func(shards bool) build {
+		return func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			e, _, weights := experts(s, c, rank, ranks, shards)
+			tokens := cut{0, rank, ranks}
+			x, logits := s.param(tokens, rows, width), s.param(tokens, rows, 4)
+			return func(t *autograd.Tape) *autograd.Var {
+				r := t.MoERouting(logits, 2, ops.MoERoutingArgs{Normalize: true})
+				p := t.MoEPermute(x, r, 4)
+				d := t.Dispatch(e, p)
+				gateUp, down := weights(t)
+				return t.MoEUnpermute(t.Combine(d, t.MoEExperts(d.Rows, d.Groups, gateUp, down)), p, r, nil)
+			}, tokens
+		}
+	}
 	cases := map[string]build{
 		"tensor parallelism":   feedForward(false),
 		"sequence parallelism": feedForward(true),
@@ -146,19 +196,11 @@ func TestRanks(t *testing.T) {
 				return t.ToSequence(u, y)
 			}, tokens
 		},
-		"expert parallelism": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
-			e := parallel.NewExpertParallel(group(c))
-			tokens, experts := cut{0, rank, ranks}, cut{0, rank, ranks}
-			x, weights := s.param(tokens, rows, width), s.param(experts, 4, width, 2*inner)
-			down := s.param(experts, 4, inner, width)
-			logits := s.param(tokens, rows, 4)
-			return func(t *autograd.Tape) *autograd.Var {
-				r := t.MoERouting(logits, 2, ops.MoERoutingArgs{Normalize: true})
-				p := t.MoEPermute(x, r, 4)
-				d := t.Dispatch(e, p)
-				return t.MoEUnpermute(t.Combine(d, t.MoEExperts(d.Rows, d.Groups, weights, down)), p, r, nil)
-			}, tokens
-		},
+		"expert parallelism":                                        sent(false),
+		"expert tensor parallelism":                                 sent(true),
+		"experts over gathered tokens":                              gathered(false, false),
+		"experts over tokens that are gathered beside a shared one": gathered(true, false),
+		"shards of experts over gathered tokens":                    gathered(false, true),
 	}
 	for name, build := range cases {
 		for _, mode := range []string{"kept", "recomputed"} {

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 // AttentionArgs describes attention of the newest tokens of each sequence to all its tokens, whose
 // keys and values are in a cache: Out = softmax(Scale·Query·Keysᵀ, masked)·Values. With N query
 // heads and Nkv key heads, N being a multiple of Nkv, query head n reads key head n/(N/Nkv). All
-// tensors but Blocks and Hidden have one dtype, float32, float16 or bfloat16.
+// tensors except Blocks, Hidden, Sinks and a cache of int8 with its scales have one dtype, float32, float16 or bfloat16.
 type AttentionArgs struct {
 	// Query is [B,Sq,N·D], [B,Sq,N,D] or [B,N,Sq,D], depending on Layout, which is BSH, BSND or BNSD.
 	Query  *aclnn.Tensor
@@ -24,6 +25,10 @@ type AttentionArgs struct {
 	// with Nkv and the places of a sequence in the place of N and Sq. With Blocks they are [blocks,
 	// tokens of a block, Nkv·D] or [blocks, Nkv, tokens of a block, D].
 	Keys, Values *aclnn.Tensor
+	// KeyScales and ValueScales hold the scales of a cache of int8, in which a key or value is its codes times its scale, as Write stores them: [rows,
+	// Nkv, places of a row], float32, where a row is a block, or a sequence without Blocks. Both are nil for a cache like Query. Such a cache has no
+	// features besides.
+	KeyScales, ValueScales *aclnn.Tensor
 	// Blocks lists the blocks of each sequence in order, [B, blocks of a sequence], int32. The
 	// device does not check them, so unused entries should be the number of some block. Nil for a
 	// cache without blocks.
@@ -118,8 +123,12 @@ func (a *AttentionArgs) sizes(c *args) sizes {
 	if !c.OK() {
 		return z
 	}
-	c.Tensor("Keys", a.Keys, a.Query.DType())
-	c.Tensor("Values", a.Values, a.Query.DType())
+	dt := a.Query.DType()
+	if a.coded() {
+		dt = aclnn.Int8
+	}
+	c.Tensor("Keys", a.Keys, dt)
+	c.Tensor("Values", a.Values, dt)
 	if !c.OK() {
 		return z
 	}
@@ -213,6 +222,12 @@ func (a *AttentionArgs) validate() error {
 		c.Fail("Scale is %g; it must be a number other than 0, usually ops.ScaleOf(%d), which is %.4g", a.Scale, z.dim, ops.ScaleOf(z.dim))
 	}
 	a.rope(&c, z)
+	if c.OK() && a.coded() {
+		c.scales(a.Keys.Dim(0), z.keyHeads, cmp.Or(z.block, z.places), a.KeyScales, a.ValueScales)
+		if a.QueryRope != nil {
+			c.Fail("QueryRope is %v and Keys %v; CANN's attention to a cache of int8 takes no features besides", a.QueryRope, a.Keys)
+		}
+	}
 	if c.OK() && c.Optional("Sinks", a.Sinks, aclnn.Float32) {
 		c.Shape("Sinks", a.Sinks, z.heads)
 	}
@@ -223,6 +238,21 @@ func (a *AttentionArgs) validate() error {
 		c.Shape("Hidden", a.Hidden, z.batch, 1, z.queries, z.places)
 	}
 	return c.Err
+}
+
+// coded reports whether the cache has codes of int8.
+func (a *AttentionArgs) coded() bool { return a.KeyScales != nil || a.ValueScales != nil }
+
+// scales checks the scales of a cache of int8.
+func (c *args) scales(rows, heads, places int64, keys, values *aclnn.Tensor) {
+	for _, t := range []struct {
+		name string
+		t    *aclnn.Tensor
+	}{{"KeyScales", keys}, {"ValueScales", values}} {
+		if c.Tensor(t.name, t.t, aclnn.Float32); c.OK() {
+			c.Shape(t.name, t.t, rows, heads, places)
+		}
+	}
 }
 
 // rope checks the features besides.
@@ -280,6 +310,6 @@ func (a *AttentionArgs) key() key.DecodeAttention {
 	return key.DecodeAttention{
 		DType: a.Query.DType(), Layout: a.Layout, Heads: z.heads, KeyHeads: z.keyHeads, Dim: z.dim, Block: z.block, HeadMajor: z.headMajor,
 		Batch: key.ExtentOf(z.batch), Queries: key.ExtentOf(z.queries), Places: key.ExtentOf(z.places), Hidden: a.Hidden != nil, Window: a.Window > 0,
-		Rope: rope, Sinks: a.Sinks != nil, Contiguous: contiguous(a.Query, a.Keys, a.Values, a.QueryRope, a.KeyRope, a.Blocks, a.Hidden, a.Sinks, a.Out),
+		Rope: rope, Sinks: a.Sinks != nil, Int8: a.coded(), Contiguous: contiguous(a.Query, a.Keys, a.Values, a.KeyScales, a.ValueScales, a.QueryRope, a.KeyRope, a.Blocks, a.Hidden, a.Sinks, a.Out),
 	}
 }

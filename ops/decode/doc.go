@@ -12,6 +12,8 @@
 // runs in FusedInferAttentionScore or IncreFlashAttention; other arguments are gathered from the
 // blocks for the attention of package ops.
 //
+// A cache may be of int8, with a scale for each token and head that Write computes: a byte for a feature in place of two.
+//
 // The package allocates no cache and assigns no blocks: the caller decides which block a sequence
 // gets. It has no gradients; training uses ops.Attention.
 package decode

@@ -18,12 +18,12 @@ func (a *AttentionArgs) gathered(ctx context.Context, reg *ops.Registry, s *acln
 		s.Zero(a.Out)
 		return
 	}
-	b := ops.AttentionArgs{Query: a.Query, Key: a.read(s, z, a.Keys, most), Layout: a.Layout, Heads: int(z.heads), Scale: a.Scale, Sinks: a.Sinks, Out: a.Out}
-	if b.Value = b.Key; a.Values != a.Keys {
-		b.Value = a.read(s, z, a.Values, most)
+	b := ops.AttentionArgs{Query: a.Query, Key: a.read(s, z, a.Keys, a.KeyScales, most), Layout: a.Layout, Heads: int(z.heads), Scale: a.Scale, Sinks: a.Sinks, Out: a.Out}
+	if b.Value = b.Key; a.Values != a.Keys || a.coded() {
+		b.Value = a.read(s, z, a.Values, a.ValueScales, most)
 	}
 	if a.QueryRope != nil {
-		a.join(s, z, &b, a.read(s, z, a.KeyRope, most))
+		a.join(s, z, &b, a.read(s, z, a.KeyRope, nil, most))
 	}
 	hidden := a.Hidden
 	if hidden != nil {
@@ -69,21 +69,29 @@ func (a *AttentionArgs) join(s *aclnn.Scope, z sizes, b *ops.AttentionArgs, keyR
 	b.Query, b.Key = joined(b.Query, queryRope), joined(b.Key, keyRope)
 }
 
-// read returns the first places of each sequence in the layout of the query.
-func (a *AttentionArgs) read(s *aclnn.Scope, z sizes, cache *aclnn.Tensor, places int64) *aclnn.Tensor {
+// read returns the first places of each sequence in the layout of the query; it multiplies the codes of a cache of int8 by their scales.
+func (a *AttentionArgs) read(s *aclnn.Scope, z sizes, cache, scales *aclnn.Tensor, places int64) *aclnn.Tensor {
 	tokens, _ := axes(a.Layout)
 	if a.Blocks == nil {
-		return cache.Narrow(tokens, 0, places)
+		t := cache.Narrow(tokens, 0, places)
+		if scales == nil {
+			return t
+		}
+		return a.scaled(s, z, t, scales.Narrow(2, 0, places))
 	}
 	columns, dim := (places+z.block-1)/z.block, cache.Dim(-1)
 	if !z.headMajor {
 		dim /= z.keyHeads
 	}
 	index := s.Contiguous(a.Blocks.Narrow(1, 0, columns)).Reshape(-1)
-	shape := cache.Shape()
-	shape[0] = z.batch * columns
-	t := s.Tensor(cache.DType(), shape...)
-	aclnn.Launch(s, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: cache, Dim: 0, Index: index, Out: t})
+	pick := func(rows *aclnn.Tensor) *aclnn.Tensor {
+		shape := rows.Shape()
+		shape[0] = z.batch * columns
+		t := s.Tensor(rows.DType(), shape...)
+		aclnn.Launch(s, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: rows, Dim: 0, Index: index, Out: t})
+		return t
+	}
+	t := pick(cache)
 	// [batch, columns, tokens of a block, heads, features]
 	if z.headMajor {
 		t = t.Reshape(z.batch, columns, z.keyHeads, z.block, dim).Transpose(2, 3)
@@ -98,7 +106,28 @@ func (a *AttentionArgs) read(s *aclnn.Scope, z sizes, cache *aclnn.Tensor, place
 	default:
 		t = s.Contiguous(t).Reshape(z.batch, columns*z.block, z.keyHeads*dim)
 	}
-	return t.Narrow(tokens, 0, places)
+	if t = t.Narrow(tokens, 0, places); scales == nil {
+		return t
+	}
+	factors := s.Contiguous(pick(scales).Reshape(z.batch, columns, z.keyHeads, z.block).Transpose(1, 2)).Reshape(z.batch, z.keyHeads, -1)
+	return a.scaled(s, z, t, factors.Narrow(2, 0, places))
+}
+
+// scaled returns codes in the layout of the query, times scales [batch, heads, places].
+func (a *AttentionArgs) scaled(s *aclnn.Scope, z sizes, codes, scales *aclnn.Tensor) *aclnn.Tensor {
+	out := s.Tensor(a.Query.DType(), codes.Shape()...)
+	if s.Err() != nil {
+		return out
+	}
+	product := out
+	if a.Layout == ops.BSH {
+		codes, product = codes.Unflatten(2, z.keyHeads, z.dim), out.Unflatten(2, z.keyHeads, z.dim)
+	}
+	if a.Layout != ops.BNSD {
+		scales = scales.Transpose(1, 2)
+	}
+	aclnn.Launch(s, aclnn.Mul, aclnn.MulParams{Self: codes, Other: scales.Unsqueeze(3), Out: product})
+	return out
 }
 
 // unseen hides the places after the tokens that each query sees, and those before its window, [batch, 1, queries, places], besides

@@ -20,6 +20,7 @@ const (
 	dimUnit    = 16    // which they are a multiple of
 	blockLimit = 512   // tokens of a block
 	blockUnit  = 16    // which they are a multiple of, with one new token
+	codedUnit  = 32    // and in int8
 	promptUnit = 128   // and with several
 	rowLimit   = 65535 // features of all key heads in [blocks, tokens, heads·features]
 	batchLimit = 65536 // sequences
@@ -30,6 +31,12 @@ const (
 	latentBlock            = 128     // tokens of a block
 )
 
+// Modes of a cache's scales in int8, for each token and head.
+const (
+	scalesOfSequences = 3 // [sequences, heads, places]
+	scalesOfBlocks    = 5 // [blocks, heads, tokens of a block]
+)
+
 // seesAll lets a token see all tokens before and after it that the mask does not hide.
 const seesAll = math.MaxInt32
 
@@ -38,6 +45,7 @@ type infer struct {
 	params aclnn.Params // of the C function, for its name
 	single bool         // takes one new token of each sequence only
 	latent bool         // takes keys with features besides
+	int8   bool         // takes a cache of int8 with scales for each token and head
 	queue  func(s *aclnn.Scope, p *call)
 }
 
@@ -45,6 +53,8 @@ type infer struct {
 type call struct {
 	query, out, hidden, blocks *aclnn.Tensor
 	queryRope, keyRope         *aclnn.Tensor
+	keyScales, valueScales     *aclnn.Tensor
+	scaleMode                  int64
 	keys, values               []*aclnn.Tensor
 	layout                     aclnn.Layout
 	mode                       aclnn.SparseMode
@@ -56,25 +66,28 @@ type call struct {
 
 // inferKernels lists the entry points, the newest first.
 var inferKernels = []infer{
-	{params: &aclnn.FusedInferAttentionScoreV4Params{}, latent: true, queue: func(s *aclnn.Scope, p *call) {
+	{params: &aclnn.FusedInferAttentionScoreV4Params{}, latent: true, int8: true, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV4, aclnn.FusedInferAttentionScoreV4Params{
 			Query: p.query, Key: p.keys, Value: p.values, QueryRope: p.queryRope, KeyRope: p.keyRope, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
 			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
+			KeyAntiquantScale: p.keyScales, ValueAntiquantScale: p.valueScales, KeyAntiquantMode: p.scaleMode, ValueAntiquantMode: p.scaleMode,
 		})
 	}},
-	{params: &aclnn.FusedInferAttentionScoreV3Params{}, latent: true, queue: func(s *aclnn.Scope, p *call) {
+	{params: &aclnn.FusedInferAttentionScoreV3Params{}, latent: true, int8: true, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV3, aclnn.FusedInferAttentionScoreV3Params{
 			Query: p.query, Key: p.keys, Value: p.values, QueryRope: p.queryRope, KeyRope: p.keyRope, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
 			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
+			KeyAntiquantScale: p.keyScales, ValueAntiquantScale: p.valueScales, KeyAntiquantMode: p.scaleMode, ValueAntiquantMode: p.scaleMode,
 		})
 	}},
-	{params: &aclnn.FusedInferAttentionScoreV2Params{}, queue: func(s *aclnn.Scope, p *call) {
+	{params: &aclnn.FusedInferAttentionScoreV2Params{}, int8: true, queue: func(s *aclnn.Scope, p *call) {
 		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV2, aclnn.FusedInferAttentionScoreV2Params{
 			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
 			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: p.before, NextTokens: p.after, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
 			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
+			KeyAntiquantScale: p.keyScales, ValueAntiquantScale: p.valueScales, KeyAntiquantMode: p.scaleMode, ValueAntiquantMode: p.scaleMode,
 		})
 	}},
 	{params: &aclnn.FusedInferAttentionScoreParams{}, queue: func(s *aclnn.Scope, p *call) {
@@ -102,6 +115,10 @@ func (f *infer) supports(env *ops.Env, k key.DecodeAttention) error {
 		return errors.New("it takes one new token of each sequence")
 	case !k.Contiguous:
 		return errors.New("it takes contiguous tensors only")
+	case k.Int8 && !f.int8:
+		return errors.New("it takes no cache of int8 with scales for each token and head")
+	case k.Int8 && !one:
+		return errors.New("it takes a cache of int8 for one new token of each sequence")
 	case k.Sinks:
 		return errors.New("it computes no sinks")
 	case k.Rope > 0:
@@ -148,8 +165,11 @@ func (f *infer) latents(k key.DecodeAttention, one bool) error {
 // paged returns why the kernels cannot take the blocks of a cache, or nil.
 func paged(k key.DecodeAttention, one bool) error {
 	unit := int64(blockUnit)
-	if !one {
+	switch {
+	case !one:
 		unit = promptUnit
+	case k.Int8:
+		unit = codedUnit
 	}
 	switch {
 	case k.Block%unit != 0 || k.Block > blockLimit:
@@ -205,7 +225,13 @@ func (a *AttentionArgs) call(ctx context.Context, reg *ops.Registry, s *aclnn.Sc
 	p := &call{
 		query: a.Query, queryRope: a.QueryRope, keyRope: a.KeyRope, out: a.Out, hidden: a.Hidden, blocks: a.Blocks, keys: []*aclnn.Tensor{a.Keys}, values: []*aclnn.Tensor{a.Values},
 		layout: aclnn.Layout(a.Layout), lengths: a.Lengths, heads: z.heads, keyHeads: z.keyHeads, block: z.block, scale: a.Scale,
-		before: seesAll, after: seesAll,
+		before: seesAll, after: seesAll, keyScales: a.KeyScales, valueScales: a.ValueScales,
+	}
+	switch {
+	case a.coded() && a.Blocks != nil:
+		p.scaleMode = scalesOfBlocks
+	case a.coded():
+		p.scaleMode = scalesOfSequences
 	}
 	switch {
 	case z.queries > 1 && a.Hidden != nil:

@@ -12,13 +12,16 @@ import (
 	"github.com/goascend/cann/ops/key"
 )
 
-// WriteArgs describes a write of new tokens into a cache. All tensors but Slots have one dtype,
-// float32, float16 or bfloat16.
+// WriteArgs describes a write of new tokens into a cache. All tensors except Slots and a cache of int8 with its scales have
+// one dtype, float32, float16 or bfloat16.
 type WriteArgs struct {
 	Keys, Values *aclnn.Tensor // [tokens, Nkv, D]
 	// KeyCache and ValueCache are [rows, places, Nkv·D] or [rows, Nkv, places, D], and contiguous. A
 	// row is a block, or a sequence of a cache without blocks.
 	KeyCache, ValueCache *aclnn.Tensor
+	// KeyScales and ValueScales hold the scales of a cache of int8, [rows, Nkv, places], float32 and contiguous: each head of a token gets the scale with
+	// which its largest feature becomes 127 (aclnnDynamicQuant). Keys and Values are then in 16 bits. Both are nil for a cache like Keys.
+	KeyScales, ValueScales *aclnn.Tensor
 	// Slots says where each token goes: row·places + place, [tokens], int32 or int64. The device does
 	// not check them; no two may be equal, so tokens of padding need slots of their own.
 	Slots *aclnn.Tensor
@@ -26,12 +29,19 @@ type WriteArgs struct {
 
 func (a *WriteArgs) validate() error {
 	var c args
-	c.Tensor("Keys", a.Keys, check.Floats...)
+	floats := check.Floats
+	if a.coded() {
+		floats = []aclnn.DType{aclnn.Float16, aclnn.BFloat16}
+	}
+	c.Tensor("Keys", a.Keys, floats...)
 	if !c.OK() {
 		return c.Err
 	}
 	dt := a.Keys.DType()
 	c.Tensor("Values", a.Values, dt)
+	if a.coded() {
+		dt = aclnn.Int8
+	}
 	c.Tensor("KeyCache", a.KeyCache, dt)
 	c.Tensor("ValueCache", a.ValueCache, dt)
 	c.Tensor("Slots", a.Slots, check.Indices...)
@@ -54,8 +64,16 @@ func (a *WriteArgs) validate() error {
 	if c.OK() && (a.KeyCache.Rank() != a.ValueCache.Rank() || a.KeyCache.Dim(0) != a.ValueCache.Dim(0) || a.KeyCache.Dim(-2) != a.ValueCache.Dim(-2)) {
 		c.Fail("KeyCache is %v and ValueCache %v; they must have the same places", a.KeyCache, a.ValueCache)
 	}
+	if c.OK() && a.coded() {
+		c.scales(a.KeyCache.Dim(0), a.Keys.Dim(1), a.KeyCache.Dim(-2), a.KeyScales, a.ValueScales)
+		c.Contiguous("KeyScales", a.KeyScales)
+		c.Contiguous("ValueScales", a.ValueScales)
+	}
 	return c.Err
 }
+
+// coded reports whether the cache has codes of int8.
+func (a *WriteArgs) coded() bool { return a.KeyScales != nil || a.ValueScales != nil }
 
 // pair checks a cache against new tokens.
 func (c *args) pair(name string, cache *aclnn.Tensor, of string, t *aclnn.Tensor) {
@@ -76,7 +94,7 @@ func (c *args) pair(name string, cache *aclnn.Tensor, of string, t *aclnn.Tensor
 func (a *WriteArgs) key() key.CacheWrite {
 	return key.CacheWrite{
 		DType: a.Keys.DType(), Slots: a.Slots.DType(), Heads: a.Keys.Dim(1), Dim: a.Keys.Dim(2), Places: a.KeyCache.Dim(-2),
-		HeadMajor: a.KeyCache.Rank() == 4, Tokens: key.ExtentOf(a.Keys.Dim(0)),
+		HeadMajor: a.KeyCache.Rank() == 4, Int8: a.coded(), Tokens: key.ExtentOf(a.Keys.Dim(0)),
 	}
 }
 
@@ -90,37 +108,81 @@ func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, key.CacheWrite], error) {
 					return errors.New("it writes 16 bits only")
 				case k.HeadMajor:
 					return errors.New("it takes the heads of a token beside each other")
+				case k.Int8: // the scales have the heads apart
+					if err := env.Has(&aclnn.ScatterNdUpdateParams{}); err != nil {
+						return err
+					}
 				}
 				return env.Has(&aclnn.ScatterPaKvCacheParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
-				if a.Keys.Len() == 0 || a.Values.Len() == 0 {
-					return nil
-				}
-				return aclnn.Compose(st, func(s *aclnn.Scope) {
-					aclnn.Launch(s, aclnn.ScatterPaKvCache, aclnn.ScatterPaKvCacheParams{
-						Key: s.Contiguous(a.Keys), KeyCache: perToken(a.KeyCache, a.Keys), SlotMapping: s.Contiguous(a.Slots),
-						Value: s.Contiguous(a.Values), ValueCache: perToken(a.ValueCache, a.Values), CacheMode: "Norm", ScatterMode: "None",
-					})
-				})
+				return a.run(st, (*WriteArgs).scatterPages, (*WriteArgs).scatter)
 			},
 		},
 		ops.Kernel[WriteArgs, key.CacheWrite]{
 			Name: "ScatterNdUpdate", Supports: func(env *ops.Env, _ key.CacheWrite) error { return env.Has(&aclnn.ScatterNdUpdateParams{}) },
 			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
-				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {
-					aclnn.Launch(s, aclnn.ScatterNdUpdate, aclnn.ScatterNdUpdateParams{Var: cache, Indices: index.Unsqueeze(1), Updates: fresh})
-				})
+				return a.run(st, (*WriteArgs).scatter, (*WriteArgs).scatter)
 			},
 		},
 		ops.Kernel[WriteArgs, key.CacheWrite]{
 			Name: "InplaceIndexCopy",
 			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
-				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {
-					aclnn.Launch(s, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{Self: cache, Dim: 0, Index: index, Source: fresh})
-				})
+				return a.run(st, (*WriteArgs).replace, (*WriteArgs).replace)
 			},
 		})
+}
+
+// run writes the new tokens, or their codes, and the scales of these, which are a cache of one feature.
+func (a *WriteArgs) run(st *acl.Stream, write, writeScales func(*WriteArgs, *aclnn.Scope)) error {
+	if a.Keys.Len() == 0 && a.Values.Len() == 0 {
+		return nil
+	}
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		if !a.coded() {
+			write(a, s)
+			return
+		}
+		codes := &WriteArgs{KeyCache: a.KeyCache, ValueCache: a.ValueCache, Slots: a.Slots}
+		scales := &WriteArgs{KeyCache: a.KeyScales.Unsqueeze(3), ValueCache: a.ValueScales.Unsqueeze(3), Slots: a.Slots}
+		codes.Keys, scales.Keys = quantised(s, a.Keys)
+		codes.Values, scales.Values = quantised(s, a.Values)
+		if s.Err() == nil {
+			write(codes, s)
+			writeScales(scales, s)
+		}
+	})
+}
+
+// quantised returns the codes of t [tokens, heads, features], and their scales [tokens, heads, 1].
+func quantised(s *aclnn.Scope, t *aclnn.Tensor) (codes, scales *aclnn.Tensor) {
+	codes, scales = s.Tensor(aclnn.Int8, t.Shape()...), s.Tensor(aclnn.Float32, t.Dim(0), t.Dim(1), 1)
+	if s.Err() == nil {
+		aclnn.Launch(s, aclnn.DynamicQuant, aclnn.DynamicQuantParams{X: s.Contiguous(t), YOut: codes, ScaleOut: scales.Squeeze(2)})
+	}
+	return codes, scales
+}
+
+func (a *WriteArgs) scatterPages(s *aclnn.Scope) {
+	if a.Keys.Len() == 0 || a.Values.Len() == 0 {
+		return
+	}
+	aclnn.Launch(s, aclnn.ScatterPaKvCache, aclnn.ScatterPaKvCacheParams{
+		Key: s.Contiguous(a.Keys), KeyCache: perToken(a.KeyCache, a.Keys), SlotMapping: s.Contiguous(a.Slots),
+		Value: s.Contiguous(a.Values), ValueCache: perToken(a.ValueCache, a.Values), CacheMode: "Norm", ScatterMode: "None",
+	})
+}
+
+func (a *WriteArgs) scatter(s *aclnn.Scope) {
+	a.rows(s, func(cache, index, fresh *aclnn.Tensor) {
+		aclnn.Launch(s, aclnn.ScatterNdUpdate, aclnn.ScatterNdUpdateParams{Var: cache, Indices: index.Unsqueeze(1), Updates: fresh})
+	})
+}
+
+func (a *WriteArgs) replace(s *aclnn.Scope) {
+	a.rows(s, func(cache, index, fresh *aclnn.Tensor) {
+		aclnn.Launch(s, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{Self: cache, Dim: 0, Index: index, Source: fresh})
+	})
 }
 
 // perToken views a cache [rows, places, heads·features] as [rows, places, heads, features].
@@ -130,23 +192,18 @@ func perToken(cache, fresh *aclnn.Tensor) *aclnn.Tensor {
 
 // rows calls write for the keys and the values, with the cache as a matrix of rows, the numbers of the
 // rows to write, and these.
-func (a *WriteArgs) rows(st *acl.Stream, write func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor)) error {
-	if a.Keys.Len() == 0 && a.Values.Len() == 0 {
-		return nil
+func (a *WriteArgs) rows(s *aclnn.Scope, write func(cache, index, fresh *aclnn.Tensor)) {
+	index := s.Contiguous(a.Slots)
+	if a.KeyCache.Rank() == 4 {
+		index = a.perHead(s)
 	}
-	return aclnn.Compose(st, func(s *aclnn.Scope) {
-		index := s.Contiguous(a.Slots)
-		if a.KeyCache.Rank() == 4 {
-			index = a.perHead(s)
+	for _, p := range [][2]*aclnn.Tensor{{a.KeyCache, a.Keys}, {a.ValueCache, a.Values}} {
+		if p[1].Len() == 0 || s.Err() != nil {
+			continue
 		}
-		for _, p := range [][2]*aclnn.Tensor{{a.KeyCache, a.Keys}, {a.ValueCache, a.Values}} {
-			if p[1].Len() == 0 {
-				continue
-			}
-			width := p[1].Len() / index.Len()
-			write(s, p[0].Reshape(-1, width), index, s.Contiguous(p[1]).Reshape(-1, width))
-		}
-	})
+		width := p[1].Len() / index.Len()
+		write(p[0].Reshape(-1, width), index, s.Contiguous(p[1]).Reshape(-1, width))
+	}
 }
 
 // perHead returns the rows of all heads of each token, in a cache [rows, heads, places, features]

@@ -19,6 +19,7 @@ type DecodeAttention struct {
 	Hidden          bool   // whether the caller says which keys are hidden
 	Window          bool   // whether a token sees some of those before it only
 	Rope            int64  // features of a head besides, 0 for none
+	Int8            bool   // whether keys and values are codes of int8 with scales
 	Sinks           bool   // whether the heads have sinks
 	Contiguous      bool   // whether all tensors are contiguous
 }
@@ -29,5 +30,6 @@ type CacheWrite struct {
 	Heads, Dim   int64 // of the keys
 	Places       int64 // of a row of the cache
 	HeadMajor    bool  // whether the axis of heads comes before that of places
+	Int8         bool  // whether the cache has codes of int8 with scales
 	Tokens       Extent
 }

@@ -37,6 +37,7 @@ type MoEPermute struct {
 	Width, Experts, K int64
 	Tokens            Extent
 	Counts            bool // whether the rows of each expert are counted, instead of summed up
+	Partial           bool // whether the rows may be the first ones only
 	Contiguous        bool // whether all tensors are contiguous
 }
 
@@ -45,6 +46,7 @@ type MoEPermuteGrad struct {
 	DX           aclnn.DType
 	Width        int64
 	Tokens, Rows Extent
+	Partial      bool // whether places may have no row
 	Contiguous   bool // whether all tensors are contiguous
 }
 
@@ -83,6 +85,7 @@ type MoEUnpermute struct {
 	Width, K      int64
 	Tokens        Extent
 	Shared        bool // whether the result of a shared expert is added; false for the gradient
+	Partial       bool // whether places may have no row
 	Contiguous    bool // whether all tensors are contiguous
 }
 

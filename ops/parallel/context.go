@@ -1,10 +1,12 @@
 package parallel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -18,9 +20,10 @@ import (
 // sequences over the ranks of a communicator. Each rank computes attention for its own queries, step by step: keys and
 // values go from rank to rank around a ring, on a stream of their own beside the kernels, and each step takes in the attention to the keys of one more
 // rank. In the backward pass the gradients of keys and values travel with them. GatedDelta and CausalConv split the layers of a gated
-// delta net; other layers work on single tokens and need no exchange.
+// delta net; other layers work on single tokens and need no exchange. Of packed sequences, layout ops.TND, only those keys and values travel on that a
+// later rank of the ring sees: of sequences that several ranks share.
 //
-// Besides its own a rank holds the keys and values of two other ranks, and in the backward pass their gradients in float32.
+// Besides its own a rank holds the keys and values of two other ranks, and in the backward pass gradients of as many in float32, besides those of its own.
 // Close a ContextParallel before the device.
 type ContextParallel struct {
 	reg   *ops.Registry
@@ -102,7 +105,7 @@ func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.
 			s.Fill(top, aclnn.Float(-math.MaxFloat32)) // as kernels mark rows without keys
 			s.Fill(sum, aclnn.Float(math.MaxFloat32))
 		}
-		r := newRing(s, p, c.ranks, a.Key, a.Value)
+		r := newRing(s, p, &c)
 		for step, parts := range c.parts {
 			r.pass()
 			key, value := r.held()
@@ -147,6 +150,13 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 		return p.reg.AttentionGrad().Run(ctx, st, a)
 	}
 	c, err := p.cut(&a.AttentionArgs)
+	var first, second []mask.Part
+	if err == nil {
+		first, second, err = c.halves()
+	}
+	if err == nil {
+		err = c.traceGradients(p)
+	}
 	if err == nil {
 		local := *a
 		local.Mask = anyMask(a.Layout, c.sizes) // cut has checked that of the whole sequence
@@ -172,10 +182,11 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 				})
 			})
 		}
-		dQuery := zeros(a.Query)
-		r := newRing(s, p, c.ranks, a.Key, a.Value)
-		r.carry(zeros(a.Key), zeros(a.Value))
-		for step, parts := range c.parts {
+		dQuery, dKey, dValue := zeros(a.Query), zeros(a.Key), zeros(a.Value)
+		r := newRing(s, p, &c)
+		r.carry()
+		// Keys of other ranks come beside the first half of the work on this rank's own keys. Their gradients come home beside the second half.
+		for step, parts := range slices.Concat([][]mask.Part{first}, c.parts[1:], [][]mask.Part{second}) {
 			r.pass()
 			key, value := r.held()
 			s.Do(func() error {
@@ -183,12 +194,7 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 					var grads []*ops.AttentionGradArgs
 					for _, part := range parts {
 						b := c.arguments(s, part, key, value)
-						b.Out, b.SoftmaxMax, b.SoftmaxSum = s.Contiguous(c.rows(a.Out, part)), s.Contiguous(a.SoftmaxMax), s.Contiguous(a.SoftmaxSum)
-						if step > 0 || !c.joined() {
-							stats := c.stats(part.Queries.Len())
-							b.SoftmaxMax = s.Contiguous(c.statRows(a.SoftmaxMax, part)).Reshape(stats...)
-							b.SoftmaxSum = s.Contiguous(c.statRows(a.SoftmaxSum, part)).Reshape(stats...)
-						}
+						b.Out, b.SoftmaxMax, b.SoftmaxSum = s.Contiguous(c.rows(a.Out, part)), c.partStats(s, a.SoftmaxMax, part), c.partStats(s, a.SoftmaxSum, part)
 						g := &ops.AttentionGradArgs{
 							AttentionArgs: *b, DOut: s.Contiguous(c.rows(a.DOut, part)), DQuery: s.Like(b.Query), DKey: s.Like(b.Key), DValue: s.Like(b.Value),
 						}
@@ -196,8 +202,15 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 						add(s, c.rows(dQuery, part), float(s, g.DQuery), 1)
 						grads = append(grads, g)
 					}
+					dKey, dValue := dKey, dValue
+					if step > 0 && step < c.ranks {
+						dKey, dValue = r.carried()
+						for _, keys := range without(c.summed[step].here, c.summed[step].brought) {
+							s.Zero(dKey.Narrow(c.axis, keys.From, keys.Len()))
+							s.Zero(dValue.Narrow(c.axis, keys.From, keys.Len()))
+						}
+					}
 					r.arrive() // the gradients of these keys and values, as the ranks before this one left them
-					dKey, dValue := r.carried()
 					for i, g := range grads {
 						add(s, c.keys(dKey, parts[i]), float(s, g.DKey), 1)
 						add(s, c.keys(dValue, parts[i]), float(s, g.DValue), 1)
@@ -206,9 +219,12 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 			})
 			r.arrive()
 		}
-		r.pass() // the last rank's gradients go home
-		r.arrive()
-		dKey, dValue := r.carried()
+		theirKey, theirValue := r.carried()
+		for _, keys := range c.summed[c.ranks].brought {
+			part := mask.Part{Keys: keys}
+			add(s, c.keys(dKey, part), c.keys(theirKey, part), 1)
+			add(s, c.keys(dValue, part), c.keys(theirValue, part), 1)
+		}
 		for _, t := range [][2]*aclnn.Tensor{{a.DQuery, dQuery}, {a.DKey, dKey}, {a.DValue, dValue}} {
 			if t[0].Len() > 0 {
 				s.Copy(t[0], t[1])
@@ -219,29 +235,30 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 
 // ring sends keys and values around the ranks, with their gradients in the backward pass.
 type ring struct {
-	p     *ContextParallel
-	s     *aclnn.Scope
-	steps int
-	step  int // passes so far; what this rank holds for the current step is of the rank that many before it
+	p    *ContextParallel
+	s    *aclnn.Scope
+	c    *contextCut
+	step int // passes so far: in the current step this rank has keys of the rank that is step-1 before it, and after all ranks' in the backward pass its own again
 
 	forward  [3][]*aclnn.Tensor // keys and values: this rank's, and two buffers to receive into
 	backward [2][]*aclnn.Tensor // their gradients, nil in the forward pass
 	under    bool               // whether the stream has not waited for the last exchange
 }
 
-func newRing(s *aclnn.Scope, p *ContextParallel, ranks int, key, value *aclnn.Tensor) *ring {
-	r := &ring{p: p, s: s, steps: ranks}
-	r.forward[0] = []*aclnn.Tensor{s.Contiguous(key), s.Contiguous(value)}
-	for i := 1; i <= min(2, ranks-1); i++ {
-		r.forward[i] = []*aclnn.Tensor{s.Like(key), s.Like(value)}
+func newRing(s *aclnn.Scope, p *ContextParallel, c *contextCut) *ring {
+	r := &ring{p: p, s: s, c: c}
+	r.forward[0] = []*aclnn.Tensor{s.Contiguous(c.a.Key), s.Contiguous(c.a.Value)}
+	for i := 1; i <= min(2, c.ranks-1); i++ {
+		r.forward[i] = []*aclnn.Tensor{s.Like(c.a.Key), s.Like(c.a.Value)}
 	}
 	return r
 }
 
-// carry gives the ring the gradients of this rank's keys and values, zeros, on their way.
-func (r *ring) carry(dKey, dValue *aclnn.Tensor) {
-	r.backward[0] = []*aclnn.Tensor{dKey, dValue}
-	r.backward[1] = []*aclnn.Tensor{r.s.Like(dKey), r.s.Like(dValue)}
+// carry makes the ring bring the gradients of keys and values too.
+func (r *ring) carry() {
+	for i := range r.backward {
+		r.backward[i] = []*aclnn.Tensor{r.s.Tensor(aclnn.Float32, r.c.a.Key.Shape()...), r.s.Tensor(aclnn.Float32, r.c.a.Value.Shape()...)}
+	}
 }
 
 // place returns where the keys and values of a step are: those of the first are this rank's, those of the others come
@@ -256,21 +273,27 @@ func place(step int) int {
 // pass begins the next step: what this rank has of the last one goes to the next rank, on the side stream and beside what the kernels of
 // this step compute. The keys of the first step are there; those of the step after this one arrive meanwhile.
 func (r *ring) pass() {
-	var send, receive []*aclnn.Tensor
-	if r.step+1 < r.steps {
-		send, receive = append(send, r.forward[place(r.step)]...), append(receive, r.forward[place(r.step+1)]...)
+	p, c, at := r.p, r.c, r.p.comm.Rank()
+	var messages []hccl.Message
+	exchange := func(message func(int, *aclnn.Tensor) hccl.Message, peer int, tensors []*aclnn.Tensor, ranges []mask.Range) {
+		for _, keys := range ranges {
+			for _, t := range tensors {
+				messages = append(messages, message(peer%c.ranks, c.keys(t, mask.Part{Keys: keys})))
+			}
+		}
 	}
-	if r.step > 0 && r.backward[0] != nil {
-		send, receive = append(send, r.backward[(r.step-1)%2]...), append(receive, r.backward[r.step%2]...)
+	next, last := at+1, at+c.ranks-1
+	if r.step+1 < c.ranks {
+		exchange(hccl.SendTo, next, r.forward[place(r.step)], c.seen[r.step].here)
+		exchange(hccl.RecvFrom, last, r.forward[place(r.step+1)], c.seen[r.step+1].brought)
+	}
+	if r.step > 1 && r.backward[0] != nil {
+		exchange(hccl.SendTo, next, r.backward[r.step%2], c.summed[r.step-1].here)
+		exchange(hccl.RecvFrom, last, r.backward[(r.step-1)%2], c.summed[r.step].brought)
 	}
 	r.step++
-	if len(send) == 0 {
+	if len(messages) == 0 {
 		return
-	}
-	p, at := r.p, r.p.comm.Rank()
-	var messages []hccl.Message
-	for i := range send {
-		messages = append(messages, hccl.SendTo((at+1)%r.steps, send[i]), hccl.RecvFrom((at+r.steps-1)%r.steps, receive[i]))
 	}
 	r.s.Do(func() error {
 		if err := p.ready.Record(r.s.Stream); err != nil {
@@ -294,13 +317,13 @@ func (r *ring) arrive() {
 
 // held returns the keys and values of the current step.
 func (r *ring) held() (key, value *aclnn.Tensor) {
-	t := r.forward[place(r.step-1)]
+	t := r.forward[place((r.step-1)%r.c.ranks)]
 	return t[0], t[1]
 }
 
-// carried returns the gradients of the keys and values of the current step.
+// carried returns the gradients of the keys and values of the current step, from the second one on.
 func (r *ring) carried() (dKey, dValue *aclnn.Tensor) {
-	t := r.backward[(r.step-1)%2]
+	t := r.backward[r.step%2]
 	return t[0], t[1]
 }
 
@@ -310,8 +333,16 @@ type contextCut struct {
 	sizes ops.AttentionSizes
 	axis  int // of the sequence
 	ranks int
+	whole mask.Shape
+	own   []mask.Range  // this rank's positions
 	parts [][]mask.Part // by step: with the keys of the rank that many before this one
+
+	seen   []travel // by step: keys and values
+	summed []travel // by step: their gradients, and after the last one those of this rank's keys
 }
+
+// travel lists the ranges of a rank's keys that the ring brings to this rank, and the ranges that go on from here.
+type travel struct{ brought, here []mask.Range }
 
 // cut checks the arguments and divides the sequence.
 func (p *ContextParallel) cut(a *ops.AttentionArgs) (contextCut, error) {
@@ -336,15 +367,21 @@ func (p *ContextParallel) cut(a *ops.AttentionArgs) (contextCut, error) {
 		return k, c.Err
 	}
 	length, at := sizes.Queries*int64(k.ranks), p.comm.Rank()
-	whole := mask.Shape{Layout: a.Layout, Batch: sizes.Batch, Heads: sizes.Heads, Queries: length, Keys: length}
-	queries, err := p.split.Chunks(length, at, k.ranks)
+	k.whole = mask.Shape{Layout: a.Layout, Batch: sizes.Batch, Heads: sizes.Heads, Queries: length, Keys: length}
+	k.own, err = p.split.Chunks(length, at, k.ranks)
 	for step := 0; step < k.ranks && err == nil; step++ {
 		var keys []mask.Range
 		var parts []mask.Part
 		if keys, err = p.split.Chunks(length, (at-step+k.ranks)%k.ranks, k.ranks); err == nil {
-			parts, err = mask.Parts(a.Mask, whole, queries, keys)
+			parts, err = mask.Parts(a.Mask, k.whole, k.own, keys)
 		}
 		k.parts = append(k.parts, parts)
+	}
+	for step := 0; step < k.ranks && err == nil; step++ {
+		var t travel
+		t.here, err = k.keysSeen(p.split, at-step, step+1, k.ranks)
+		t.brought = k.withOwn(t.here, step)
+		k.seen = append(k.seen, t)
 	}
 	if err != nil {
 		return k, fmt.Errorf("%w: %w", ops.ErrInvalid, err)
@@ -352,10 +389,106 @@ func (p *ContextParallel) cut(a *ops.AttentionArgs) (contextCut, error) {
 	return k, nil
 }
 
+// traceGradients finds the keys whose gradients travel: those that the ranks so far have seen.
+func (k *contextCut) traceGradients(p *ContextParallel) error {
+	k.summed = make([]travel, k.ranks+1) // none of the first step
+	for step := 1; step <= k.ranks; step++ {
+		t, err := &k.summed[step], error(nil)
+		if t.brought, err = k.keysSeen(p.split, p.comm.Rank()-step, 1, step); err != nil {
+			return err
+		}
+		if step < k.ranks {
+			t.here = k.withOwn(t.brought, step)
+		}
+	}
+	return nil
+}
+
+// withOwn adds the keys that this rank's queries see in a step.
+func (k *contextCut) withOwn(keys []mask.Range, step int) []mask.Range {
+	if k.a.Layout != ops.TND {
+		return k.allKeys()
+	}
+	keys = slices.Clone(keys)
+	for _, part := range k.parts[step] {
+		keys = append(keys, part.Keys)
+	}
+	return union(keys)
+}
+
+// allKeys returns the range of all keys of a rank, none if they have no elements.
+func (k *contextCut) allKeys() []mask.Range {
+	if k.a.Key.Len() == 0 {
+		return nil
+	}
+	return []mask.Range{{To: k.sizes.Keys}}
+}
+
+// keysSeen returns the keys of the owner that queries of the ranks from, from+1, … and to-1 steps after it in the ring see. A range of keys is
+// one message in the layout TND alone; in the others all keys travel.
+func (k *contextCut) keysSeen(split mask.Split, owner, from, to int) ([]mask.Range, error) {
+	switch {
+	case from >= to || k.a.Key.Len() == 0:
+		return nil, nil
+	case k.a.Layout != ops.TND:
+		return k.allKeys(), nil
+	}
+	owner = (owner + k.ranks) % k.ranks
+	keys, err := split.Chunks(k.whole.Queries, owner, k.ranks)
+	if err != nil {
+		return nil, err
+	}
+	var queries []mask.Range
+	for step := from; step < to; step++ {
+		chunks, err := split.Chunks(k.whole.Queries, (owner+step)%k.ranks, k.ranks)
+		if err != nil {
+			return nil, err
+		}
+		queries = append(queries, chunks...)
+	}
+	parts, err := mask.Parts(k.a.Mask, k.whole, queries, keys)
+	var seen []mask.Range
+	for _, part := range parts {
+		seen = append(seen, part.Keys)
+	}
+	return union(seen), err
+}
+
+// union returns disjoint ranges of the same positions, in order.
+func union(ranges []mask.Range) (list []mask.Range) {
+	slices.SortFunc(ranges, func(a, b mask.Range) int { return cmp.Compare(a.From, b.From) })
+	for _, r := range ranges {
+		if n := len(list); n > 0 && r.From <= list[n-1].To {
+			list[n-1].To = max(list[n-1].To, r.To)
+		} else {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// without returns the positions of disjoint ranges in order that others, disjoint and in order too, lack.
+func without(ranges, others []mask.Range) (list []mask.Range) {
+	for _, r := range ranges {
+		for _, o := range others {
+			if o.From < r.To && o.To > r.From {
+				if r.From < o.From {
+					list = append(list, mask.Range{From: r.From, To: o.From})
+				}
+				r.From = min(o.To, r.To)
+			}
+		}
+		if r.Len() > 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 // anyMask is a mask that the layout allows for tensors of any sizes.
 func anyMask(layout ops.Layout, sizes ops.AttentionSizes) mask.Mask {
 	if layout == ops.TND {
-		return mask.Varlen{CuQueries: []int64{sizes.Queries}, CuKeys: []int64{sizes.Keys}}
+		return mask.Varlen{CuQueries: []int64{0, sizes.Queries}, CuKeys: []int64{0, sizes.Keys}}
 	}
 	return nil
 }
@@ -364,6 +497,58 @@ func anyMask(layout ops.Layout, sizes ops.AttentionSizes) mask.Mask {
 func (k *contextCut) joined() bool {
 	own := k.parts[0]
 	return len(own) == 1 && own[0].Queries.Len() == k.sizes.Queries
+}
+
+// halves divides the attention of all queries to this rank's own keys: into that of the first half of the queries and that of the others. Of several
+// packed sequences each stays whole, and the ones that come first, about half of the tokens, are in first.
+func (k *contextCut) halves() (first, second []mask.Part, err error) {
+	if k.a.Layout == ops.TND && len(k.ends()) > 2 {
+		first, second = k.sequences()
+		return first, second, nil
+	}
+	own := k.own
+	if len(own) == 1 {
+		middle := (own[0].From + own[0].To) / 2
+		own = []mask.Range{{From: own[0].From, To: middle}, {From: middle, To: own[0].To}}
+	}
+	if first, err = mask.Parts(k.a.Mask, k.whole, own[:1], own); err != nil {
+		return nil, nil, err
+	}
+	if second, err = mask.Parts(k.a.Mask, k.whole, own[1:], own); err != nil {
+		return nil, nil, err
+	}
+	for i := range second {
+		second[i].Queries.From, second[i].Queries.To = second[i].Queries.From+own[0].Len(), second[i].Queries.To+own[0].Len()
+	}
+	return first, second, nil
+}
+
+// sequences divides the attention of this rank's pieces of packed sequences between the two that are nearest to the middle.
+func (k *contextCut) sequences() (first, second []mask.Part) {
+	ends, at := k.ends(), 1
+	away := func(i int) int64 { return max(2*ends[i]-k.sizes.Queries, k.sizes.Queries-2*ends[i]) } // from the middle
+	for i := 2; i < len(ends)-1; i++ {
+		if away(i) < away(at) {
+			at = i
+		}
+	}
+	part := func(ends []int64) []mask.Part {
+		m := mask.Varlen{Within: k.parts[0][0].Mask.(mask.Varlen).Within}
+		for _, end := range ends {
+			m.CuQueries = append(m.CuQueries, end-ends[0])
+		}
+		tokens := mask.Range{From: ends[0], To: ends[len(ends)-1]}
+		return []mask.Part{{Queries: tokens, Keys: tokens, Mask: m}}
+	}
+	return part(ends[:at+1]), part(ends[at:])
+}
+
+// ends returns where this rank's pieces of packed sequences end among its tokens, after a 0, and nil for a rank without tokens.
+func (k *contextCut) ends() []int64 {
+	if len(k.parts[0]) == 0 {
+		return nil
+	}
+	return k.parts[0][0].Mask.(mask.Varlen).CuQueries
 }
 
 // arguments returns the query, keys, values and mask of a part.
@@ -387,7 +572,7 @@ func (k *contextCut) keys(t *aclnn.Tensor, part mask.Part) *aclnn.Tensor {
 func (k *contextCut) sinks(s *aclnn.Scope, f func(rows, stats func(*aclnn.Tensor) *aclnn.Tensor)) {
 	ends := []int64{k.sizes.Queries}
 	if k.a.Layout == ops.TND {
-		ends = k.parts[0][0].Mask.(mask.Varlen).CuQueries
+		ends = k.ends()
 	}
 	from := int64(0)
 	for _, end := range ends {
@@ -430,11 +615,19 @@ func (k *contextCut) statsOf(t *aclnn.Tensor) *aclnn.Tensor {
 	return t
 }
 
+// partStats returns the rows of a part in this rank's softmax tensor as attention takes them.
+func (k *contextCut) partStats(s *aclnn.Scope, t *aclnn.Tensor, part mask.Part) *aclnn.Tensor {
+	if k.a.Layout == ops.TND && slices.Contains(k.ends(), part.Queries.From) && slices.Contains(k.ends(), part.Queries.To) { // of whole pieces, also of several
+		return s.Contiguous(t.Narrow(0, part.Queries.From, part.Queries.Len()))
+	}
+	return s.Contiguous(k.statRows(t, part)).Reshape(k.stats(part.Queries.Len())...)
+}
+
 // statRows views the rows of a part in this rank's softmax tensor as [B,N,S,8].
 func (k *contextCut) statRows(t *aclnn.Tensor, part mask.Part) *aclnn.Tensor {
 	from := int64(0)
 	if k.a.Layout == ops.TND { // the part is of one sequence, of which this rank has a piece
-		for _, end := range k.parts[0][0].Mask.(mask.Varlen).CuQueries {
+		for _, end := range k.ends() {
 			if part.Queries.To <= end {
 				t = t.Narrow(0, from, end-from)
 				break

@@ -5,11 +5,13 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/internal/testing/opstest"
@@ -234,10 +236,17 @@ func TestContextParallelMemory(t *testing.T) {
 // Packed sequences may be cut anywhere: the ranks' parts give the results and gradients of the whole row.
 func TestContextParallelPacked(t *testing.T) {
 	const length, heads, kvHeads, d = 48, 4, 2, 8
-	ends := []int64{5, 5, 6, 24, 37, 48} // with an empty sequence, and one cut by several ranks
+	rows := map[string][]int64{
+		"several": {5, 5, 6, 24, 37, 48}, // with an empty sequence, and one cut by several ranks
+		"one":     {48}, "a short and a long one": {3, 48}, "many": {1, 2, 3, 5, 8, 13, 21, 34, 48}, "a long one between short ones": {2, 47, 48},
+	}
 	qShape, kShape := []int64{length, heads, d}, []int64{length, kvHeads, d}
 	for name, within := range map[string]mask.Mask{"causal": mask.Causal{}, "none": nil} {
-		for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
+		for row, ends := range rows {
+			dt := aclnn.Float32
+			if row == "several" && within == nil {
+				dt = aclnn.BFloat16
+			}
 			q, k, v, dy := opstest.Random(dt, 1, opstest.Size(qShape)), opstest.Random(dt, 2, opstest.Size(kShape)), opstest.Random(dt, 3, opstest.Size(kShape)), opstest.Random(dt, 4, opstest.Size(qShape))
 			arguments := func(b *opstest.Bench, chunks []mask.Range, n int64) *ops.AttentionGradArgs {
 				in := func(values []float32, shape []int64) *aclnn.Tensor {
@@ -262,7 +271,7 @@ func TestContextParallelPacked(t *testing.T) {
 			})
 			for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
 				for _, n := range []int{2, 4} {
-					t.Run(fmt.Sprintf("%s/%v/%v/%d ranks", name, dt, split, n), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%s/%v/%v/%d ranks", name, row, dt, split, n), func(t *testing.T) {
 						onRanks(t, n, func(r *rank) {
 							chunks, err := split.Chunks(length, r.comm.Rank(), n)
 							require.NoError(r.T, err)
@@ -285,6 +294,80 @@ func TestContextParallelPacked(t *testing.T) {
 			}
 		}
 	}
+}
+
+// counted counts the bytes that a rank sends and receives.
+type counted struct {
+	*hccl.Comm
+	bytes int
+}
+
+func (c *counted) Exchange(st *acl.Stream, messages ...hccl.Message) error {
+	for _, m := range messages {
+		c.bytes += m.Bytes()
+	}
+	return c.Comm.Exchange(st, messages...)
+}
+
+// Of packed sequences, keys and values go only as far as a rank that sees them, and their gradients from there.
+func TestContextParallelSendsWhatIsSeen(t *testing.T) {
+	const n, length, heads, d = 4, 48, 2, 8
+	const token = 2 * heads * d * 4 // bytes of keys and values, and of their gradients
+	for name, row := range map[string]struct {
+		ends              []int64
+		forward, backward int // of all ranks together, in tokens times hops
+	}{
+		"no sequence is shared":     {[]int64{5, 12, 24, 30, 36, 48}, 0, 0},
+		"rank 1 sees 6 of rank 0":   {[]int64{6, 18, 24, 30, 36, 48}, 6, 6 * 3},          // the gradients come home around the ring
+		"ranks 2 and 3 see 2 tails": {[]int64{12, 20, 30, 40, 48}, 4 + 6, 4*3 + 6*3},     // of ranks 1 and 2
+		"all see rank 0":            {[]int64{48}, 12*3 + 12*2 + 12, 12*3 + 12*3 + 12*3}, // later keys are not seen
+	} {
+		t.Run(name, func(t *testing.T) {
+			var forward, backward atomic.Int64
+			onRanks(t, n, func(r *rank) {
+				comm := &counted{Comm: r.comm}
+				p, err := parallel.NewContextParallel(r.Stream, r.Registry, comm, mask.Contiguous)
+				require.NoError(r.T, err)
+				defer func() { assert.NoError(r.T, p.Close()) }()
+				f := func(seed uint64) *aclnn.Tensor {
+					return r.Floats(aclnn.Float32, opstest.Random(aclnn.Float32, seed, length/n*heads*d), length/n, heads, d)
+				}
+				stats := func() *aclnn.Tensor { return r.Empty(aclnn.Float32, length/n, heads, ops.SoftmaxCopies) }
+				g := &ops.AttentionGradArgs{
+					AttentionArgs: ops.AttentionArgs{
+						Query: f(1), Key: f(2), Value: f(3), Out: f(4), SoftmaxMax: stats(), SoftmaxSum: stats(), Layout: ops.TND, Heads: heads, Scale: 1,
+						Mask: mask.Varlen{CuQueries: row.ends, Within: mask.Causal{}},
+					},
+					DOut: f(5), DQuery: f(6), DKey: f(7), DValue: f(8),
+				}
+				require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
+				forward.Add(int64(comm.bytes))
+				comm.bytes = 0
+				require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
+				backward.Add(int64(comm.bytes))
+			})
+			require.EqualValues(t, row.forward, forward.Load()/2/token) // sent and received
+			require.EqualValues(t, row.forward+row.backward, backward.Load()/2/token)
+		})
+	}
+}
+
+// Rows without tokens, and no rows, are nothing to compute, also for sinks and gradients.
+func TestContextParallelOfNothing(t *testing.T) {
+	onRanks(t, 2, func(r *rank) {
+		p := contextParallel(r, mask.Contiguous)
+		for name, a := range map[string]*ops.AttentionArgs{
+			"no rows":   {Query: r.Empty(aclnn.Float32, 0, 4, 2, 8), Layout: ops.BSND, SoftmaxMax: r.Empty(aclnn.Float32, 0, 2, 4, 8)},
+			"no tokens": {Query: r.Empty(aclnn.Float32, 1, 0, 2, 8), Layout: ops.BSND, SoftmaxMax: r.Empty(aclnn.Float32, 1, 2, 0, 8)},
+			"packed":    {Query: r.Empty(aclnn.Float32, 0, 2, 8), Layout: ops.TND, Heads: 2, SoftmaxMax: r.Empty(aclnn.Float32, 0, 2, 8), Mask: mask.Varlen{CuQueries: []int64{0, 0}}},
+		} {
+			a.Key, a.Value, a.Out, a.SoftmaxSum, a.Scale, a.Sinks = a.Query, a.Query, a.Query, a.SoftmaxMax, 1, r.Floats(aclnn.Float32, []float32{1, 2}, 2)
+			require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, a), name)
+			g := &ops.AttentionGradArgs{AttentionArgs: *a, DOut: a.Query, DQuery: a.Query, DKey: a.Query, DValue: a.Query, DSinks: r.Floats(aclnn.Float32, []float32{7, 7}, 2)}
+			require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g), name)
+			require.Equal(r.T, []float32{0, 0}, r.Read(g.DSinks), name)
+		}
+	})
 }
 
 func TestContextParallelRefusals(t *testing.T) {

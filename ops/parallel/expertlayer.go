@@ -85,7 +85,11 @@ type ExchangeCommunicator interface {
 // 8.1, for up to 512 tokens of 1024 to 8192 features. The host then does not wait, and a graph can capture
 // the layer. Otherwise, and without exchange, the rows travel by ExpertParallel, and the host reads their numbers.
 func NewExpertLayer(reg *ops.Registry, comm Communicator, exchange ExchangeCommunicator) (*ops.Op[ExpertLayerArgs, key.ExpertLayer], error) {
-	l := expertLayer{reg: reg, experts: NewExpertParallel(comm)}
+	experts, err := NewExpertParallel(comm, 1)
+	if err != nil {
+		return nil, err
+	}
+	l := expertLayer{reg: reg, experts: experts}
 	if exchange != nil {
 		if any(exchange) == any(comm) {
 			return nil, check.Invalid("exchange is comm; CANN's exchange of experts needs a communicator of its own")

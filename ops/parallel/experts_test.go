@@ -19,9 +19,10 @@ import (
 func TestExpertParallel(t *testing.T) {
 	const experts, width = 8, 3
 	type row struct{ rank, expert, number int }
-	for _, ranks := range []int{1, 2, 4, 8} {
+	for _, group := range []struct{ ranks, shards int }{{1, 1}, {2, 1}, {4, 1}, {8, 1}, {2, 2}, {4, 2}, {8, 4}} {
+		ranks, shards := group.ranks, group.shards
 		for name, most := range map[string]int{"rows": 5, "no rows": 0} {
-			t.Run(fmt.Sprintf("%d ranks/%s", ranks, name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d ranks, %d shards/%s", ranks, shards, name), func(t *testing.T) {
 				// How many rows each rank has for each expert; rank 0 has none for the first half.
 				counts := make([][]int, ranks)
 				rng := rand.New(rand.NewPCG(1, uint64(ranks)))
@@ -47,7 +48,8 @@ func TestExpertParallel(t *testing.T) {
 					}
 					var want []float32
 					var groups []int64
-					for e := rank * experts / ranks; e < (rank+1)*experts/ranks; e++ {
+					block := experts * shards / ranks
+					for e := rank / shards * block; e < (rank/shards+1)*block; e++ {
 						n := 0
 						for source := range ranks {
 							for i := range counts[source][e] {
@@ -58,7 +60,9 @@ func TestExpertParallel(t *testing.T) {
 						groups = append(groups, int64(n))
 					}
 					ctx := r.T.Context()
-					plan, err := parallel.NewExpertParallel(r.comm).Plan(ctx, r.Stream, opstest.Data(r.Bench, aclnn.Int32, ends, experts))
+					p, err := parallel.NewExpertParallel(r.comm, shards)
+					require.NoError(r.T, err)
+					plan, err := p.Plan(ctx, r.Stream, opstest.Data(r.Bench, aclnn.Int32, ends, experts))
 					require.NoError(r.T, err)
 					defer func() { assert.NoError(r.T, plan.Close()) }()
 					assert.Equal(r.T, groups, plan.Groups().Host)
@@ -70,6 +74,9 @@ func TestExpertParallel(t *testing.T) {
 					assert.Equal(r.T, len(want), len(r.Read(mine)))
 					r.Near("rows of this rank's experts", mine, want, 0)
 					require.NoError(r.T, plan.Combine(r.Stream, mine, back))
+					for i := range values {
+						values[i] *= float32(shards) // the sum of what came back
+					}
 					r.Near("rows that came back", back, values, 0)
 				})
 			})
@@ -79,8 +86,13 @@ func TestExpertParallel(t *testing.T) {
 
 func TestExpertParallelRefusals(t *testing.T) {
 	b := opstest.New(t)
-	p := parallel.NewExpertParallel(nil)
-	_, err := p.Plan(t.Context(), b.Stream, b.Floats(aclnn.Float32, []float32{1}, 1))
+	for _, shards := range []int{-1, 0, 2} {
+		_, err := parallel.NewExpertParallel(nil, shards)
+		require.ErrorIs(t, err, ops.ErrInvalid)
+	}
+	p, err := parallel.NewExpertParallel(nil, 1)
+	require.NoError(t, err)
+	_, err = p.Plan(t.Context(), b.Stream, b.Floats(aclnn.Float32, []float32{1}, 1))
 	require.ErrorIs(t, err, ops.ErrInvalid)
 	plan, err := p.Plan(t.Context(), b.Stream, opstest.Data(b, aclnn.Int32, []int32{1, 3}, 2))
 	require.NoError(t, err)

@@ -24,9 +24,11 @@ func TestNil(t *testing.T) {
 		(*parallel.Gradients)(nil), new(parallel.Gradients))
 	context, err := parallel.NewContextParallel(b.Stream, b.Registry, nil, mask.Contiguous)
 	require.NoError(t, err)
+	experts, err := parallel.NewExpertParallel(nil, 1)
+	require.NoError(t, err)
 	for _, layer := range []any{
 		parallel.NewTensorParallel(b.Registry, nil, false), context,
-		parallel.NewUlysses(nil, mask.Contiguous), parallel.NewExpertParallel(nil), pipeline(t, nil, 1, 1, 1, false),
+		parallel.NewUlysses(nil, mask.Contiguous), experts, pipeline(t, nil, 1, 1, 1, false),
 	} {
 		niltest.Parameters(t, refusals, layer)
 	}

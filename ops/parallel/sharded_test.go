@@ -230,6 +230,9 @@ func TestShardStream(t *testing.T) {
 					require.NoError(r.T, x.Join())
 					require.NoError(r.T, p.Reduce(r.Stream, grads, want))
 					require.Equal(r.T, r.Read(want), r.Read(got))
+					require.NoError(r.T, x.Reduce(parallel.ShardGradients{Shards: p, Gradients: grads, Grad: got, Accumulate: true}))
+					require.NoError(r.T, x.Join())
+					require.Equal(r.T, opstest.Convert(r.Read(want), func(x float32) float32 { return 2 * x }), r.Read(got))
 				}
 			}
 			require.NoError(r.T, x.Join())

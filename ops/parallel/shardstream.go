@@ -34,12 +34,14 @@ type ShardStream struct {
 	used     bool          // side, since the last Join
 }
 
-// ShardGradients are whole gradients of shards, as in Sharded.Reduce. Replicas, if it is set, contains the ranks that have the same shards: Grad is summed over them too.
+// ShardGradients are whole gradients of shards, as in Sharded.Reduce. Replicas, if it is set, contains the ranks that have the same shards: the sum is over them too.
+// With Accumulate the sum is added to Grad, as gradients of another micro-batch.
 type ShardGradients struct {
-	Shards    *Sharded
-	Gradients []*aclnn.Tensor
-	Grad      *aclnn.Tensor
-	Replicas  Communicator
+	Shards     *Sharded
+	Gradients  []*aclnn.Tensor
+	Grad       *aclnn.Tensor
+	Replicas   Communicator
+	Accumulate bool
 }
 
 // NewShardStream makes a stream for the exchanges of shards whose weights st reads.
@@ -253,9 +255,16 @@ func (x *ShardStream) reduce(gradients []ShardGradients, shards []*Sharded) erro
 			if all[i].Len() == 0 {
 				continue
 			}
-			g.Shards.reduce(s, all[i], g.Grad)
+			sum := g.Grad
+			if g.Accumulate {
+				sum = s.Like(g.Grad)
+			}
+			g.Shards.reduce(s, all[i], sum)
 			if g.Replicas != nil {
-				s.Do(func() error { return g.Replicas.AllReduce(s.Stream, g.Grad, g.Grad, hccl.Sum) })
+				s.Do(func() error { return g.Replicas.AllReduce(s.Stream, sum, sum, hccl.Sum) })
+			}
+			if g.Accumulate {
+				add(s, g.Grad, sum, 1)
 			}
 		}
 	})
