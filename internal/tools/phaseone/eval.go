@@ -29,6 +29,12 @@ func (f *frame) evaluate(n *node) *value {
 		return f.number(n.s)
 	case "fraction":
 		return f.eval(n.args[0])
+	case "whole":
+		v := f.eval(n.args[0])
+		if e := v.expr(); f.real(e) {
+			return scalar(makeExpr("trunc", e))
+		}
+		return v
 	case "str":
 		return scalar(symbol(strconv.Quote(n.s)))
 	case "id":
@@ -224,8 +230,8 @@ func (f *frame) real(e *expr) bool {
 	switch e.op {
 	case "sym":
 		return strings.HasPrefix(e.s, "#") || f.m.reals[e.s]
-	case "+", "-", "*", "quot":
-		return slices.ContainsFunc(e.args, f.real)
+	case "+", "-", "*", "quot", "if":
+		return e.op == "quot" || slices.ContainsFunc(e.args, f.real)
 	}
 	return false
 }

@@ -126,10 +126,13 @@ static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     CHECK_RET(a / b < 4, ACLNN_ERR_PARAM_INVALID);
     CHECK_RET((float)(a - 1) / b < 5, ACLNN_ERR_PARAM_INVALID);
     CHECK_RET(static_cast<int64_t>(a) / b < 6, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(static_cast<int64_t>(a * 2.5) < 7, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(static_cast<int64_t>(Scale(a, b)) < 8 || b == 1, ACLNN_ERR_PARAM_INVALID);
     return ACLNN_SUCCESS;
 }`, []string{"abcpn invalid (lt (if (ne (dim (view out) 0) 0) (quot (dim (view self) 0) (dim (view out) 0)) 0) #0.02)",
 			"abcpn invalid (ge (/ (dim (view self) 0) (dim (view out) 0)) 4)", "abcpn invalid (ge (quot (- (dim (view self) 0) 1) (dim (view out) 0)) 5)",
-			"abcpn invalid (ge (/ (dim (view self) 0) (dim (view out) 0)) 6)"}},
+			"abcpn invalid (ge (/ (dim (view self) 0) (dim (view out) 0)) 6)", "abcpn invalid (ge (trunc (* (dim (view self) 0) #2.5)) 7)",
+			"abcpn invalid (not (or (lt (trunc (if (ne (dim (view out) 0) 0) (quot (dim (view self) 0) (dim (view out) 0)) 0)) 8) (eq (dim (view out) 0) 1)))"}},
 		"lists of pairs": {`
 static const std::initializer_list<std::pair<op::DataType, op::DataType>> PAIRS = {{op::DataType::DT_INT8, op::DataType::DT_FLOAT}, {op::DataType::DT_FLOAT, op::DataType::DT_INT8}};
 static bool Listed(op::DataType a, op::DataType b) {

@@ -176,10 +176,16 @@ func (r *reader) primary() *node {
 	return opaqueNode
 }
 
-// cast is a value of another type. Of the types only those with a fraction matter, for divisions.
+// cast is a value of another type: a number with a fraction or one without.
 func cast(to string, of *node) *node {
-	if to == "float" || to == "double" {
+	switch to {
+	case "float", "double":
 		return &node{op: "fraction", args: []*node{of}}
+	case "int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "long":
+		if _, literal := integer(of.s); of.op == "num" && literal {
+			return of
+		}
+		return &node{op: "whole", args: []*node{of}}
 	}
 	return of
 }
