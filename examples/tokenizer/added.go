@@ -28,13 +28,22 @@ type added struct {
 type addedList []added
 
 func (l *addedList) UnmarshalJSON(text []byte) error {
+	n := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("null")) // at least; some contents have one
+	if err := budget.Size("added_tokens", n, mostAdded, "tokens"); err != nil {
+		return err
+	}
+	all := make([]added, 0, n)
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode((*[]added)(l)); err != nil {
+	if err := d.Decode(&all); err != nil {
 		return fmt.Errorf("added_tokens: %w", err)
 	}
+	*l = all
 	return nil
 }
+
+// mostAdded is the number of added tokens. Public models have some thousand.
+const mostAdded = 400_000
 
 // matcher finds added tokens: at each place the longest.
 type matcher struct {

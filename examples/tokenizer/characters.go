@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // SentencePiece's models of BPE join characters, not bytes, and write spaces as ▁ (U+2581). A character that the vocabulary lacks
@@ -22,20 +24,30 @@ type characters struct {
 func (m *model) characters() (*characters, error) {
 	c := &characters{unknown: -1, fuse: m.FuseUnknown}
 	if m.Unknown != nil {
-		id, ok := m.Vocab[*m.Unknown]
+		id, ok := m.Vocab.ids[*m.Unknown]
 		if !ok {
-			return nil, fmt.Errorf("tokenizer.json: unk_token is %q, which the vocabulary lacks", *m.Unknown)
+			return nil, fmt.Errorf("tokenizer.json: unk_token is %.100q, which the vocabulary lacks", *m.Unknown)
 		}
 		c.unknown = id
 	}
+	c.fill(m.Vocab.ids, m.ByteFallback)
+	return c, nil
+}
+
+// fill finds the tokens of bytes, if they stand for characters that the vocabulary lacks.
+func (c *characters) fill(vocab map[string]int32, fallback bool) {
 	for b := range c.bytes {
-		id, ok := m.Vocab[byteToken(byte(b))]
-		if !ok || !m.ByteFallback {
+		id, ok := vocab[byteToken(byte(b))]
+		if !ok || !fallback {
 			id = -1
 		}
 		c.bytes[b] = id
 	}
-	return c, nil
+}
+
+// known reports whether all bytes of a text have tokens.
+func (c *characters) known(text string) bool {
+	return !slices.ContainsFunc([]byte(text), func(b byte) bool { return c.bytes[b] < 0 })
 }
 
 func byteToken(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
@@ -43,7 +55,7 @@ func byteToken(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
 // ids adds the symbols of a character that the vocabulary lacks; before tells whether the last symbol is of such a
 // character too.
 func (c *characters) ids(character string, before bool, add func(id int32)) (unknown bool) {
-	if !slices.ContainsFunc([]byte(character), func(b byte) bool { return c.bytes[b] < 0 }) {
+	if c.known(character) {
 		for _, b := range []byte(character) {
 			add(c.bytes[b])
 		}
@@ -57,15 +69,29 @@ func (c *characters) ids(character string, before bool, add func(id int32)) (unk
 
 // decoderFile is the entry "decoder" of tokenizer.json.
 type decoderFile struct {
-	Type        string        `json:"type"`
-	Decoders    []decoderFile `json:"decoders"`
-	Pattern     pattern       `json:"pattern"`
-	Content     string        `json:"content"`
-	Start       int           `json:"start"`
-	Stop        int           `json:"stop"`
-	Replacement string        `json:"replacement"`
-	Scheme      string        `json:"prepend_scheme"`
-	Prefix      *bool         `json:"add_prefix_space"`
+	Type        string           `json:"type"`
+	Decoders    few[decoderFile] `json:"decoders"`
+	Pattern     pattern          `json:"pattern"`
+	Content     string           `json:"content"`
+	Start       int              `json:"start"`
+	Stop        int              `json:"stop"`
+	Replacement string           `json:"replacement"`
+	Scheme      string           `json:"prepend_scheme"`
+	PrefixSpace *bool            `json:"add_prefix_space"`
+	Prefix      *string          `json:"prefix"`
+	Cleanup     *bool            `json:"cleanup"`
+}
+
+// stages is the number of decoders in one, itself included.
+func (d *decoderFile) stages() int {
+	if d == nil {
+		return 0
+	}
+	all := 1
+	for i := range d.Decoders {
+		all += d.Decoders[i].stages()
+	}
+	return all
 }
 
 // spelling is how tokens become text.
@@ -76,6 +102,10 @@ type spelling struct {
 	strip   int // spaces that are taken from the begin of a text
 	// first is removed from the first token, wherever it stands in it, unless it is empty.
 	first string
+	// words puts a space before each token that does not begin with a prefix, as WordPiece's tokens have it inside of words, except the first.
+	words   bool
+	prefix  string
+	cleanup bool // takes the space before punctuation and English contractions away
 }
 
 // spelling reads a decoder. It is nil for the bytes of ByteLevel.
@@ -85,27 +115,29 @@ func (d *decoderFile) spelling() (*spelling, error) {
 		return nil, fmt.Errorf("there is no decoder: tokens would stand with spaces between them")
 	}
 	list := []decoderFile{*d}
-	switch d.Type {
-	case "ByteLevel":
-		return nil, nil
-	case "Sequence":
+	if d.Type == "Sequence" {
 		list = d.Decoders
-	case "Metaspace":
-	default:
-		return nil, fmt.Errorf("decoder %q (ByteLevel, Metaspace, and a Sequence of Replace, ByteFallback, Fuse and Strip are supported)", d.Type)
+	}
+	if len(list) == 1 && list[0].Type == "ByteLevel" {
+		return nil, nil
 	}
 	for _, d := range list {
 		switch {
-		case d.Type == "Replace" && d.Pattern.String != nil && !s.bytes && !s.fused && len(list) <= mostStages:
+		case d.Type == "Replace" && d.Pattern.String != nil && *d.Pattern.String != "" && !s.bytes && !s.fused:
 			s.replace = append(s.replace, [2]string{*d.Pattern.String, d.Content})
 		case d.Type == "ByteFallback" && !s.fused:
 			s.bytes = true
 		case d.Type == "Fuse":
 			s.fused = true
-		case d.Type == "Strip" && s.fused && d.Content == " " && d.Stop == 0 && d.Start >= 0:
+		case d.Type == "Strip" && s.fused && d.Content == " " && d.Stop == 0 && d.Start >= 0 && d.Start <= longestContent:
 			s.strip += d.Start
+		case d.Type == "WordPiece" && len(list) == 1:
+			if d.Prefix == nil || d.Cleanup == nil {
+				return nil, fmt.Errorf("the decoder WordPiece without prefix or cleanup")
+			}
+			s.words, s.prefix, s.cleanup = true, *d.Prefix, *d.Cleanup
 		case d.Type == "Metaspace" && len(list) == 1:
-			m, err := newMetaspace(d.Replacement, d.Scheme, d.Prefix)
+			m, err := newMetaspace(d.Replacement, d.Scheme, d.PrefixSpace)
 			if err != nil {
 				return nil, err
 			}
@@ -114,24 +146,33 @@ func (d *decoderFile) spelling() (*spelling, error) {
 				s.first = m.replacement
 			}
 		default:
-			return nil, fmt.Errorf("decoder %q in this place of a Sequence (texts are replaced in tokens, then come ByteFallback, Fuse, and a Strip of spaces at the begin)", d.Type)
+			return nil, fmt.Errorf("decoder %.100q in this place (ByteLevel, Metaspace or WordPiece alone are supported, and a Sequence of Replace in tokens, then ByteFallback, Fuse, and a Strip of spaces at the begin)", d.Type)
 		}
 	}
 	return s, nil
 }
 
 // token gives the bytes that a token stands for, and whether it is one byte.
-func (s *spelling) token(content string) (text []byte, single bool) {
-	for _, r := range s.replace {
-		content = strings.ReplaceAll(content, r[0], r[1])
+func (s *spelling) token(content string, b *budget.Budget) (text []byte, single bool, err error) {
+	if s.words {
+		rest, inside := strings.CutPrefix(content, s.prefix)
+		if !inside {
+			rest = " " + content
+		}
+		return []byte(s.clean(rest)), false, b.Step(len(content) / 4)
 	}
-	var b byte
-	if s.bytes && len(content) == len("<0x00>") {
-		if n, err := fmt.Sscanf(content, "<0x%02x>", &b); n == 1 && err == nil {
-			return []byte{b}, true
+	for _, r := range s.replace {
+		if content, err = replace(literal(r[0]), content, r[1], b); err != nil {
+			return nil, false, err
 		}
 	}
-	return []byte(content), false
+	var one byte
+	if s.bytes && len(content) == len("<0x00>") && strings.HasPrefix(content, "<0x") {
+		if n, err := fmt.Sscanf(content, "<0x%02x>", &one); n == 1 && err == nil {
+			return []byte{one}, true, nil
+		}
+	}
+	return []byte(content), false, b.Step(0)
 }
 
 // metaspace writes the spaces of a text as another character.
@@ -151,6 +192,8 @@ func newMetaspace(replacement, scheme string, prefix *bool) (*metaspace, error) 
 		scheme = "never"
 	case scheme != "always" && scheme != "first" && scheme != "never":
 		return nil, fmt.Errorf("the prepend_scheme %.100q of a Metaspace (always, first and never are supported)", scheme)
+	case prefix != nil && *prefix != (scheme != "never"):
+		return nil, fmt.Errorf("the add_prefix_space %v of a Metaspace, whose prepend_scheme is %s", *prefix, scheme)
 	}
 	return &metaspace{replacement, scheme}, nil
 }
@@ -167,10 +210,21 @@ func (m *metaspace) apply(part string, first bool) string {
 	return part
 }
 
-// begin takes from the first token of a text what does not belong to it.
-func (s *spelling) begin(token []byte) []byte {
-	if s.first == "" {
+// head gives the bytes of a token at the begin of a text.
+func (s *spelling) head(content string, b *budget.Budget) ([]byte, error) {
+	if s.words {
+		return []byte(s.clean(content)), b.Step(len(content) / 4)
+	}
+	text, _, err := s.token(content, b)
+	return bytes.ReplaceAll(text, []byte(" "), nil), err
+}
+
+// contractions pairs the ends of words before which WordPiece's decoder removes the space with the texts that it writes for them.
+var contractions = strings.NewReplacer(" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't", "n't", " 'm", "'m", " do not", " don't", " 's", "'s", " 've", "'ve", " 're", "'re")
+
+func (s *spelling) clean(token string) string {
+	if !s.cleanup {
 		return token
 	}
-	return bytes.ReplaceAll(token, []byte(" "), nil)
+	return contractions.Replace(token)
 }

@@ -25,8 +25,11 @@ const (
 	longestPattern   = 10_000 // bytes
 	mostInstructions = 10_000
 	deepestGroup     = 100
-	// A pattern that can only be found by backtracking may take so long for a text, in all.
-	longestSearch = time.Second
+	// A match of a pattern that can only be found by backtracking may take longestMatch by the clock, and all work for a text of up to a
+	// mebibyte longestSearch of the processor.
+	longestMatch  = time.Second / 2
+	longSearch    = 50 * time.Microsecond
+	longestSearch = 1200 * time.Millisecond
 )
 
 // compile reads a pattern in the syntax of Oniguruma, which tokenizers uses. Go's own package finds it in a time that is linear in the
@@ -49,7 +52,7 @@ func (p pattern) compile() (expression, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pattern %q: %w", source, err)
 	}
-	re.MatchTimeout = longestSearch
+	re.MatchTimeout = longestMatch
 	return backtracking{re}, nil
 }
 
@@ -136,7 +139,7 @@ func (c *counted) ReadRune() (r rune, size int, err error) {
 type backtracking struct{ re *regexp2.Regexp }
 
 func (x backtracking) each(text string, b *budget.Budget, match func(from, to int) error) error {
-	runes, began := []rune(text), time.Now()
+	runes := []rune(text)
 	at, bytes := 0, 0
 	offset := func(rune int) int { // of its byte; matches come in order
 		for ; at < rune; at++ {
@@ -144,20 +147,28 @@ func (x backtracking) each(text string, b *budget.Budget, match func(from, to in
 		}
 		return bytes
 	}
-	m, err := x.re.FindRunesMatch(runes)
-	for ; m != nil && err == nil && time.Since(began) < longestSearch; m, err = x.re.FindNextMatch(m) {
-		if err := b.Step(m.Length); err != nil {
+	next := func() (*regexp2.Match, error) { return x.re.FindRunesMatch(runes) }
+	for {
+		began := time.Now()
+		m, err := next()
+		if err != nil { // which has the text in it
+			return fmt.Errorf("%w: the pattern %q takes more than %v for a match in %d bytes", budget.ErrLimit, x.re, longestMatch, len(text))
+		}
+		if time.Since(began) > longSearch { // else the next steps notice
+			err = b.Check()
+		}
+		if err == nil && m != nil {
+			err = b.Step(m.Length)
+		}
+		if err != nil || m == nil {
 			return err
 		}
 		from := offset(m.Index)
 		if err := match(from, offset(m.Index+m.Length)); err != nil {
 			return err
 		}
+		next = func() (*regexp2.Match, error) { return x.re.FindNextMatch(m) }
 	}
-	if err != nil || m != nil { // the error has the text in it
-		return fmt.Errorf("%w: the pattern %q takes more than %v for a text of %d bytes", budget.ErrLimit, x.re, longestSearch, len(text))
-	}
-	return nil
 }
 
 // space has the characters that \s matches in Oniguruma, Unicode's White_Space, in the syntax of Go inside of a set.

@@ -2,21 +2,32 @@ package tokenizer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goascend/cann/examples/budget"
+	"github.com/goascend/cann/examples/hub"
 )
 
 // ErrUnsupported marks tokenizers that this package does not do.
 var ErrUnsupported = errors.New("unsupported tokenizer")
 
-// Load reads the tokenizer.json of a hub folder.
+// Load reads the tokenizer.json of a hub folder, or without one its tokenizer.model, a model of SentencePiece, with the keys of
+// tokenizer_config.json that hub.PiecesConfig lists.
 func Load(folder string) (*Tokenizer, error) {
+	if hub.HasPieces(folder) {
+		t, err := loadPieces(folder)
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer: %s: %w", folder, err)
+		}
+		return t, nil
+	}
 	text, err := budget.ReadFile(filepath.Join(folder, "tokenizer.json"), mostBytes)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -39,16 +50,18 @@ type file struct {
 }
 
 type model struct {
-	Type         string           `json:"type"`
-	Dropout      *float64         `json:"dropout"`
-	Unknown      *string          `json:"unk_token"`
-	Prefix       string           `json:"continuing_subword_prefix"`
-	Suffix       string           `json:"end_of_word_suffix"`
-	ByteFallback bool             `json:"byte_fallback"`
-	FuseUnknown  bool             `json:"fuse_unk"`
-	IgnoreMerges bool             `json:"ignore_merges"`
-	Vocab        map[string]int32 `json:"vocab"`
-	Merges       rules            `json:"merges"`
+	Type         string     `json:"type"`
+	Dropout      *float64   `json:"dropout"`
+	Unknown      *string    `json:"unk_token"`
+	Prefix       *string    `json:"continuing_subword_prefix"`
+	Suffix       string     `json:"end_of_word_suffix"`
+	ByteFallback bool       `json:"byte_fallback"`
+	FuseUnknown  bool       `json:"fuse_unk"`
+	IgnoreMerges bool       `json:"ignore_merges"`
+	MostChars    *int       `json:"max_input_chars_per_word"`
+	UnknownID    *int32     `json:"unk_id"`
+	Vocab        vocabulary `json:"vocab"`
+	Merges       rules      `json:"merges"`
 }
 
 // rules are the merges in their order.
@@ -63,8 +76,8 @@ func (r *rules) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("merges is not a list")
 	}
 	for d.More() {
-		var one rule
-		if err := d.Decode(&one); err != nil {
+		one, err := newRule(d)
+		if err != nil {
 			return err
 		}
 		*r = append(*r, one)
@@ -78,39 +91,133 @@ func (r *rules) UnmarshalJSON(text []byte) error {
 // rule is a merge, written as "a b" by older files and as ["a", "b"] by newer ones.
 type rule [2]string
 
-func (r *rule) UnmarshalJSON(text []byte) error {
-	if text[0] == '[' {
-		return json.Unmarshal(text, (*[2]string)(r))
+func newRule(d *json.Decoder) (r rule, err error) {
+	t, err := d.Token()
+	if line, ok := t.(string); ok {
+		if r[0], r[1], ok = strings.Cut(line, " "); !ok {
+			return r, fmt.Errorf("merge %.100q has no space", line)
+		}
+		return r, nil
 	}
-	var line string
-	if err := json.Unmarshal(text, &line); err != nil {
-		return err
+	if err != nil || t != json.Delim('[') {
+		return r, errors.Join(errors.New("a merge is neither a text nor a pair of texts"), err)
 	}
-	left, right, ok := strings.Cut(line, " ")
-	if !ok {
-		return fmt.Errorf("merge %q has no space", line)
+	for i := range 3 {
+		t, err := d.Token()
+		text, ok := t.(string)
+		switch {
+		case err != nil:
+			return r, err
+		case i < 2 && ok:
+			r[i] = text
+		case i < 2 || t != json.Delim(']'):
+			return r, errors.New("a merge is not a pair of texts")
+		}
 	}
-	*r = rule{left, right}
+	return r, nil
+}
+
+// few are the parts of a Sequence, or of what stands around a text.
+type few[T any] []T
+
+// UnmarshalJSON reads at most mostAround parts: one is in memory before it is known that there are too many.
+func (f *few[T]) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t == nil {
+		return err // null is none
+	} else if t != json.Delim('[') {
+		return fmt.Errorf("parts are not a list")
+	}
+	*f = nil
+	for d.More() {
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*f = append(*f, one)
+		if err := budget.Size("a list of parts", len(*f), mostAround, "elements"); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // processor is the entry "post_processor": what is put around a text.
 type processor struct {
-	Type          string      `json:"type"`
-	Processors    []processor `json:"processors"`
-	Single        []template  `json:"single"`
-	SpecialTokens map[string]struct {
-		IDs []int32 `json:"ids"`
-	} `json:"special_tokens"`
+	Type          string         `json:"type"`
+	Processors    few[processor] `json:"processors"`
+	Single        few[template]  `json:"single"`
+	Pair          few[template]  `json:"pair"`
+	SpecialTokens specialTokens  `json:"special_tokens"`
+	Before        numberedToken  `json:"cls"`
+	Behind        numberedToken  `json:"sep"`
+}
+
+// specialTokens are the tokens of a template.
+type specialTokens map[string]specialToken
+
+func (s *specialTokens) UnmarshalJSON(text []byte) error {
+	*s = specialTokens{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return fmt.Errorf("special_tokens is not an object")
+	}
+	for n := 1; d.More(); n++ {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var one specialToken
+		if err := cmp.Or(budget.Size("special_tokens", n, mostAround, "tokens"), d.Decode(&one)); err != nil {
+			return err
+		}
+		(*s)[name.(string)] = one
+	}
+	return nil
+}
+
+// specialToken are the ids of a token of a template.
+type specialToken struct {
+	IDs few[int32] `json:"ids"`
+}
+
+// numberedToken is a token with its id, written as a pair.
+type numberedToken struct{ id int32 }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *numberedToken) UnmarshalJSON(text []byte) error {
+	var content string
+	pair := []any{&content, &n.id}
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return err
+	}
+	if len(pair) != 2 {
+		return fmt.Errorf("%.100s is no token with its id", text)
+	}
+	return nil
 }
 
 type template struct {
-	Special *struct {
-		ID string `json:"id"`
-	} `json:"SpecialToken"`
-	Sequence *struct {
-		ID string `json:"id"`
-	} `json:"Sequence"`
+	Special  *templatePart `json:"SpecialToken"`
+	Sequence *templatePart `json:"Sequence"`
+}
+
+// templatePart is a token, or a text, of a template.
+type templatePart struct {
+	ID   string `json:"id"`
+	Type int32  `json:"type_id"` // of the tokens of a pair
+}
+
+// stages is the number of processors in one, itself included.
+func (p *processor) stages() int {
+	if p == nil {
+		return 0
+	}
+	all := 1
+	for i := range p.Processors {
+		all += p.Processors[i].stages()
+	}
+	return all
 }
 
 // mostBytes is the size of a tokenizer.json. The largest of public models have a third of it.
@@ -126,12 +233,23 @@ func Parse(text []byte) (*Tokenizer, error) {
 	if _, err := Table.Decode(text, &f); err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{special: map[int32]bool{}, ids: f.Model.Vocab}
+	for _, part := range []struct {
+		name   string
+		stages int
+	}{
+		{"normalizer", f.Normalizer.stages()}, {"pre_tokenizer", f.PreTokenizer.stages()},
+		{"post_processor", f.PostProcessor.stages()}, {"decoder", f.Decoder.stages()},
+	} {
+		if err := budget.Size(part.name, part.stages, mostStages, "stages"); err != nil {
+			return nil, fmt.Errorf("tokenizer.json: %w", err)
+		}
+	}
+	t := &Tokenizer{special: map[int32]bool{}, ids: f.Model.Vocab.ids}
 	var err error
 	if t.spelling, err = f.Decoder.spelling(); err != nil {
 		return nil, unsupported(err)
 	}
-	if t.model, err = f.Model.merger(t.spelling != nil); err != nil {
+	if t.model, err = f.Model.build(t.spelling != nil); err != nil {
 		return nil, err
 	}
 	if t.normalize, err = f.Normalizer.build(); err != nil {
@@ -139,15 +257,24 @@ func Parse(text []byte) (*Tokenizer, error) {
 	}
 	t.split = whole
 	if f.PreTokenizer != nil {
-		if t.split, err = f.PreTokenizer.splitter(); err == nil {
-			t.metaspace, err = f.PreTokenizer.metaspace(t.spelling != nil)
+		if t.split, err = f.PreTokenizer.splitter(true); err == nil {
+			t.metaspace, err = f.PreTokenizer.metaspace(true)
 		}
 		if err != nil {
 			return nil, unsupported(err)
 		}
 	}
+	if t.metaspace != nil && t.metaspace.scheme == "first" && f.Normalizer.replaces() {
+		return nil, unsupported(fmt.Errorf("the prepend_scheme first of a Metaspace behind the normalizer Replace, which changes where a text begins"))
+	}
+	if err := f.PreTokenizer.level(t.spelling == nil); err != nil {
+		return nil, unsupported(err)
+	}
 	if t.prefix, t.suffix, err = f.PostProcessor.around(); err != nil {
 		return nil, unsupported(err)
+	}
+	if t.pair, err = f.PostProcessor.pair(); err != nil { // single texts need none
+		t.noPair = fmt.Errorf("tokenizer: %w", unsupported(err))
 	}
 	return t, t.add(f.Added)
 }
@@ -157,7 +284,8 @@ func unsupported(err error) error { return fmt.Errorf("tokenizer.json: %w: %w", 
 // add takes in the added tokens and fills the table of bytes.
 func (t *Tokenizer) add(tokens []added) error {
 	var raw, normal []added
-	b := budget.New(context.Background(), "normalising the added tokens", normalSteps)
+	b := budget.New(context.Background(), "normalising the added tokens", loadSteps)
+	defer b.Time(longestSearch / 2)()
 	for _, a := range tokens {
 		if err := budget.Size("an added token", len(a.Content), longestContent, "bytes"); err != nil {
 			return fmt.Errorf("tokenizer.json: %w", err)
@@ -177,19 +305,44 @@ func (t *Tokenizer) add(tokens []added) error {
 		}
 	}
 	t.raw, t.normal = newMatcher(raw), newMatcher(normal)
-	size := int32(0)
+	size, length := int32(0), 0
 	for content, id := range t.ids {
+		length += len(content)
 		if id < 0 || id > maxID {
-			return fmt.Errorf("tokenizer.json: token %q has id %d, outside of 0 to %d", content, id, maxID)
+			return fmt.Errorf("tokenizer.json: token %.100q has id %d, outside of 0 to %d", content, id, maxID)
 		}
 		size = max(size, id+1)
 	}
 	t.bytes, t.single = make([][]byte, size), map[int32]bool{}
-	for content, id := range t.ids {
-		if t.spelling == nil {
+	if t.spelling == nil {
+		for content, id := range t.ids {
 			t.bytes[id] = tokenBytes(content)
-		} else if t.bytes[id], t.single[id] = t.spelling.token(content); t.spelling.bytes && t.special[id] {
-			t.single[id] = false
+		}
+		return nil
+	}
+	b = budget.New(context.Background(), "decoding the vocabulary", loadSteps+decodeSteps*len(t.ids))
+	defer b.Time(longestSearch / 2)()
+	if t.spelling.words || t.spelling.first != "" {
+		t.heads = make([][]byte, size)
+	}
+	decoded := 0
+	for content, id := range t.ids {
+		text, single, err := t.spelling.token(content, b)
+		if err == nil {
+			decoded += len(text)
+			err = budget.Size("the decoded vocabulary", decoded, mostGrowth*length+longestContent, "bytes")
+		}
+		if err != nil {
+			return fmt.Errorf("tokenizer.json: token %.100q: %w", content, err)
+		}
+		t.bytes[id] = text
+		if t.heads != nil {
+			if t.heads[id], err = t.spelling.head(content, b); err != nil {
+				return fmt.Errorf("tokenizer.json: token %.100q: %w", content, err)
+			}
+		}
+		if single && !t.special[id] {
+			t.single[id] = true
 		}
 	}
 	return nil
@@ -200,28 +353,62 @@ const (
 	maxID = 1<<21 - 1
 	// mostAround is how many tokens a post-processor puts around a text.
 	mostAround = 1024
-	// normalSteps is how many steps the normalisers may take for the contents of added tokens.
-	normalSteps = 4_000_000
+	// loadSteps is how many steps the normalisers may take for the contents of added tokens, and the decoders for the vocabulary beside
+	// decodeSteps for each token.
+	loadSteps   = 4_000_000
+	decodeSteps = 8
 )
 
-// merger makes the model, over the characters of a text or over its bytes.
+// build makes the model, over the characters of a text or over its bytes.
+func (m *model) build(characters bool) (segmenter, error) {
+	var foreign []string // keys that another model has
+	for key, set := range map[string]bool{
+		"merges": len(m.Merges) > 0 && m.kind() != "BPE", "dropout": m.Dropout != nil && m.kind() != "BPE", "fuse_unk": m.FuseUnknown && m.kind() != "BPE", "ignore_merges": m.IgnoreMerges && m.kind() != "BPE",
+		"end_of_word_suffix": m.Suffix != "" && m.kind() != "BPE", "continuing_subword_prefix": m.Prefix != nil && m.kind() == "Unigram", "byte_fallback": m.ByteFallback && m.kind() == "WordPiece", "unk_token": m.Unknown != nil && m.kind() == "Unigram",
+		"max_input_chars_per_word": m.MostChars != nil && m.kind() != "WordPiece", "unk_id": m.UnknownID != nil && m.kind() != "Unigram",
+		"vocab": (m.kind() == "Unigram") != (m.Vocab.scores != nil),
+	} {
+		if set {
+			foreign = append(foreign, key)
+		}
+	}
+	slices.Sort(foreign)
+	switch kind := m.kind(); {
+	case kind != "BPE" && kind != "WordPiece" && kind != "Unigram":
+		return nil, unsupported(fmt.Errorf("model %.100q (BPE, WordPiece and Unigram are supported)", kind))
+	case len(m.Vocab.ids) == 0:
+		return nil, fmt.Errorf("tokenizer.json: the vocabulary is empty")
+	case len(foreign) > 0:
+		return nil, fmt.Errorf("tokenizer.json: a model of type %s has %s, in this form of another type", kind, strings.Join(foreign, ", "))
+	case kind != "BPE" && !characters:
+		return nil, unsupported(fmt.Errorf("model %s with the decoder ByteLevel", kind))
+	case kind == "WordPiece":
+		return m.wordPiece()
+	case kind == "Unigram":
+		return m.unigram()
+	}
+	return m.merger(characters)
+}
+
+// kind is the type of the model; the oldest files, which name none, have BPE.
+func (m *model) kind() string { return cmp.Or(m.Type, "BPE") }
+
+// merger makes the model of BPE.
 func (m *model) merger(characters bool) (*merger, error) {
 	switch {
-	case m.Type != "BPE" && m.Type != "":
-		return nil, unsupported(fmt.Errorf("model %q (BPE is supported)", m.Type))
 	case m.ByteFallback && !characters:
 		return nil, unsupported(fmt.Errorf("byte_fallback with the decoder ByteLevel: every byte is known"))
-	case m.Prefix != "" || m.Suffix != "":
-		return nil, unsupported(fmt.Errorf("continuing_subword_prefix %q, end_of_word_suffix %q", m.Prefix, m.Suffix))
+	case m.Prefix != nil && *m.Prefix != "":
+		return nil, unsupported(fmt.Errorf("continuing_subword_prefix %.100q", *m.Prefix))
+	case m.Suffix != "":
+		return nil, unsupported(fmt.Errorf("end_of_word_suffix %.100q", m.Suffix))
 	case m.Dropout != nil && *m.Dropout != 0:
 		return nil, unsupported(fmt.Errorf("dropout %v: encoding would be random", *m.Dropout))
 	case m.Unknown != nil && *m.Unknown != "" && !characters:
-		return nil, unsupported(fmt.Errorf("unk_token %q: byte-level BPE knows every byte", *m.Unknown))
-	case len(m.Vocab) == 0:
-		return nil, fmt.Errorf("tokenizer.json: the vocabulary is empty")
+		return nil, unsupported(fmt.Errorf("unk_token %.100q: byte-level BPE knows every byte", *m.Unknown))
 	}
-	out := &merger{words: make(map[string]int32, len(m.Vocab)), merges: make(map[[2]int32]merged, len(m.Merges)), whole: m.IgnoreMerges, known: map[string][]int32{}}
-	for token, id := range m.Vocab {
+	out := &merger{words: make(map[string]int32, len(m.Vocab.ids)), merges: make(map[[2]int32]merged, len(m.Merges)), whole: m.IgnoreMerges, known: map[string][]int32{}}
+	for token, id := range m.Vocab.ids {
 		if !characters {
 			token = string(tokenBytes(token))
 		}
@@ -234,18 +421,18 @@ func (m *model) merger(characters bool) (*merger, error) {
 		}
 	}
 	for b := range out.single {
-		id, ok := m.Vocab[string(byteRunes[b])]
+		id, ok := m.Vocab.ids[string(byteRunes[b])]
 		if !ok {
 			id = -1
 		}
 		out.single[b] = id
 	}
 	for i, r := range m.Merges {
-		left, leftOK := m.Vocab[r[0]]
-		right, rightOK := m.Vocab[r[1]]
-		id, ok := m.Vocab[r[0]+r[1]]
+		left, leftOK := m.Vocab.ids[r[0]]
+		right, rightOK := m.Vocab.ids[r[1]]
+		id, ok := m.Vocab.ids[r[0]+r[1]]
 		if !leftOK || !rightOK || !ok {
-			return nil, fmt.Errorf("tokenizer.json: merge %d, %q and %q, names a token that the vocabulary lacks", i, r[0], r[1])
+			return nil, fmt.Errorf("tokenizer.json: merge %d, %.100q and %.100q, names a token that the vocabulary lacks", i, r[0], r[1])
 		}
 		out.merges[[2]int32{left, right}] = merged{int32(i), id}
 	}
@@ -260,10 +447,9 @@ func (p *processor) around() (prefix, suffix []int32, err error) {
 	switch p.Type {
 	case "ByteLevel": // changes offsets only
 		return nil, nil, nil
+	case "BertProcessing", "RobertaProcessing":
+		return []int32{p.Before.id}, []int32{p.Behind.id}, nil
 	case "Sequence":
-		if err := budget.Size("a Sequence", len(p.Processors), mostStages, "processors"); err != nil {
-			return nil, nil, err
-		}
 		for i := range p.Processors {
 			before, behind, err := p.Processors[i].around()
 			if err != nil {
@@ -276,14 +462,17 @@ func (p *processor) around() (prefix, suffix []int32, err error) {
 		}
 		return prefix, suffix, nil
 	case "TemplateProcessing":
-		to := &prefix
+		to, texts := &prefix, 0
 		for _, part := range p.Single {
-			if part.Sequence != nil {
-				to = &suffix
-			} else if part.Special != nil {
+			switch {
+			case part.Sequence != nil && part.Sequence.ID == "A" && part.Special == nil && texts == 0:
+				to, texts = &suffix, 1
+			case part.Special == nil || part.Sequence != nil:
+				return nil, nil, fmt.Errorf("the template for a single text has something beside tokens and one Sequence A")
+			default:
 				special, ok := p.SpecialTokens[part.Special.ID]
 				if !ok {
-					return nil, nil, fmt.Errorf("the template names token %q, which special_tokens lacks", part.Special.ID)
+					return nil, nil, fmt.Errorf("the template names token %.100q, which special_tokens lacks", part.Special.ID)
 				}
 				*to = append(*to, special.IDs...)
 			}
@@ -291,7 +480,10 @@ func (p *processor) around() (prefix, suffix []int32, err error) {
 				return nil, nil, err
 			}
 		}
+		if texts == 0 {
+			return nil, nil, fmt.Errorf("the template for a single text has no Sequence A")
+		}
 		return prefix, suffix, nil
 	}
-	return nil, nil, fmt.Errorf("post-processor %q (ByteLevel, TemplateProcessing and Sequence are supported)", p.Type)
+	return nil, nil, fmt.Errorf("post-processor %.100q (ByteLevel, TemplateProcessing, BertProcessing, RobertaProcessing and Sequence are supported)", p.Type)
 }

@@ -4,10 +4,12 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,14 +46,15 @@ func TestGoldenTokens(t *testing.T) {
 	}
 }
 
-// TestGoldenCharacters: BPE over characters, in the forms that conversions of SentencePiece have, agrees with the tokenizers library
-// (testdata/golden/tokenizer/characters/make.py): the ids, and the texts that they give back with and without special tokens.
-func TestGoldenCharacters(t *testing.T) {
+// TestGoldenForms: BPE over characters, in the forms that conversions of SentencePiece have, and WordPiece and Unigram in those of BERT, XLM-RoBERTa, ALBERT and
+// others agree with the tokenizers library (make.py in testdata/golden/tokenizer/characters and pieces): the ids, and the texts that they give back with and
+// without special tokens, at once and token by token.
+func TestGoldenForms(t *testing.T) {
 	dir, err := golden.Dir()
 	require.NoError(t, err)
-	forms, err := filepath.Glob(filepath.Join(dir, "tokenizer", "characters", "*", "cases.json"))
+	forms, err := filepath.Glob(filepath.Join(dir, "tokenizer", "[cp]*", "*", "cases.json"))
 	require.NoError(t, err)
-	require.Len(t, forms, 7)
+	require.Len(t, forms, 19)
 	for _, path := range forms {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			tok, err := tokenizer.Load(filepath.Dir(path))
@@ -77,12 +80,19 @@ func TestGoldenCharacters(t *testing.T) {
 				require.Equal(t, c.IDs, ids, "%q", c.Text)
 				special, err := tok.EncodeSpecial(c.Text)
 				require.NoError(t, err)
-				require.Equal(t, c.Special, special, "%q", c.Text)
+				require.Equal(t, fmt.Sprint(c.Special), fmt.Sprint(special), "%q", c.Text)
 				require.Equal(t, c.Decoded, tok.Decode(c.IDs), "%q", c.Text)
 				require.Equal(t, c.Plain, tok.DecodePlain(c.Special), "%q", c.Text)
 			}
 			for _, c := range all.Lists {
 				require.Equal(t, c.Decoded, tok.Decode(c.IDs), "%v", c.IDs)
+				stream, text := tok.Stream(false).FromBegin(), ""
+				for _, id := range c.IDs {
+					text += stream.Next(id)
+				}
+				if text += stream.Flush(); !strings.Contains(c.Decoded, "\uFFFD") { // a stream keeps characters between bytes that are none
+					require.Equal(t, c.Decoded, text, "%v token by token", c.IDs)
+				}
 			}
 		})
 	}
@@ -138,6 +148,57 @@ func BenchmarkEncode(b *testing.B) {
 				_, err := tok.Encode(string(text))
 				require.NoError(b, err)
 			}
+		})
+	}
+}
+
+// TestGoldenSentencePiece: models of SentencePiece, without a tokenizer.json, give the ids and texts that SentencePiece itself gives
+// (testdata/golden/tokenizer/sentencepiece/make.py).
+func TestGoldenSentencePiece(t *testing.T) {
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	forms, err := filepath.Glob(filepath.Join(dir, "tokenizer", "sentencepiece", "*", "cases.json"))
+	require.NoError(t, err)
+	require.Len(t, forms, 8)
+	for _, path := range forms {
+		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
+			tok, err := tokenizer.Load(filepath.Dir(path))
+			if filepath.Base(filepath.Dir(path)) == "word" {
+				require.ErrorIs(t, err, tokenizer.ErrUnsupported)
+				require.ErrorContains(t, err, "a model of type 3")
+				return
+			}
+			require.NoError(t, err)
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			var all struct{ Cases, Lists []encoded }
+			require.NoError(t, json.Unmarshal(text, &all))
+			require.NotEmpty(t, all.Cases)
+			// plain reports whether a list of ids has no token that SentencePiece prints in another way: control and unknown ones, and bytes that are no character.
+			plain := func(c encoded) bool {
+				for i, id := range c.IDs {
+					if tok.Special(id) || i == 0 && string(tok.Bytes(id)) == " " {
+						return false
+					}
+				}
+				return !strings.Contains(c.Decoded, "\uFFFD")
+			}
+			for _, c := range all.Cases {
+				if strings.Contains(c.Text, "<unk>") || strings.Contains(c.Text, "<s>") || strings.Contains(c.Text, "<sep>") {
+					continue // they are tokens here, as in transformers
+				}
+				ids, err := tok.Encode(c.Text)
+				require.NoError(t, err)
+				require.Equal(t, fmt.Sprint(c.IDs), fmt.Sprint(ids), "%q", c.Text)
+			}
+			decoded := 0
+			for _, c := range append(all.Cases, all.Lists...) {
+				if plain(c) {
+					decoded++
+					require.Equal(t, c.Decoded, tok.Decode(c.IDs), "%v", c.IDs)
+				}
+			}
+			require.Greater(t, decoded, 30)
 		})
 	}
 }

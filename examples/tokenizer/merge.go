@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"sync"
 	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // merger is the BPE model: it joins the bytes of a word, or its characters, always the pair with the lowest rank
@@ -12,6 +14,7 @@ type merger struct {
 	words      map[string]int32 // token's bytes → id
 	single     [256]int32       // id of each byte, or -1
 	characters *characters      // nil for a model over bytes
+	users      *lexicon         // tokens of the user of a model of SentencePiece, which are not cut; nil for none
 	merges     map[[2]int32]merged
 	whole      bool // a word of the vocabulary is taken at once, without merging ("ignore_merges")
 
@@ -29,33 +32,39 @@ const (
 )
 
 // append adds the ids of a word. Bytes that the vocabulary lacks are left out, as tokenizers does without an unknown token.
-func (m *merger) append(ids []int32, word string) []int32 {
+func (m *merger) append(ids []int32, word string, b *budget.Budget) ([]int32, error) {
+	if err := b.Step(mergeSteps * len(word)); err != nil {
+		return nil, err
+	}
 	if len(word) > knownLength {
-		return m.merge(ids, word)
+		return m.merge(ids, word, b)
 	}
 	m.mu.RLock()
 	found, ok := m.known[word]
 	m.mu.RUnlock()
 	if ok {
-		return append(ids, found...)
+		return append(ids, found...), nil
 	}
 	start := len(ids)
-	ids = m.merge(ids, word)
+	ids, err := m.merge(ids, word, b)
+	if err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	if len(m.known) >= knownWords {
 		clear(m.known)
 	}
 	m.known[string([]byte(word))] = append([]int32(nil), ids[start:]...) // a copy: the word is a part of a larger text
 	m.mu.Unlock()
-	return ids
+	return ids, nil
 }
 
 // merge works on the symbols as a doubly linked list, with the mergeable pairs in a heap, so that a word
 // of n bytes takes n log n steps: a line of a million spaces is one word.
-func (m *merger) merge(ids []int32, word string) []int32 {
+func (m *merger) merge(ids []int32, word string, b *budget.Budget) ([]int32, error) {
 	if m.whole {
 		if id, ok := m.words[word]; ok {
-			return append(ids, id)
+			return append(ids, id), nil
 		}
 	}
 	list := make([]symbol, 0, len(word))
@@ -65,7 +74,23 @@ func (m *merger) merge(ids []int32, word string) []int32 {
 	}
 	if m.characters != nil {
 		unknown := false
+		end := 0 // of a token of the user
 		for at, r := range word {
+			if at < end {
+				continue
+			}
+			if m.users != nil {
+				id := int32(-1)
+				if err := m.users.prefixes(word[at:], b, func(e entry) { id, end = e.id, at+len(e.text) }); err != nil {
+					return nil, err
+				}
+				if id >= 0 {
+					add(id)
+					list[len(list)-1].frozen = true
+					unknown = false
+					continue
+				}
+			}
 			character := word[at:][:utf8.RuneLen(r)]
 			if id, ok := m.words[character]; ok {
 				add(id)
@@ -83,7 +108,7 @@ func (m *merger) merge(ids []int32, word string) []int32 {
 	}
 	var pairs pairHeap
 	offer := func(left int32) {
-		if left < 0 || int(list[left].behind) >= len(list) {
+		if left < 0 || int(list[left].behind) >= len(list) || list[left].frozen || list[list[left].behind].frozen {
 			return
 		}
 		key := [2]int32{list[left].id, list[list[left].behind].id}
@@ -114,12 +139,15 @@ func (m *merger) merge(ids []int32, word string) []int32 {
 			ids = append(ids, s.id)
 		}
 	}
-	return ids
+	return ids, nil
 }
 
 const gone = -1
 
-type symbol struct{ id, before, behind int32 }
+type symbol struct {
+	id, before, behind int32
+	frozen             bool // it is joined with no other
+}
 
 type pair struct {
 	merged

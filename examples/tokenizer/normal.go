@@ -2,7 +2,9 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -14,16 +16,36 @@ type normalizer func(text string, b *budget.Budget) (string, error)
 
 // normalizerFile is the entry "normalizer" of tokenizer.json.
 type normalizerFile struct {
-	Type        string            `json:"type"`
-	Normalizers []*normalizerFile `json:"normalizers"`
-	Pattern     pattern           `json:"pattern"`
-	Content     string            `json:"content"`
-	Prepend     string            `json:"prepend"`
+	Type        string               `json:"type"`
+	Normalizers few[*normalizerFile] `json:"normalizers"`
+	Pattern     pattern              `json:"pattern"`
+	Content     string               `json:"content"`
+	Prepend     string               `json:"prepend"`
+
+	CleanText    *bool  `json:"clean_text"` // of BERT's
+	ChineseChars *bool  `json:"handle_chinese_chars"`
+	StripAccents *bool  `json:"strip_accents"`
+	Lowercase    *bool  `json:"lowercase"`
+	StripLeft    *bool  `json:"strip_left"` // of Strip
+	StripRight   *bool  `json:"strip_right"`
+	Table        []byte `json:"precompiled_charsmap"` // in base64
 }
 
 // plainly is a normaliser that makes a text at most some times as long.
 func plainly(f func(text string) string) normalizer {
 	return func(text string, b *budget.Budget) (string, error) { return f(text), b.Step(len(text) / 16) }
+}
+
+// stages is the number of normalisers in one, itself included.
+func (n *normalizerFile) stages() int {
+	if n == nil {
+		return 0
+	}
+	all := 1
+	for _, inner := range n.Normalizers {
+		all += inner.stages()
+	}
+	return all
 }
 
 func (n *normalizerFile) build() (normalizer, error) {
@@ -40,7 +62,37 @@ func (n *normalizerFile) build() (normalizer, error) {
 	case "NFKD":
 		return plainly(norm.NFKD.String), nil
 	case "Lowercase":
-		return plainly(strings.ToLower), nil
+		return plainly(lower), nil
+	case "BertNormalizer":
+		return n.bert(), nil
+	case "StripAccents":
+		return plainly(func(text string) string {
+			return strings.Map(func(r rune) rune {
+				if unicode.Is(unicode.M, r) {
+					return -1
+				}
+				return r
+			}, text)
+		}), nil
+	case "Nmt":
+		return mapped(nmt), nil
+	case "Strip":
+		left, right := isTrue(n.StripLeft), isTrue(n.StripRight)
+		return plainly(func(text string) string {
+			if left {
+				text = strings.TrimLeftFunc(text, unicode.IsSpace)
+			}
+			if right {
+				text = strings.TrimRightFunc(text, unicode.IsSpace)
+			}
+			return text
+		}), nil
+	case "Precompiled":
+		table, err := newCharsMap(n.Table)
+		if err != nil {
+			return nil, err
+		}
+		return table.graphemes, nil
 	case "Prepend":
 		if err := budget.Size("the text of a Prepend", len(n.Prepend), longestContent, "bytes"); err != nil {
 			return nil, err
@@ -58,9 +110,6 @@ func (n *normalizerFile) build() (normalizer, error) {
 		}
 		return func(text string, b *budget.Budget) (string, error) { return replace(x, text, n.Content, b) }, nil
 	case "Sequence":
-		if err := budget.Size("a Sequence", len(n.Normalizers), mostStages, "normalizers"); err != nil {
-			return nil, err
-		}
 		stages := make([]normalizer, len(n.Normalizers))
 		for i, f := range n.Normalizers {
 			var err error
@@ -78,7 +127,12 @@ func (n *normalizerFile) build() (normalizer, error) {
 			return text, err
 		}, nil
 	}
-	return nil, fmt.Errorf("normalizer %q is not supported (NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace and Sequence are)", n.Type)
+	return nil, fmt.Errorf("normalizer %.100q is not supported (NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Nmt, Precompiled, BertNormalizer, Prepend, Replace and Sequence are)", n.Type)
+}
+
+// replaces reports whether there is a Replace.
+func (n *normalizerFile) replaces() bool {
+	return n != nil && (n.Type == "Replace" || slices.ContainsFunc(n.Normalizers, (*normalizerFile).replaces))
 }
 
 // mostGrowth is how many times as long a Replace makes a text, beside longestContent bytes.
@@ -86,13 +140,16 @@ const mostGrowth = 4
 
 // replace puts a content in the place of each match.
 func replace(x expression, text, content string, b *budget.Budget) (string, error) {
+	if err := b.Step(len(text) / 16); err != nil {
+		return "", err
+	}
 	var out strings.Builder
 	end := 0
 	err := x.each(text, b, func(from, to int) error {
 		out.WriteString(text[end:from])
 		out.WriteString(content)
 		end = to
-		if err := b.Step(len(content) / 16); err != nil {
+		if err := b.Step(1 + len(content)/16); err != nil {
 			return err
 		}
 		return budget.Size("the text that a Replace makes", out.Len(), mostGrowth*len(text)+longestContent, "bytes")

@@ -22,7 +22,10 @@ type scanner struct {
 	marks  bool
 }
 
-func (s scanner) split(text string, _ *budget.Budget, each func(word string) error) error {
+func (s scanner) split(text string, b *budget.Budget, each func(word string) error) error {
+	if err := b.Step(1 + len(text)/16); err != nil {
+		return err
+	}
 	for len(text) > 0 {
 		n := s.word(text)
 		if err := each(text[:n]); err != nil {

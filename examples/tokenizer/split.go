@@ -1,8 +1,12 @@
 package tokenizer
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/goascend/cann/examples/budget"
 )
@@ -15,17 +19,18 @@ const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?
 
 // preTokenizer is an entry "pre_tokenizer" of tokenizer.json.
 type preTokenizer struct {
-	Type             string         `json:"type"`
-	PreTokenizers    []preTokenizer `json:"pretokenizers"`
-	Pattern          pattern        `json:"pattern"`
-	Behavior         string         `json:"behavior"`
-	Invert           bool           `json:"invert"`
-	AddPrefixSpace   *bool          `json:"add_prefix_space"`
-	Replacement      string         `json:"replacement"`
-	PrependScheme    string         `json:"prepend_scheme"`
-	Split            *bool          `json:"split"`
-	UseRegex         *bool          `json:"use_regex"`
-	IndividualDigits bool           `json:"individual_digits"`
+	Type             string            `json:"type"`
+	PreTokenizers    few[preTokenizer] `json:"pretokenizers"`
+	Pattern          pattern           `json:"pattern"`
+	Behavior         string            `json:"behavior"`
+	Invert           bool              `json:"invert"`
+	AddPrefixSpace   *bool             `json:"add_prefix_space"`
+	Replacement      string            `json:"replacement"`
+	PrependScheme    string            `json:"prepend_scheme"`
+	Split            *bool             `json:"split"`
+	UseRegex         *bool             `json:"use_regex"`
+	IndividualDigits bool              `json:"individual_digits"`
+	Delimiter        string            `json:"delimiter"`
 }
 
 // pattern is a regular expression or a text to be taken literally.
@@ -34,20 +39,29 @@ type pattern struct {
 	String *string `json:"String"`
 }
 
-// mostStages is how many normalisers, pre-tokenisers or post-processors a Sequence has.
-const mostStages = 64
+// mostStages is how many normalisers, pre-tokenisers or post-processors there are, Sequences and those in them included.
+const mostStages = 32
+
+// stages is the number of pre-tokenisers in one, itself included.
+func (p *preTokenizer) stages() int {
+	if p == nil {
+		return 0
+	}
+	all := 1
+	for i := range p.PreTokenizers {
+		all += p.PreTokenizers[i].stages()
+	}
+	return all
+}
 
 // splitter builds what cuts the text. The order of a Sequence counts: each stage cuts the words of the one before.
-func (p *preTokenizer) splitter() (splitter, error) {
+func (p *preTokenizer) splitter(first bool) (splitter, error) {
 	switch p.Type {
 	case "Sequence":
-		if err := budget.Size("a Sequence", len(p.PreTokenizers), mostStages, "pre-tokenizers"); err != nil {
-			return nil, err
-		}
 		stages := make([]splitter, len(p.PreTokenizers))
 		for i := range p.PreTokenizers {
 			var err error
-			if stages[i], err = p.PreTokenizers[i].splitter(); err != nil {
+			if stages[i], err = p.PreTokenizers[i].splitter(first && i == 0); err != nil {
 				return nil, err
 			}
 		}
@@ -77,41 +91,143 @@ func (p *preTokenizer) splitter() (splitter, error) {
 		return byPattern(pattern{Regex: new(`\p{N}`)}, behavior, false)
 	case "Split":
 		return byPattern(p.Pattern, p.Behavior, p.Invert)
-	case "Metaspace": // whose spaces are replaced before
-		if p.Split != nil && !*p.Split {
-			return whole, nil
-		}
-		return byPattern(pattern{String: &p.Replacement}, "MergedWithNext", false)
-	}
-	return nil, fmt.Errorf("pre-tokenizer %q is not supported (Sequence, Split, Digits, ByteLevel and Metaspace are)", p.Type)
-}
-
-// metaspace finds a Metaspace, which must be the first stage, and refuses stages that do not fit the model.
-func (p *preTokenizer) metaspace(characters bool) (m *metaspace, err error) {
-	switch {
-	case p.Type == "Metaspace":
-		return newMetaspace(p.Replacement, p.PrependScheme, p.AddPrefixSpace)
-	case p.Type == "ByteLevel" && characters:
-		return nil, fmt.Errorf("pre-tokenizer ByteLevel without the decoder ByteLevel")
-	case p.Type != "Sequence":
-		return nil, nil
-	}
-	for i := range p.PreTokenizers {
-		one, err := p.PreTokenizers[i].metaspace(characters)
+	case "Whitespace":
+		return by(runs(wordOrMark), "Removed", true)
+	case "WhitespaceSplit":
+		return by(characterSet(unicode.IsSpace), "Removed", false)
+	case "Punctuation":
+		return by(characterSet(punctuation), cmp.Or(p.Behavior, "Isolated"), false)
+	case "BertPreTokenizer":
+		blanks, err := by(characterSet(unicode.IsSpace), "Removed", false)
 		if err != nil {
 			return nil, err
 		}
-		if one != nil && i > 0 {
-			return nil, fmt.Errorf("pre-tokenizer Metaspace behind another one")
+		marks, err := by(characterSet(punctuation), "Isolated", false)
+		return chain([]splitter{blanks, marks}), err
+	case "CharDelimiterSplit":
+		if utf8.RuneCountInString(p.Delimiter) != 1 {
+			return nil, fmt.Errorf("the delimiter %.100q of a CharDelimiterSplit is not one character", p.Delimiter)
 		}
-		if one != nil {
-			m = one
-		}
+		return byPattern(pattern{String: &p.Delimiter}, "Removed", false)
+	case "Metaspace":
+		return p.spaced(first)
 	}
-	return m, nil
+	return nil, fmt.Errorf("pre-tokenizer %.100q is not supported (Sequence, Split, Digits, ByteLevel, Metaspace, Whitespace, WhitespaceSplit, Punctuation, CharDelimiterSplit and BertPreTokenizer are)", p.Type)
 }
 
-func whole(text string, _ *budget.Budget, each func(word string) error) error { return each(text) }
+// spaced is a Metaspace. The spaces of the first stage are replaced before.
+func (p *preTokenizer) spaced(first bool) (splitter, error) {
+	words := whole
+	if p.Split == nil || *p.Split {
+		var err error
+		if words, err = byPattern(pattern{String: &p.Replacement}, "MergedWithNext", false); err != nil {
+			return nil, err
+		}
+	}
+	m, err := newMetaspace(p.Replacement, p.PrependScheme, p.AddPrefixSpace)
+	if first || err != nil {
+		return words, err
+	}
+	if m.scheme == "first" {
+		return nil, fmt.Errorf("pre-tokenizer Metaspace with the prepend_scheme first behind another one")
+	}
+	return func(text string, b *budget.Budget, each func(string) error) error {
+		return words(m.apply(text, false), b, each)
+	}, nil
+}
+
+// wordOrMark divides characters for the pre-tokeniser Whitespace: 1 for those of words, 2 for others, 0 for white space.
+func wordOrMark(r rune) int {
+	switch {
+	case unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control):
+		return 1
+	case unicode.IsSpace(r):
+		return 0
+	}
+	return 2
+}
+
+// runs finds characters side by side of one class, except of class 0.
+type runs func(r rune) int
+
+func (class runs) each(text string, _ *budget.Budget, match func(from, to int) error) error {
+	from, last := 0, 0
+	for at, r := range text {
+		c := class(r)
+		if c == last {
+			continue
+		}
+		if last != 0 {
+			if err := match(from, at); err != nil {
+				return err
+			}
+		}
+		from, last = at, c
+	}
+	if last != 0 {
+		return match(from, len(text))
+	}
+	return nil
+}
+
+// characterSet finds single characters.
+type characterSet func(r rune) bool
+
+func (in characterSet) each(text string, _ *budget.Budget, match func(from, to int) error) error {
+	for at, r := range text {
+		if in(r) {
+			if err := match(at, at+utf8.RuneLen(r)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// metaspace finds a Metaspace that is the first stage; it looks at where the text begins.
+func (p *preTokenizer) metaspace(first bool) (*metaspace, error) {
+	switch {
+	case p.Type == "Metaspace" && first:
+		return newMetaspace(p.Replacement, p.PrependScheme, p.AddPrefixSpace)
+	case p.Type == "Sequence" && len(p.PreTokenizers) > 0:
+		return p.PreTokenizers[0].metaspace(first)
+	}
+	return nil, nil
+}
+
+// level checks that a ByteLevel, which writes bytes as characters, is the last stage of a model over bytes, and is not there in others.
+func (p *preTokenizer) level(bytes bool) error {
+	var stages []string
+	var list func(p *preTokenizer)
+	list = func(p *preTokenizer) {
+		if p.Type != "Sequence" {
+			stages = append(stages, p.Type)
+		}
+		for i := range p.PreTokenizers {
+			list(&p.PreTokenizers[i])
+		}
+	}
+	if p != nil {
+		list(p)
+	}
+	at := slices.Index(stages, "ByteLevel")
+	switch {
+	case at < 0 && bytes:
+		return fmt.Errorf("decoder ByteLevel without the pre-tokenizer ByteLevel")
+	case at >= 0 && !bytes:
+		return fmt.Errorf("pre-tokenizer ByteLevel without the decoder ByteLevel")
+	case at >= 0 && at < len(stages)-1:
+		return fmt.Errorf("pre-tokenizer %s behind ByteLevel, whose characters stand for bytes", stages[at+1])
+	}
+	return nil
+}
+
+func whole(text string, b *budget.Budget, each func(word string) error) error {
+	if err := b.Step(0); err != nil {
+		return err
+	}
+	return each(text)
+}
 
 func chain(stages []splitter) splitter {
 	if len(stages) == 0 {
@@ -138,16 +254,20 @@ func byPattern(p pattern, behavior string, invert bool) (splitter, error) {
 			return fast, nil // the whole text is matches, so inversion changes nothing
 		}
 	}
-	join, ok := behaviors[behavior]
-	if !ok {
-		return nil, fmt.Errorf("the behavior %.100q of a Split is unknown", behavior)
-	}
 	x, err := p.compile()
 	if err != nil {
 		return nil, fmt.Errorf("a Split: %w", err)
 	}
+	return by(x, behavior, invert)
+}
+
+func by(x expression, behavior string, invert bool) (splitter, error) {
+	join, ok := behaviors[behavior]
+	if !ok {
+		return nil, fmt.Errorf("the behavior %.100q of a Split is unknown", behavior)
+	}
 	return func(text string, b *budget.Budget, each func(word string) error) error {
-		if err := b.Step(len(text) / 16); err != nil {
+		if err := b.Step(1 + len(text)/16); err != nil {
 			return err
 		}
 		j := joiner{text: text, each: each}

@@ -7,6 +7,7 @@ import "unicode/utf8"
 // begin of a text stay, unless FromBegin says that nothing is before. Bytes that are no character become U+FFFD one by one.
 type Stream struct {
 	bytes    func(id int32) []byte
+	heads    [][]byte // of tokens at the begin of a text; nil where that is no difference
 	rest     []byte
 	spelling *spelling
 	strip    int  // spaces to take from the begin
@@ -32,7 +33,7 @@ func (t *Tokenizer) Stream(plain bool) *Stream {
 		}
 		return t.Bytes(id)
 	})
-	s.spelling = t.spelling
+	s.spelling, s.heads = t.spelling, t.heads
 	return s
 }
 
@@ -40,7 +41,9 @@ func (t *Tokenizer) Stream(plain bool) *Stream {
 func (s *Stream) Next(id int32) string {
 	one := s.bytes(id)
 	if s.first && one != nil {
-		one, s.first = s.spelling.begin(one), false
+		if s.first = false; s.heads != nil {
+			one = s.heads[id]
+		}
 	}
 	for s.strip > 0 && len(one) > 0 {
 		if one[0] != ' ' {

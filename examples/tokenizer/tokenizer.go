@@ -1,12 +1,12 @@
 package tokenizer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/goascend/cann/examples/budget"
@@ -14,17 +14,21 @@ import (
 
 // Tokenizer encodes and decodes text with the vocabulary of one tokenizer.json.
 type Tokenizer struct {
-	model     *merger
+	model     segmenter
 	normalize normalizer
 	split     splitter
-	raw       *matcher       // added tokens that are found in the text as it is
-	normal    *matcher       // added tokens that are found in normalised text
-	prefix    []int32        // what EncodeSpecial puts before a text
-	suffix    []int32        // and after it
-	metaspace *metaspace     // or nil
-	spelling  *spelling      // nil for byte-level BPE
-	bytes     [][]byte       // of each id
-	single    map[int32]bool // tokens of one byte that stands for a part of a character
+	raw       *matcher         // added tokens that are found in the text as it is
+	normal    *matcher         // added tokens that are found in normalised text
+	prefix    []int32          // what EncodeSpecial puts before a text
+	suffix    []int32          // and after it
+	pair      []pairPart       // of two texts, or nil
+	noPair    error            // why there is none
+	metaspace *metaspace       // or nil
+	pieces    *pieceNormalizer // of a model of SentencePiece, or nil
+	spelling  *spelling        // nil for byte-level BPE
+	bytes     [][]byte         // of each id
+	heads     [][]byte         // of each id at the begin of a text; nil where that is no difference
+	single    map[int32]bool   // tokens of one byte that stands for a part of a character
 	special   map[int32]bool
 	ids       map[string]int32 // of added tokens and of the vocabulary
 }
@@ -62,6 +66,9 @@ func (t *Tokenizer) EncodeAtMost(text string, special bool, most int) ([]int32, 
 // in one go takes one or two.
 const stepsPerByte, leastSteps = 14, 100_000
 
+// slowestByte is the processor time for each byte beyond the first mebibyte, for which longestSearch is enough.
+const slowestByte = 10 * time.Microsecond
+
 // mergeSteps are the steps for each byte of a word.
 const mergeSteps = 4
 
@@ -75,6 +82,7 @@ func (t *Tokenizer) encode(ids []int32, text string, most int) ([]int32, error) 
 		steps *= 3 // a space becomes a character of three bytes
 	}
 	b := budget.New(context.Background(), "encoding the text", leastSteps+steps*len(text))
+	defer b.Time(longestSearch + time.Duration(max(0, len(text)-1<<20))*slowestByte)()
 	begin := true // of the text
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	add := func(more ...int32) error {
@@ -84,10 +92,13 @@ func (t *Tokenizer) encode(ids []int32, text string, most int) ([]int32, error) 
 		return nil
 	}
 	word := func(word string) error {
-		if err := cmp.Or(budget.Size("a word", len(word), longestWord, "bytes"), b.Step(mergeSteps*len(word))); err != nil {
+		err := budget.Size("a word", len(word), longestWord, "bytes")
+		if err != nil {
 			return err
 		}
-		ids = t.model.append(ids, word)
+		if ids, err = t.model.append(ids, word, b); err != nil {
+			return err
+		}
 		return add()
 	}
 	normal := func(part string, id int32) error {
@@ -95,6 +106,13 @@ func (t *Tokenizer) encode(ids []int32, text string, most int) ([]int32, error) 
 		begin = false
 		if id >= 0 {
 			return add(id)
+		}
+		if t.pieces != nil {
+			part, err := t.pieces.normalize(part, first, b)
+			if err != nil || part == "" {
+				return err
+			}
+			return word(part)
 		}
 		return t.split(t.metaspace.apply(part, first), b, word)
 	}
@@ -105,6 +123,15 @@ func (t *Tokenizer) encode(ids []int32, text string, most int) ([]int32, error) 
 		if id >= 0 {
 			begin = false
 			return add(id)
+		}
+		if t.metaspace != nil && t.metaspace.scheme == "first" && begin {
+			// A text whose first character is taken away does not begin where the text began.
+			_, n := utf8.DecodeRuneInString(part)
+			head, err := t.normalize(part[:n], b)
+			if err != nil {
+				return err
+			}
+			begin = head != ""
 		}
 		part, err := t.normalize(part, b)
 		if err != nil {
@@ -143,8 +170,8 @@ func (t *Tokenizer) decode(ids []int32, plain bool) string {
 			out = append(out, one...)
 			continue
 		}
-		if first {
-			one = t.spelling.begin(one)
+		if first && t.heads != nil && one != nil {
+			one = t.heads[id]
 		}
 		first = false
 		if !t.single[id] {
@@ -159,10 +186,8 @@ func (t *Tokenizer) decode(ids []int32, plain bool) string {
 	}
 	flush()
 	text := string(out)
-	for range t.spelling.strip {
-		text = strings.TrimPrefix(text, " ")
-	}
-	return text
+	spaces := len(text) - len(strings.TrimLeft(text, " "))
+	return text[min(spaces, t.spelling.strip):]
 }
 
 // Bytes gives the bytes that a token stands for, or nil for an id that the vocabulary lacks. They
