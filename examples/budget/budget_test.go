@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +26,17 @@ func TestSteps(t *testing.T) {
 	require.ErrorIs(t, err, budget.ErrLimit)
 	require.EqualError(t, err, "over the limit: the schema takes more than 10 steps")
 	require.ErrorIs(t, b.Step(0), budget.ErrLimit, "it stays so")
+}
+
+// TestTimed: work that takes long uses up the steps of a budget.
+func TestTimed(t *testing.T) {
+	b := budget.New(t.Context(), "the search", 1_000)
+	require.NoError(t, b.Timed(func() {}))
+	var err error
+	for n := 0; err == nil && n < 1_000_000; n++ {
+		err = b.Timed(func() { _ = slices.Max(make([]byte, 10_000)) })
+	}
+	require.ErrorIs(t, err, budget.ErrLimit)
 }
 
 // TestParts: the steps of all parts count in the whole, and those of a part in itself alone.
@@ -52,6 +66,23 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// TestTime: the time of the processor ends work that takes few steps, and waiting takes none of it.
+func TestTime(t *testing.T) {
+	b := budget.New(t.Context(), "the search", 1<<40)
+	defer b.Time(20 * time.Millisecond)()
+	time.Sleep(30 * time.Millisecond)
+	if runtime.GOOS == "linux" {
+		require.NoError(t, b.Check())
+	}
+	err := error(nil)
+	for n := 0; err == nil; n++ {
+		err = b.Step(0)
+	}
+	require.ErrorIs(t, err, budget.ErrLimit)
+	require.EqualError(t, err, "over the limit: the search takes more than 20ms of the processor")
+	require.Error(t, b.Check(), "it stays so")
+}
+
 // TestConcurrently: many goroutines together get the steps that there are, and no more.
 func TestConcurrently(t *testing.T) {
 	b, made := budget.New(t.Context(), "x", 1000), atomic.Int64{}
@@ -74,7 +105,7 @@ func TestSize(t *testing.T) {
 	require.EqualError(t, err, "over the limit: the file has 6 bytes; at most 5 are allowed")
 }
 
-// TestReadFile: a file is read up to its bound, also one that does not say how large it is.
+// TestReadFile: a file is read up to its bound, and what is no file is refused.
 func TestReadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	require.NoError(t, os.WriteFile(path, []byte("12345"), 0o600))
@@ -84,8 +115,10 @@ func TestReadFile(t *testing.T) {
 	_, err = budget.ReadFile(path, 4)
 	require.ErrorIs(t, err, budget.ErrLimit)
 	require.ErrorContains(t, err, "config.json has 5 bytes; at most 4 are allowed")
-	_, err = budget.ReadFile("/dev/zero", 1<<20)
-	require.ErrorIs(t, err, budget.ErrLimit)
+	for _, other := range []string{"/dev/zero", t.TempDir()} {
+		_, err = budget.ReadFile(other, 1<<20)
+		require.ErrorContains(t, err, other+" is no regular file")
+	}
 	_, err = budget.ReadFile(path+"x", 1)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +42,9 @@ func Load(folder string) (*Template, error) {
 	return t, nil
 }
 
+// A folder has at most mostTemplates templates, and mostSource bytes of them.
+const mostTemplates, mostSource = 100, 1 << 20
+
 func load(folder string) (*Template, error) {
 	var config, special, processor map[string]json.RawMessage
 	for _, f := range []struct {
@@ -59,6 +64,13 @@ func load(folder string) (*Template, error) {
 	}
 	sources, err := sources(folder, entry)
 	if err != nil {
+		return nil, err
+	}
+	size := 0
+	for _, source := range sources {
+		size += len(source)
+	}
+	if err := cmp.Or(budget.Size("the folder", len(sources), mostTemplates, "templates"), budget.Size("the folder", size, mostSource, "bytes of templates")); err != nil {
 		return nil, err
 	}
 	t := &Template{named: map[string]*jinja.Template{}, sources: sources, tokens: specialTokens(special)}
@@ -91,7 +103,7 @@ func sources(folder string, entry json.RawMessage) (all map[string]string, err e
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range more {
+	for _, path := range more[:min(len(more), mostTemplates+1)] { // load refuses more
 		text, err := budget.ReadFile(path, budget.Config)
 		if err != nil {
 			return nil, err
@@ -205,6 +217,9 @@ func (t *Template) Render(c Conversation) (Prompt, error) {
 	return Prompt{Text: text, Answers: answers}, nil
 }
 
+// answerSteps bounds RenderAnswers, whose work grows with the square of the number of answers: 1.2 seconds of the processor.
+const answerSteps = 12_000_000
+
 // RenderAnswers is Render of a conversation whose messages are given, with the parts that the model
 // said also for templates without {% generation %} blocks. They are found by rendering what comes
 // before each of the assistant's messages: an answer begins where the prompt for it ends, and ends
@@ -216,6 +231,7 @@ func (t *Template) RenderAnswers(c Conversation, messages []json.RawMessage) (Pr
 	if err != nil || whole.Answers != nil {
 		return whole, err
 	}
+	steps := budget.New(context.Background(), "a conversation, rendered up to each of its answers,", answerSteps)
 	for i, m := range messages {
 		var head struct{ Role string }
 		if err := json.Unmarshal(m, &head); err != nil {
@@ -226,7 +242,10 @@ func (t *Template) RenderAnswers(c Conversation, messages []json.RawMessage) (Pr
 		}
 		before := c
 		before.Messages, before.AddGenerationPrompt = messages[:i], true
-		prompt, err := t.Render(before)
+		var prompt Prompt
+		if late := steps.Timed(func() { prompt, err = t.Render(before) }); err == nil {
+			err = late
+		}
 		if err != nil {
 			return whole, err
 		}

@@ -2,12 +2,15 @@ package chat_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/jinja"
 	"github.com/goascend/cann/examples/tokenizer"
@@ -57,6 +60,7 @@ func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
@@ -86,6 +90,15 @@ func TestTemplateOfConfiguration(t *testing.T) {
 	require.ErrorContains(t, err, "messages")
 }
 
+// many are additional templates.
+func many(n int) map[string]string {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf("additional_chat_templates/t%d.jinja", i)] = "x"
+	}
+	return files
+}
+
 func TestFoldersWithoutTemplate(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -98,6 +111,8 @@ func TestFoldersWithoutTemplate(t *testing.T) {
 		"no JSON":          {map[string]string{"tokenizer_config.json": `{`}, nil, "tokenizer_config.json"},
 		"wrong kind":       {map[string]string{"tokenizer_config.json": `{"chat_template": 5}`}, nil, "chat_template"},
 		"broken template":  {map[string]string{"chat_template.jinja": "{% if %}"}, nil, "line 1"},
+		"many templates":   {many(101), budget.ErrLimit, "101 templates"},
+		"large templates":  {map[string]string{"chat_template.jinja": strings.Repeat(" ", 1<<20), "additional_chat_templates/b.jinja": "b"}, budget.ErrLimit, "1048577 bytes of templates"},
 		"includes another": {map[string]string{"chat_template.jinja": "\n{% include 'x' %}"}, nil, "line 2"},
 	} {
 		t.Run(name, func(t *testing.T) {

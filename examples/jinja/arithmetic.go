@@ -52,17 +52,22 @@ func (r *rendering) same(a, b any, depth int) (bool, error) {
 			return false, nil
 		}
 		return x == y, r.Step(len(x) / 16)
+	case markup:
+		y, ok := b.(markup)
+		return ok && x == y, r.Step(len(x) / 16)
 	case []any:
 		y, ok := b.([]any)
-		if !ok || len(x) != len(y) {
-			return false, nil
-		}
-		for i := range x {
-			if ok, err := r.same(x[i], y[i], depth+1); err != nil || !ok {
-				return false, err
-			}
-		}
-		return true, nil
+		return r.sameItems(x, y, ok, depth)
+	case tuple:
+		y, ok := b.(tuple)
+		return r.sameItems(x, y, ok, depth)
+	case view:
+		y, ok := b.(view)
+		return r.sameItems(x.items, y.items, ok, depth)
+	case *generator:
+		return a == b, nil
+	case *namespace:
+		return a == b, nil
 	case *Dict:
 		y, ok := b.(*Dict)
 		if !ok || len(x.keys) != len(y.keys) {
@@ -80,6 +85,18 @@ func (r *rendering) same(a, b any, depth int) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+func (r *rendering) sameItems(x, y []any, ok bool, depth int) (bool, error) {
+	if !ok || len(x) != len(y) {
+		return false, nil
+	}
+	for i := range x {
+		if ok, err := r.same(x[i], y[i], depth+1); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 var errDeep = fmt.Errorf("%w: values are nested deeper than %d", budget.ErrLimit, maxDepth)
@@ -109,9 +126,10 @@ func (r *rendering) rank(a, b any, depth int) (int, error) {
 			return strings.Compare(s, t), r.Step(min(len(s), len(t)) / 16)
 		}
 	}
-	s, ok := a.([]any)
-	t, also := b.([]any)
-	if !ok || !also {
+	s, ok := itemsOfList(a)
+	t, also := itemsOfList(b)
+	_, first := a.(tuple)
+	if _, second := b.(tuple); !ok || !also || first != second {
 		return 0, fmt.Errorf("%s and %s have no order", describe(a), describe(b))
 	}
 	for i := range min(len(s), len(t)) {
@@ -160,14 +178,11 @@ func (r *rendering) contains(all, value any) (bool, error) {
 		}
 		return strings.Contains(v, part), r.Step(len(v) / 16)
 	case *Dict:
-		key, ok := value.(string)
-		if !ok {
-			return false, nil
-		}
-		_, ok = v.values[key]
-		return ok, nil
+		key, err := r.hash(value)
+		_, ok := v.values[key]
+		return ok, err
 	}
-	items, err := iterate(all)
+	items, err := r.iterate(all)
 	if err != nil {
 		return false, err
 	}
@@ -208,6 +223,14 @@ func (r *rendering) calculate(op string, a, b any) (any, error) {
 				return append(append(make([]any, 0, len(s)+len(t)), s...), t...), nil
 			}
 		}
+		if s, ok := a.(tuple); ok {
+			if t, ok := b.(tuple); ok {
+				return append(append(make(tuple, 0, len(s)+len(t)), s...), t...), nil
+			}
+		}
+	}
+	if s, ok := a.(string); ok && op == "%" {
+		return r.formatted(s, b)
 	}
 	if op == "*" && (yi || xi) {
 		if xi {
@@ -235,6 +258,13 @@ func repeat(value any, n int) (any, error) {
 			out = append(out, v...)
 		}
 		return out, nil
+	}
+	if v, ok := value.(tuple); ok {
+		out, err := repeat([]any(v), n)
+		if err != nil {
+			return nil, err
+		}
+		return tuple(out.([]any)), nil
 	}
 	return nil, fmt.Errorf("%s cannot be repeated", describe(value))
 }

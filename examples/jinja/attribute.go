@@ -1,8 +1,13 @@
 package jinja
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // namespace is an object whose attributes a template may set from inside of loops.
@@ -25,8 +30,18 @@ func attributeOf(value any, name string) (any, error) {
 		return nil, fmt.Errorf("%s has no attribute %q", describe(v), name)
 	case *loopState:
 		return v.attribute(name), nil
+	case *macroValue:
+		return v.attribute(name), nil
+	case self:
+		return v.attribute(name), nil
+	case *cycle:
+		return v.attribute(name), nil
+	case group:
+		if i := slices.Index([]string{"grouper", "list"}, name); i >= 0 {
+			return v[i], nil
+		}
 	case *namespace:
-		if found, ok := v.values[name]; ok {
+		if found, ok := v.Get(name); ok {
 			return found, nil
 		}
 		return Undefined{name}, nil
@@ -34,19 +49,52 @@ func attributeOf(value any, name string) (any, error) {
 		if m, ok := dictMethods[name]; ok {
 			return method(v, m), nil
 		}
-		if found, ok := v.values[name]; ok {
+		if found, ok := v.Get(name); ok {
 			return found, nil
 		}
+		return Undefined{name}, python("dict", name)
 	case string:
 		if m, ok := textMethods[name]; ok {
 			return method(v, m), nil
 		}
+		return Undefined{name}, python("str", name)
+	case markup:
+		return Undefined{name}, python("str", name)
 	case []any:
 		if m, ok := listMethods[name]; ok {
 			return method(v, m), nil
 		}
+		return Undefined{name}, python("list", name)
+	case tuple:
+		if m, ok := listMethods[name]; ok && name != "copy" {
+			return method([]any(v), m), nil
+		}
+	case bool, int:
+		return Undefined{name}, python("int", name)
+	case float64:
+		return Undefined{name}, python("float", name)
+	case view:
+		return Undefined{name}, python("view", name)
 	}
 	return Undefined{name}, nil
+}
+
+// pythons are attributes of Python's values that are not supported here; those that change a value are refused by Jinja's sandbox, too.
+var pythons = map[string][]string{
+	"dict":  {"clear", "fromkeys", "pop", "popitem", "setdefault", "update"},
+	"str":   {"encode", "format_map", "maketrans", "translate"},
+	"list":  {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"},
+	"int":   {"as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator", "from_bytes", "imag", "numerator", "real", "to_bytes"},
+	"float": {"as_integer_ratio", "conjugate", "fromhex", "hex", "imag", "is_integer", "real"},
+	"view":  {"isdisjoint", "mapping", "count", "index", "start", "step", "stop"},
+}
+
+// python is the error of an attribute that Python's values of a kind have.
+func python(kind, name string) error {
+	if slices.Contains(pythons[kind], name) {
+		return fmt.Errorf("%s.%s is not supported", kind, name)
+	}
+	return nil
 }
 
 // method binds a function to the value it belongs to.
@@ -108,15 +156,30 @@ func (l *loopState) attribute(name string) any {
 
 // item is value[key].
 func (r *rendering) item(value, key any) (any, error) {
+	if err := r.read(key); err != nil {
+		return nil, err
+	}
+	if d, ok := value.(*Dict); ok {
+		h, err := r.hash(key)
+		if errors.Is(err, budget.ErrLimit) {
+			return nil, err
+		}
+		if err != nil {
+			return Undefined{}, nil
+		}
+		if found, ok := d.values[h]; ok {
+			return found, nil
+		}
+		name, ok := key.(string)
+		if _, also := dictMethods[name]; ok && also {
+			return attributeOf(d, name)
+		}
+		return Undefined{name}, nil
+	}
 	if name, ok := key.(string); ok {
 		switch v := value.(type) {
-		case *Dict:
-			if found, ok := v.values[name]; ok {
-				return found, nil
-			}
-			return Undefined{name}, nil
-		case *namespace, *loopState:
-			return attributeOf(v, name)
+		case *namespace, *loopState, string, []any, tuple, group, *cycle, *macroValue, self:
+			return attributeOf(v, name) // as Jinja, which looks for an attribute behind an item
 		case Undefined:
 			return nil, fmt.Errorf("%s has no item %q", describe(v), name)
 		}
@@ -130,8 +193,18 @@ func (r *rendering) item(value, key any) (any, error) {
 	switch v := value.(type) {
 	case []any:
 		items = v
+	case tuple:
+		items = v
+	case group:
+		items = v
+	case view:
+		if strings.HasSuffix(v.name, ")") { // a range
+			items = v.items
+		}
 	case string:
 		return r.character(v, i)
+	case markup:
+		return nil, fmt.Errorf("%s has no items here", describe(v))
 	case Undefined:
 		return nil, fmt.Errorf("%s has no items", describe(v))
 	}
@@ -174,6 +247,9 @@ func (r *rendering) cut(value any, parts [3]any) (any, error) {
 	case []any:
 		out, err := cutItems(v, parts)
 		return out, err
+	case tuple:
+		out, err := cutItems(v, parts)
+		return tuple(out), err
 	}
 	return nil, fmt.Errorf("%s cannot be sliced", describe(value))
 }

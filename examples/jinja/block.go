@@ -65,14 +65,17 @@ func init() {
 		"call":       (*parser).callBlock,
 		"filter":     (*parser).filterBlock,
 		"generation": (*parser).generation,
-		"break":      func(p *parser, _ int) (statement, error) { return jump(leave), p.expectEnd() },
-		"continue":   func(p *parser, _ int) (statement, error) { return jump(again), p.expectEnd() },
-		"do": func(p *parser, _ int) (statement, error) {
+		"with":       (*parser).with,
+		"block":      (*parser).block,
+		"autoescape": (*parser).autoescape,
+		"break":      func(p *parser, line int) (statement, error) { return p.jump("break", leave, line) },
+		"continue":   func(p *parser, line int) (statement, error) { return p.jump("continue", again, line) },
+		"print": func(p *parser, _ int) (statement, error) {
 			value, err := p.expression()
 			if err != nil {
 				return nil, err
 			}
-			return statementFunc(func(s *scope) error { _, err := value.eval(s); return err }), p.expectEnd()
+			return printed{value}, p.expectEnd()
 		},
 	}
 }
@@ -95,7 +98,7 @@ func (p *parser) inside(closing string) (statement, error) {
 		return nil, err
 	}
 	p.take()
-	if closing == "endmacro" || closing == "endset" {
+	if closing == "endblock" {
 		p.accept(name) // may repeat the name
 	}
 	return body, p.expectEnd()
@@ -127,22 +130,118 @@ func (p *parser) branch(int) (statement, error) {
 	}
 }
 
-// targets reads the names on the left of an assignment or a loop.
-func (p *parser) targets() (names []string, err error) {
-	parenthesis := p.accept(operator, "(")
+// targets reads the left of an assignment or a loop: one name, or several, which may be nested in parentheses.
+func (p *parser) targets() (t target, err error) {
+	if p.depth++; p.depth > maxDepth {
+		return t, fmt.Errorf("line %d: names are nested deeper than %d", p.peek().line, maxDepth)
+	}
+	defer func() { p.depth-- }()
+	several := false
 	for {
+		var one target
+		if p.accept(operator, "(") {
+			if one, err = p.targets(); err == nil {
+				err = p.expect(operator, ")")
+			}
+		} else if one.name, err = p.identifier(); err == nil && p.accept(operator, ".") {
+			one.field, err = p.identifier()
+		}
+		if err != nil {
+			return t, err
+		}
+		t.parts = append(t.parts, one)
+		if !p.accept(operator, ",") {
+			break
+		}
+		if several = true; !p.is(name) && !p.is(operator, "(") || p.is(name, "in") {
+			break // the comma was the last
+		}
+	}
+	if !several {
+		return t.parts[0], nil
+	}
+	return t, nil
+}
+
+// has reports whether a name is among the targets.
+func (t target) has(name string) bool {
+	return t.name == name || slices.ContainsFunc(t.parts, func(part target) bool { return part.has(name) })
+}
+
+func (p *parser) jump(word string, to flow, line int) (statement, error) {
+	if p.loops == 0 {
+		return nil, fmt.Errorf("line %d: %s outside of a loop", line, word)
+	}
+	return jump(to), p.expectEnd()
+}
+
+func (p *parser) with(int) (statement, error) {
+	var w with
+	for !p.is(end) {
+		if len(w.names) > 0 {
+			if err := p.expect(operator, ","); err != nil {
+				return nil, err
+			}
+		}
 		id, err := p.identifier()
+		if err == nil {
+			err = p.expect(operator, "=")
+		}
 		if err != nil {
 			return nil, err
 		}
-		if names = append(names, id); !p.accept(operator, ",") {
-			break
+		value, err := p.expression()
+		if err != nil {
+			return nil, err
 		}
+		w.names, w.values = append(w.names, target{name: id}), append(w.values, value)
 	}
-	if parenthesis {
-		err = p.expect(operator, ")")
+	var err error
+	w.body, err = p.inside("endwith")
+	return w, err
+}
+
+func (p *parser) block(line int) (statement, error) {
+	id, err := p.identifier()
+	if err != nil {
+		return nil, err
 	}
-	return names, err
+	if _, twice := p.blocks[id]; twice {
+		return nil, fmt.Errorf("line %d: block %q is defined twice", line, id)
+	}
+	b := namedBlock{scoped: p.accept(name, "scoped")}
+	p.blocks[id] = nil
+	loops := p.loops
+	p.loops = 0
+	b.body, err = p.inside("endblock")
+	p.loops, p.blocks[id] = loops, b.body
+	return b, err
+}
+
+// self is the variable with the blocks of the template.
+type self map[string]statement
+
+func (b self) attribute(name string) any {
+	body, ok := b[name]
+	if !ok {
+		return Undefined{name}
+	}
+	return function(func(s *scope, _ args) (any, error) {
+		if s.calls++; s.calls > maxCalls {
+			return nil, errCalls
+		}
+		defer func() { s.calls-- }()
+		return s.top.inner().capture(body)
+	})
+}
+
+// Templates never escape, so that autoescape false changes nothing.
+func (p *parser) autoescape(line int) (statement, error) {
+	if !p.is(name, "false", "False") {
+		return nil, fmt.Errorf("line %d: autoescape is not supported, except autoescape false", line)
+	}
+	p.take()
+	return p.inside("endautoescape")
 }
 
 func (p *parser) loop(line int) (statement, error) {
@@ -154,6 +253,9 @@ func (p *parser) loop(line int) (statement, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.targets.has("loop") {
+		return nil, fmt.Errorf("line %d: a loop cannot assign to the name loop", line)
+	}
 	if l.items, err = p.or(); err != nil { // no conditional: "if" begins the filter
 		return nil, err
 	}
@@ -163,7 +265,7 @@ func (p *parser) loop(line int) (statement, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.items = append(list{l.items}, rest...)
+		l.items = append(tupleOf{l.items}, rest...)
 	}
 	if p.accept(name, "if") {
 		if l.condition, err = p.expression(); err != nil {
@@ -174,7 +276,10 @@ func (p *parser) loop(line int) (statement, error) {
 	if err := p.expectEnd(); err != nil {
 		return nil, err
 	}
-	if l.body, err = p.body("else", "endfor"); err != nil {
+	p.loops++
+	l.body, err = p.body("else", "endfor")
+	p.loops--
+	if err != nil {
 		return nil, err
 	}
 	if p.take().text == "else" {
@@ -185,7 +290,7 @@ func (p *parser) loop(line int) (statement, error) {
 }
 
 // tuple reads what follows the first comma of a tuple without parentheses.
-func (p *parser) tuple() (rest list, err error) {
+func (p *parser) tuple() (rest tupleOf, err error) {
 	for !p.is(end) && !p.is(name, "if", "recursive") {
 		item, err := p.or()
 		if err != nil {
@@ -204,11 +309,6 @@ func (p *parser) set(line int) (statement, error) {
 	if a.targets, err = p.targets(); err != nil {
 		return nil, err
 	}
-	if len(a.targets) == 1 && p.accept(operator, ".") {
-		if a.field, err = p.identifier(); err != nil {
-			return nil, err
-		}
-	}
 	if p.accept(operator, "=") {
 		if a.value, err = p.expression(); err != nil {
 			return nil, err
@@ -218,14 +318,14 @@ func (p *parser) set(line int) (statement, error) {
 			if err != nil {
 				return nil, err
 			}
-			a.value = append(list{a.value}, rest...)
+			a.value = append(tupleOf{a.value}, rest...)
 		}
 		return a, p.expectEnd()
 	}
-	if len(a.targets) != 1 || a.field != "" {
+	if a.targets.parts != nil {
 		return nil, p.unexpected(p.peek(), `"="`)
 	}
-	out := assignBlock{target: a.targets[0]}
+	out := assignBlock{target: a.targets}
 	if p.is(operator, "|") {
 		if out.filters, err = p.pipe(); err != nil {
 			return nil, err
@@ -266,6 +366,9 @@ func (p *parser) parameters() (all []parameter, err error) {
 				return nil, err
 			}
 		}
+		if n := len(all); n > 0 && one.fallback == nil && all[n-1].fallback != nil {
+			return nil, fmt.Errorf("line %d: parameter %s has no default, and stands behind one with a default", p.peek().line, one.name)
+		}
 		all = append(all, one)
 	}
 	return all, nil
@@ -280,8 +383,22 @@ func (p *parser) macro(int) (statement, error) {
 	if m.parameters, err = p.parameters(); err != nil {
 		return nil, err
 	}
-	m.body, err = p.inside("endmacro")
+	err = p.macroBody(m, "endmacro")
 	return m, err
+}
+
+// macroBody reads what a macro prints. It gets further arguments only if its body names their variables.
+func (p *parser) macroBody(m *macro, closing string) (err error) {
+	loops, from := p.loops, p.at
+	p.loops = 0
+	m.body, err = p.inside(closing)
+	p.loops = loops
+	for _, t := range p.tokens[from:p.at] {
+		if t.kind == name {
+			m.varargs, m.kwargs, m.caller = m.varargs || t.text == "varargs", m.kwargs || t.text == "kwargs", m.caller || t.text == "caller"
+		}
+	}
+	return err
 }
 
 func (p *parser) callBlock(line int) (statement, error) {
@@ -300,7 +417,7 @@ func (p *parser) callBlock(line int) (statement, error) {
 	if c.call, ok = value.(call); !ok {
 		return nil, fmt.Errorf("line %d: a call block calls nothing", line)
 	}
-	c.macro.body, err = p.inside("endcall")
+	err = p.macroBody(&c.macro, "endcall")
 	return c, err
 }
 

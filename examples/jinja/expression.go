@@ -10,9 +10,14 @@ type expression interface {
 }
 
 type (
-	literal     struct{ value any }
-	variable    string
-	list        []expression
+	literal  struct{ value any }
+	variable string
+	list     []expression
+	tupleOf  []expression
+	negative struct {
+		operand expression
+		line    int
+	}
 	dictionary  struct{ keys, values []expression }
 	conditional struct{ condition, value, other expression }
 	negation    struct{ operand expression }
@@ -67,9 +72,10 @@ type (
 		line  int
 	}
 	arguments struct {
-		values []expression
+		values []expression // those with a star are spread
 		named  []namedArgument
 	}
+	spread        struct{ expression }
 	namedArgument struct {
 		name  string
 		value expression
@@ -78,7 +84,10 @@ type (
 
 func (e literal) eval(*scope) (any, error) { return e.value, nil }
 
-func (e variable) eval(s *scope) (any, error) { return s.lookup(string(e)), nil }
+func (e variable) eval(s *scope) (any, error) {
+	value, scopes := s.lookup(string(e))
+	return value, s.Step(scopes / 8)
+}
 
 func (e list) eval(s *scope) (any, error) {
 	out := make([]any, len(e))
@@ -91,8 +100,31 @@ func (e list) eval(s *scope) (any, error) {
 	return out, s.made(out)
 }
 
+func (e tupleOf) eval(s *scope) (any, error) {
+	items, err := list(e).eval(s)
+	if err != nil {
+		return nil, err
+	}
+	return tuple(items.([]any)), nil
+}
+
+func (e negative) eval(s *scope) (any, error) {
+	value, err := e.operand.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := value.(float64); ok {
+		return -f, s.Step(0)
+	}
+	value, err = s.calculate("-", 0, value)
+	return value, at(e.line, err)
+}
+
 func (e dictionary) eval(s *scope) (any, error) {
 	out := new(Dict)
+	if err := s.entries(len(e.keys)); err != nil {
+		return nil, err
+	}
 	for i := range e.keys {
 		key, err := e.keys[i].eval(s)
 		if err != nil {
@@ -102,13 +134,11 @@ func (e dictionary) eval(s *scope) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name, err := s.str(key)
-		if err != nil {
+		if err := s.put(out, key, value); err != nil {
 			return nil, err
 		}
-		out.Set(name, value)
 	}
-	return out, s.made(out)
+	return out, nil
 }
 
 func (e conditional) eval(s *scope) (any, error) {
@@ -251,8 +281,11 @@ func (e call) eval(s *scope) (any, error) {
 
 // callable gives the function behind a value: itself, or a recursive loop.
 func callable(value any) (f function, ok bool) {
-	if l, ok := value.(*loopState); ok {
-		return l.recurse, l.recurse != nil
+	switch v := value.(type) {
+	case *loopState:
+		return v.recurse, v.recurse != nil
+	case *macroValue:
+		return v.call, true
 	}
 	f, ok = value.(function)
 	return f, ok
@@ -285,24 +318,68 @@ func applied(s *scope, name string, f function, value expression, more arguments
 
 func (a arguments) eval(s *scope) (args, error) {
 	var out args
+	if err := s.Step(len(a.values) + 4*len(a.named)); err != nil {
+		return out, err
+	}
 	for _, value := range a.values {
 		v, err := value.eval(s)
 		if err != nil {
 			return out, err
 		}
-		out.values = append(out.values, v)
+		if _, star := value.(spread); !star {
+			out.values = append(out.values, v)
+			continue
+		}
+		items, err := s.iterate(v)
+		if err != nil {
+			return out, err
+		}
+		out.values = append(out.values, items...)
+		if err := s.made(out.values); err != nil {
+			return out, err
+		}
 	}
 	for _, n := range a.named {
 		v, err := n.value.eval(s)
 		if err != nil {
 			return out, err
 		}
-		if out.named == nil {
-			out.named = map[string]any{}
+		if n.name != "" {
+			if err := out.name(n.name, v); err != nil {
+				return out, err
+			}
+			continue
 		}
-		out.named[n.name], out.order = v, append(out.order, n.name)
+		d, ok := v.(*Dict) // behind two stars
+		if !ok {
+			return out, fmt.Errorf("needs a dictionary behind **, not %s", describe(v))
+		}
+		if err := s.entries(len(d.keys)); err != nil {
+			return out, err
+		}
+		for _, key := range d.keys {
+			text, ok := d.key(key).(string)
+			if !ok {
+				return out, fmt.Errorf("a key behind ** is %s, not a string", describe(d.key(key)))
+			}
+			if err := out.name(text, d.values[key]); err != nil {
+				return out, err
+			}
+		}
 	}
 	return out, nil
+}
+
+// name adds an argument with a name.
+func (a *args) name(key string, value any) error {
+	if _, twice := a.named[key]; twice {
+		return fmt.Errorf("argument %q is given twice", key)
+	}
+	if a.named == nil {
+		a.named = map[string]any{}
+	}
+	a.named[key], a.order = value, append(a.order, key)
+	return nil
 }
 
 func at(line int, err error) error {

@@ -9,9 +9,29 @@ import (
 
 // functions that every template can call. transformers adds raise_exception and strftime_now.
 var functions = map[string]function{
-	"dict": func(_ *scope, a args) (any, error) { return named(a) },
-	"namespace": func(_ *scope, a args) (any, error) {
-		d, err := named(a)
+	"cycler": func(_ *scope, a args) (any, error) {
+		if len(a.values) == 0 || len(a.named) > 0 {
+			return nil, fmt.Errorf("cycler takes one value or more")
+		}
+		return &cycle{items: a.values}, nil
+	},
+	"joiner": func(s *scope, a args) (any, error) {
+		v, err := a.bind("sep?")
+		if err != nil {
+			return nil, err
+		}
+		used := false
+		return function(func(*scope, args) (any, error) {
+			if used {
+				return or(v[0], ", "), nil
+			}
+			used = true
+			return "", nil
+		}), nil
+	},
+	"dict": func(s *scope, a args) (any, error) { return s.named(a) },
+	"namespace": func(s *scope, a args) (any, error) {
+		d, err := s.named(a)
 		if err != nil {
 			return nil, err
 		}
@@ -33,15 +53,39 @@ var functions = map[string]function{
 }
 
 // named makes a dictionary of a call's named arguments, and of a dictionary before them.
-func named(a args) (*Dict, error) {
+func (r *rendering) named(a args) (*Dict, error) {
 	d := new(Dict)
+	if err := r.entries(len(a.named)); err != nil {
+		return nil, err
+	}
 	for _, value := range a.values {
 		from, ok := value.(*Dict)
-		if !ok {
-			return nil, fmt.Errorf("needs a dictionary, not %s", describe(value))
+		if ok {
+			if err := r.entries(len(from.keys)); err != nil {
+				return nil, err
+			}
+			for _, key := range from.keys {
+				if err := r.put(d, from.key(key), from.values[key]); err != nil {
+					return nil, err
+				}
+			}
+			continue
 		}
-		for _, key := range from.keys {
-			d.Set(key, from.values[key])
+		pairs, err := r.iterate(value)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.entries(len(pairs)); err != nil {
+			return nil, err
+		}
+		for _, pair := range pairs {
+			p, err := r.iterate(pair)
+			if err != nil || len(p) != 2 {
+				return nil, fmt.Errorf("needs a dictionary or pairs, not %s", describe(value))
+			}
+			if err := r.put(d, p[0], p[1]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, key := range a.order {
@@ -83,7 +127,36 @@ func counting(_ *scope, a args) (any, error) {
 			break // the next number is beyond any end
 		}
 	}
-	return out, nil
+	name := fmt.Sprintf("range(%d, %d)", from, to)
+	if step != 1 {
+		name = fmt.Sprintf("range(%d, %d, %d)", from, to, step)
+	}
+	return view{name, out}, nil
+}
+
+// cycle gives its values one after another, again and again.
+type cycle struct {
+	items []any
+	at    int
+}
+
+func (c *cycle) attribute(name string) any {
+	switch name {
+	case "current":
+		return c.items[c.at]
+	case "next":
+		return function(func(*scope, args) (any, error) {
+			now := c.items[c.at]
+			c.at = (c.at + 1) % len(c.items)
+			return now, nil
+		})
+	case "reset":
+		return function(func(*scope, args) (any, error) {
+			c.at = 0
+			return nil, nil
+		})
+	}
+	return Undefined{name}
 }
 
 // formats are the directives of strftime in the words of package time.

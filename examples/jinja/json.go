@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -16,8 +17,10 @@ func FromJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	value, err := decode(d, 0)
-	if err == nil && d.More() {
-		err = fmt.Errorf("more than one value")
+	if err == nil {
+		if _, after := d.Token(); after != io.EOF {
+			err = fmt.Errorf("more than one value")
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("jinja: %w", err)
@@ -46,6 +49,9 @@ func decode(d *json.Decoder, depth int) (any, error) {
 	case json.Number:
 		if i, err := strconv.Atoi(v.String()); err == nil {
 			return i, nil
+		}
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return nil, fmt.Errorf("%s is beyond the integers of 64 bits", v)
 		}
 		return v.Float64()
 	case json.Delim:
@@ -100,7 +106,7 @@ func toJSON(s *scope, a args) (any, error) {
 	if w.lines {
 		w.comma = ","
 	}
-	if separators, ok := or(v[3], nil).([]any); ok && len(separators) == 2 {
+	if separators, ok := itemsOfList(or(v[3], nil)); ok && len(separators) == 2 {
 		if w.comma, err = s.str(separators[0]); err == nil {
 			w.colon, err = s.str(separators[1])
 		}
@@ -135,14 +141,30 @@ func (w *jsonWriter) value(value any, depth int) error {
 	case string:
 		w.text(v)
 	case []any:
-		return w.group("[", "]", len(v), depth, func(i int) error { return w.value(v[i], depth+1) })
+		return w.list(v, depth)
+	case tuple:
+		return w.list(v, depth)
 	case *Dict:
 		keys := v.keys
+		if w.sorted && v.others != nil {
+			return fmt.Errorf("keys that are no strings are not sorted")
+		}
 		if w.sorted {
 			keys = sortedTexts(keys)
 		}
 		return w.group("{", "}", len(keys), depth, func(i int) error {
-			w.text(keys[i])
+			switch key := v.key(keys[i]).(type) {
+			case string:
+				w.text(key)
+			case nil, bool, int, float64:
+				w.out.WriteByte('"')
+				if err := w.value(key, depth); err != nil {
+					return err
+				}
+				w.out.WriteByte('"')
+			default:
+				return fmt.Errorf("%s as a key has no JSON", describe(key))
+			}
 			w.out.WriteString(w.colon)
 			return w.value(v.values[keys[i]], depth+1)
 		})
@@ -150,6 +172,10 @@ func (w *jsonWriter) value(value any, depth int) error {
 		return fmt.Errorf("%s has no JSON", describe(value))
 	}
 	return nil
+}
+
+func (w *jsonWriter) list(items []any, depth int) error {
+	return w.group("[", "]", len(items), depth, func(i int) error { return w.value(items[i], depth+1) })
 }
 
 func (w *jsonWriter) group(opening, closing string, n, depth int, each func(i int) error) error {
@@ -200,6 +226,9 @@ var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`,
 func (w *jsonWriter) text(s string) {
 	w.out.WriteByte('"')
 	for _, r := range s {
+		if w.out.Len() > maxText { // the caller looks for that
+			return
+		}
 		plain, ok := jsonEscapes[r]
 		switch {
 		case ok:

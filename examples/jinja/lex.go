@@ -2,10 +2,13 @@ package jinja
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // kind is the kind of a token.
@@ -134,6 +137,8 @@ func (l *lexer) comment(body string) error {
 	return nil
 }
 
+var endraw = regexp.MustCompile(`^\{%([-+]?)\s*endraw\s*([-+]?)%\}`)
+
 // raw takes text up to {% endraw %} as it is.
 func (l *lexer) raw() error {
 	for from := 0; ; {
@@ -142,20 +147,18 @@ func (l *lexer) raw() error {
 			return fmt.Errorf("{%% raw %%} does not end")
 		}
 		from += i
-		inside, rest, ok := strings.Cut(l.rest[from+2:], "%}")
-		word := strings.Trim(inside, "-+ \t\n")
-		if !ok || word != "endraw" {
+		found := endraw.FindStringSubmatch(l.rest[from:])
+		if found == nil {
 			from += 2
 			continue
 		}
 		mark := byte(0)
-		if inside[0] == '-' || inside[0] == '+' {
-			mark = inside[0]
+		if found[1] != "" {
+			mark = found[1][0]
 		}
 		l.emitText(l.rest[:from], "{%", mark)
-		last := inside[len(inside)-1]
-		l.strip, l.trim = last == '-', last != '+'
-		l.rest = rest
+		l.strip, l.trim = found[2] == "-", found[2] != "+"
+		l.rest = l.rest[from+len(found[0]):]
 		return nil
 	}
 }
@@ -201,6 +204,9 @@ func (l *lexer) blanks(body string) string {
 	return trimmed
 }
 
+// maxName is the longest name, in bytes: looking it up is one step.
+const maxName = 256
+
 // word adds one token of a tag and gives its length.
 func (l *lexer) word(body string) (int, error) {
 	first, size := utf8.DecodeRuneInString(body)
@@ -209,6 +215,9 @@ func (l *lexer) word(body string) (int, error) {
 		n := strings.IndexFunc(body, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 		if n < 0 {
 			n = len(body)
+		}
+		if err := budget.Size("a name", n, maxName, "bytes"); err != nil {
+			return 0, err
 		}
 		l.tokens = append(l.tokens, token{kind: name, text: body[:n], line: l.line})
 		return n, nil
@@ -227,6 +236,20 @@ func (l *lexer) word(body string) (int, error) {
 }
 
 func (l *lexer) number(body string) (int, error) {
+	if len(body) > 2 && body[0] == '0' {
+		if of := map[byte]int{'x': 16, 'o': 8, 'b': 2}[body[1]|0x20]; of != 0 {
+			n := 2
+			for n < len(body) && (body[n] == '_' || strings.IndexByte("0123456789abcdef"[:of], body[n]|0x20) >= 0 || of != 16 && body[n] >= '0' && int(body[n]) < '0'+of) {
+				n++
+			}
+			value, ok := parseInt(body[:n], of)
+			if !ok || !value.IsInt64() {
+				return 0, fmt.Errorf("number %s", body[:n])
+			}
+			l.tokens = append(l.tokens, token{kind: number, text: body[:n], value: int(value.Int64()), line: l.line})
+			return n, nil
+		}
+	}
 	n := 0
 	digits := func() {
 		for n < len(body) && (body[n] >= '0' && body[n] <= '9' || body[n] == '_') {
@@ -256,7 +279,9 @@ func (l *lexer) number(body string) (int, error) {
 	if float {
 		t.value, err = strconv.ParseFloat(literal, 64)
 	} else {
-		t.value, err = strconv.Atoi(literal)
+		if t.value, err = strconv.Atoi(literal); err != nil {
+			err = fmt.Errorf("%s is beyond the integers of 64 bits", literal)
+		}
 	}
 	l.tokens = append(l.tokens, t)
 	return n, err
@@ -286,7 +311,7 @@ func (l *lexer) quoted(body string) (int, error) {
 	return 0, fmt.Errorf("a string does not end")
 }
 
-var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': "\\", '\'': "'", '"': "\"", '0': "\x00", 'a': "\a", 'b': "\b", 'f': "\f", 'v': "\v", '\n': ""}
+var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'v': "\v", '\n': ""}
 
 // escape writes what follows a backslash and gives its length. Python keeps a backslash that escapes nothing.
 func escape(out *strings.Builder, s string) (int, error) {
@@ -300,6 +325,18 @@ func escape(out *strings.Builder, s string) (int, error) {
 		}
 		out.WriteRune(rune(r))
 		return 1 + digits, nil
+	}
+	if s[0] >= '0' && s[0] <= '7' {
+		n := 1
+		for n < 3 && n < len(s) && s[n] >= '0' && s[n] <= '7' {
+			n++
+		}
+		r, _ := strconv.ParseUint(s[:n], 8, 32)
+		out.WriteRune(rune(r))
+		return n, nil
+	}
+	if s[0] == 'N' {
+		return 0, fmt.Errorf("escape \\N, a character by its name, is not supported")
 	}
 	if plain, ok := escapes[s[0]]; ok {
 		out.WriteString(plain)

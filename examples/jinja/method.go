@@ -1,11 +1,17 @@
 package jinja
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
 )
 
 // textMethods are those of Python's str that templates use.
@@ -16,15 +22,11 @@ var textMethods = map[string]func(*rendering, string, args) (any, error){
 	"split":  splitText,
 	"rsplit": rsplitText,
 	"splitlines": func(_ *rendering, s string, a args) (any, error) {
-		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
-		lines, err := split(s, "\n", -1)
+		v, err := a.bind("keepends?")
 		if err != nil {
 			return nil, err
 		}
-		if lines[len(lines)-1] == "" {
-			lines = lines[:len(lines)-1]
-		}
-		return texts(lines), nil
+		return splitLines(s, truth(or(v[0], false)))
 	},
 	"partition": func(_ *rendering, s string, a args) (any, error) {
 		mark, err := oneText(a)
@@ -32,13 +34,58 @@ var textMethods = map[string]func(*rendering, string, args) (any, error){
 		if !ok {
 			mark = ""
 		}
-		return []any{before, mark, behind}, err
+		if mark == "" && err == nil && ok {
+			err = fmt.Errorf("an empty string does not part a text")
+		}
+		return tuple{before, mark, behind}, err
+	},
+	"rpartition": func(_ *rendering, s string, a args) (any, error) {
+		mark, err := oneText(a)
+		if err != nil || mark == "" {
+			return nil, cmp.Or(err, fmt.Errorf("an empty string does not part a text"))
+		}
+		i := strings.LastIndex(s, mark)
+		if i < 0 {
+			return tuple{"", "", s}, nil
+		}
+		return tuple{s[:i], mark, s[i+len(mark):]}, nil
+	},
+	"center": padded(func(n int) int { return n }),
+	"ljust":  padded(func(int) int { return 0 }),
+	"rjust":  padded(nil),
+	"zfill": func(_ *rendering, s string, a args) (any, error) {
+		value, err := a.one()
+		if err != nil {
+			return nil, err
+		}
+		width, err := asInt(value)
+		if err != nil || width > maxText {
+			return nil, cmp.Or(err, errLarge)
+		}
+		sign := 0
+		if s != "" && (s[0] == '-' || s[0] == '+') {
+			sign = 1
+		}
+		return s[:sign] + strings.Repeat("0", max(width-utf8.RuneCountInString(s), 0)) + s[sign:], nil
+	},
+	"expandtabs": func(_ *rendering, s string, a args) (any, error) {
+		v, err := a.bind("tabsize?")
+		if err != nil {
+			return nil, err
+		}
+		n, err := asInt(or(v[0], 8))
+		if err != nil || n > 1024 {
+			return nil, cmp.Or(err, errLarge)
+		}
+		return expandTabs(s, n)
 	},
 	"replace":    replaceText,
-	"lower":      plain(strings.ToLower),
-	"upper":      plain(strings.ToUpper),
+	"lower":      plain(lower),
+	"upper":      plain(upper),
 	"title":      plain(title),
 	"capitalize": plain(capitalize),
+	"swapcase":   plain(swapCase),
+	"casefold":   plain(func(s string) string { return cases.Fold().String(s) }),
 	"startswith": affix(strings.HasPrefix),
 	"endswith":   affix(strings.HasSuffix),
 	"removeprefix": func(_ *rendering, s string, a args) (any, error) {
@@ -49,18 +96,24 @@ var textMethods = map[string]func(*rendering, string, args) (any, error){
 		p, err := oneText(a)
 		return strings.TrimSuffix(s, p), err
 	},
-	"find":  finder(strings.Index),
-	"rfind": finder(strings.LastIndex),
+	"find":   finder(strings.Index, false),
+	"rfind":  finder(strings.LastIndex, false),
+	"index":  finder(strings.Index, true),
+	"rindex": finder(strings.LastIndex, true),
 	"count": func(_ *rendering, s string, a args) (any, error) {
-		part, err := oneText(a)
-		return strings.Count(s, part), err
+		inside, _, part, err := within(s, a)
+		if err != nil {
+			return nil, err
+		}
+		text, err := asText(part)
+		return strings.Count(inside, text), err
 	},
-	"join": func(_ *rendering, s string, a args) (any, error) {
+	"join": func(r *rendering, s string, a args) (any, error) {
 		value, err := a.one()
 		if err != nil {
 			return nil, err
 		}
-		items, err := iterate(value)
+		items, err := r.iterate(value)
 		if err != nil {
 			return nil, err
 		}
@@ -72,16 +125,37 @@ var textMethods = map[string]func(*rendering, string, args) (any, error){
 		}
 		return joined(all, s)
 	},
-	"isdigit": every(unicode.IsDigit),
+	"isdigit":   every(unicode.IsDigit),
+	"isdecimal": every(unicode.IsDigit),
+	"isnumeric": every(unicode.IsNumber),
+	"isascii": func(_ *rendering, s string, _ args) (any, error) {
+		return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0, nil
+	},
+	"istitle": func(_ *rendering, s string, _ args) (any, error) { return s == title(s) && s != lower(s), nil },
+	"isidentifier": func(_ *rendering, s string, _ args) (any, error) {
+		for i, r := range s {
+			if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r) && !unicode.IsMark(r)) {
+				return false, nil
+			}
+		}
+		return s != "", nil
+	},
+	"isprintable": func(_ *rendering, s string, _ args) (any, error) {
+		return strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0, nil
+	},
 	"isalpha": every(unicode.IsLetter),
 	"isalnum": every(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
-	"isspace": every(unicode.IsSpace),
+	"isspace": every(space),
 	"isupper": func(_ *rendering, s string, _ args) (any, error) {
-		return s == strings.ToUpper(s) && s != strings.ToLower(s), nil
+		return s == upper(s) && s != lower(s), nil
 	},
 	"islower": func(_ *rendering, s string, _ args) (any, error) {
-		return s == strings.ToLower(s) && s != strings.ToUpper(s), nil
+		return s == lower(s) && s != upper(s), nil
 	},
+}
+
+func init() { // it follows attributes, which may be methods
+	textMethods["format"] = (*rendering).format
 }
 
 // joined is strings.Join within the bound on texts.
@@ -123,7 +197,7 @@ func stripper(blank func(string, func(rune) bool) string, chars func(string, str
 		if set, ok := v[0].(string); ok {
 			return trimmed(r, s, set, chars)
 		}
-		return blank(s, unicode.IsSpace), nil
+		return blank(s, space), nil
 	}
 }
 
@@ -136,13 +210,34 @@ func trimmed(r *rendering, s, set string, trim func(s, set string) string) (any,
 	return out, nil
 }
 
+// within gives the part of a text that arguments behind the first choose, and the characters before it.
+func within(s string, a args) (inside string, before int, first any, err error) {
+	v, err := a.bind("sub", "start?", "end?")
+	if err != nil {
+		return "", 0, nil, err
+	}
+	first = v[0]
+	from, to := or(v[1], nil), or(v[2], nil)
+	if from == nil && to == nil {
+		return s, 0, first, nil
+	}
+	runes := []rune(s)
+	part, err := cutItems(runes, [3]any{from, to, nil})
+	if start, _ := from.(int); start < 0 {
+		before = max(len(runes)+start, 0)
+	} else {
+		before = min(start, len(runes))
+	}
+	return string(part), before, first, err
+}
+
 func affix(has func(s, part string) bool) func(*rendering, string, args) (any, error) {
 	return func(_ *rendering, s string, a args) (any, error) {
-		value, err := a.one()
+		s, _, value, err := within(s, a)
 		if err != nil {
 			return nil, err
 		}
-		if all, ok := value.([]any); ok { // a tuple of alternatives
+		if all, ok := value.(tuple); ok {
 			return slices.ContainsFunc(all, func(v any) bool { part, ok := v.(string); return ok && has(s, part) }), nil
 		}
 		part, err := asText(value)
@@ -150,15 +245,153 @@ func affix(has func(s, part string) bool) func(*rendering, string, args) (any, e
 	}
 }
 
-func finder(index func(s, part string) int) func(*rendering, string, args) (any, error) {
+func finder(index func(s, part string) int, must bool) func(*rendering, string, args) (any, error) {
 	return func(_ *rendering, s string, a args) (any, error) {
-		part, err := oneText(a)
-		i := index(s, part)
-		if i > 0 {
-			i = utf8.RuneCountInString(s[:i])
+		s, before, value, err := within(s, a)
+		if err != nil {
+			return nil, err
 		}
-		return i, err
+		part, err := asText(value)
+		if err != nil {
+			return nil, err
+		}
+		i := index(s, part)
+		switch {
+		case i < 0 && must:
+			return nil, fmt.Errorf("%s is not in the text", repr(part))
+		case i < 0:
+			return i, nil
+		}
+		return before + utf8.RuneCountInString(s[:i]), nil
 	}
+}
+
+// padded makes a text as wide as asked for; left says how much of an even share comes before it.
+func padded(left func(even int) int) func(*rendering, string, args) (any, error) {
+	return func(_ *rendering, s string, a args) (any, error) {
+		v, err := a.bind("width", "fillchar?")
+		if err != nil {
+			return nil, err
+		}
+		width, err := asInt(v[0])
+		if err != nil {
+			return nil, err
+		}
+		fill, err := asText(or(v[1], " "))
+		if err != nil || utf8.RuneCountInString(fill) != 1 {
+			return nil, cmp.Or(err, fmt.Errorf("fills with one character, not %s", repr(fill)))
+		}
+		more := max(width-utf8.RuneCountInString(s), 0)
+		if more > maxText/len(fill) {
+			return nil, errLarge
+		}
+		before := more
+		if left != nil { // of an odd number of places, center puts the last one before the text if the width is odd
+			before = left(more/2 + more&width&1)
+		}
+		return strings.Repeat(fill, before) + s + strings.Repeat(fill, more-before), nil
+	}
+}
+
+// textMethod is a method of texts as a filter, with a default for its first argument.
+func textMethod(f func(*rendering, string, args) (any, error), otherwise any) function {
+	return func(s *scope, a args) (any, error) {
+		if len(a.values) == 0 {
+			return nil, fmt.Errorf("needs a value")
+		}
+		text, err := s.str(a.values[0])
+		if err != nil {
+			return nil, err
+		}
+		a.values = a.values[1:]
+		if len(a.values)+len(a.named) == 0 {
+			a.values = []any{otherwise}
+		}
+		return f(s.rendering, text, a)
+	}
+}
+
+// lineEnds are those of Python beside the newline and the return.
+const lineEnds = "\v\f\x1c\x1d\x1e\u0085\u2028\u2029"
+
+func splitLines(s string, keep bool) (any, error) {
+	out := []any{}
+	for s != "" {
+		end, next := len(s), len(s)
+		if i := strings.IndexAny(s, "\n\r"+lineEnds); i >= 0 {
+			_, n := utf8.DecodeRuneInString(s[i:])
+			if strings.HasPrefix(s[i:], "\r\n") {
+				n = 2
+			}
+			end, next = i, i+n
+		}
+		if keep {
+			end = next
+		}
+		if out = append(out, s[:end]); len(out) > maxItems {
+			return nil, errLarge
+		}
+		s = s[next:]
+	}
+	return out, nil
+}
+
+func expandTabs(s string, n int) (any, error) {
+	var out strings.Builder
+	column := 0
+	for _, r := range s {
+		switch {
+		case r == '\t' && n > 0:
+			more := n - column%n
+			out.WriteString(strings.Repeat(" ", more))
+			column += more
+		case r == '\t':
+		default:
+			out.WriteRune(r)
+			column++
+			if r == '\n' || r == '\r' {
+				column = 0
+			}
+		}
+		if out.Len() > maxText {
+			return nil, errLarge
+		}
+	}
+	return out.String(), nil
+}
+
+// space tells white space as Python does, to which four separators of ASCII belong.
+func space(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+
+// lower and upper are Python's, where a letter may become several.
+func lower(s string) string {
+	if ascii(s) {
+		return strings.ToLower(s)
+	}
+	return cases.Lower(language.Und, cases.HandleFinalSigma(true)).String(s)
+}
+
+func upper(s string) string {
+	if ascii(s) {
+		return strings.ToUpper(s)
+	}
+	return cases.Upper(language.Und).String(s)
+}
+
+func ascii(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
+}
+
+func swapCase(s string) string {
+	var out strings.Builder
+	for _, r := range s {
+		if unicode.IsUpper(r) {
+			out.WriteString(lower(string(r)))
+		} else {
+			out.WriteString(upper(string(r)))
+		}
+	}
+	return out.String()
 }
 
 func splitText(_ *rendering, s string, a args) (any, error) {
@@ -187,15 +420,15 @@ func split(s, mark string, limit int) ([]string, error) {
 // splitBlank splits by white space at most limit times; what is left is one part.
 func splitBlank(s string, limit int) (any, error) {
 	out := []any{}
-	for s = strings.TrimLeftFunc(s, unicode.IsSpace); s != ""; limit-- {
-		i := strings.IndexFunc(s, unicode.IsSpace)
+	for s = strings.TrimLeftFunc(s, space); s != ""; limit-- {
+		i := strings.IndexFunc(s, space)
 		if i < 0 || limit == 0 {
-			return append(out, strings.TrimRightFunc(s, unicode.IsSpace)), nil
+			return append(out, strings.TrimRightFunc(s, space)), nil
 		}
 		if out = append(out, s[:i]); len(out) > maxItems {
 			return nil, errLarge
 		}
-		s = strings.TrimLeftFunc(s[i:], unicode.IsSpace)
+		s = strings.TrimLeftFunc(s[i:], space)
 	}
 	return out, nil
 }
@@ -261,32 +494,69 @@ func replaceText(_ *rendering, s string, a args) (any, error) {
 
 func capitalize(s string) string {
 	_, n := utf8.DecodeRuneInString(s)
-	return strings.ToUpper(s[:n]) + strings.ToLower(s[n:])
+	return titled(s[:n]) + lower(s[n:])
+}
+
+// titled is a letter at the begin of a word: ß becomes Ss, and digraphs have a form of their own.
+func titled(s string) string {
+	r, _ := utf8.DecodeRuneInString(s)
+	if t := unicode.ToTitle(r); t != r || s == "" {
+		return string(t)
+	}
+	first := upper(s)
+	_, n := utf8.DecodeRuneInString(first)
+	return first[:n] + lower(first[n:])
+}
+
+// titleWords is Jinja's filter title, for which words begin behind white space, hyphens and opening brackets only.
+func titleWords(s string) string {
+	var out strings.Builder
+	word := func(w string) {
+		if w != "" {
+			_, n := utf8.DecodeRuneInString(w)
+			out.WriteString(upper(w[:n]) + lower(w[n:]))
+		}
+	}
+	begin := 0
+	for i, r := range s {
+		if space(r) || strings.ContainsRune("-({[<", r) {
+			word(s[begin:i])
+			out.WriteRune(r)
+			begin = i + utf8.RuneLen(r)
+		}
+	}
+	word(s[begin:])
+	return out.String()
 }
 
 func title(s string) string {
 	before := ' '
-	return strings.Map(func(r rune) rune {
-		letter := unicode.IsLetter(before)
-		before = r
-		if letter {
-			return unicode.ToLower(r)
+	var out strings.Builder
+	for _, r := range s {
+		if unicode.IsLetter(before) {
+			out.WriteString(lower(string(r)))
+		} else {
+			out.WriteString(titled(string(r)))
 		}
-		return unicode.ToTitle(r)
-	}, s)
+		before = r
+	}
+	return out.String()
 }
 
 // dictMethods are those of Python's dict that change nothing.
 var dictMethods = map[string]func(*rendering, *Dict, args) (any, error){
-	"keys":   func(_ *rendering, d *Dict, _ args) (any, error) { return texts(d.keys), nil },
-	"values": func(_ *rendering, d *Dict, _ args) (any, error) { return dictValues(d), nil },
-	"items":  func(_ *rendering, d *Dict, _ args) (any, error) { return dictItems(d), nil },
+	"keys":   func(_ *rendering, d *Dict, _ args) (any, error) { return view{"dict_keys", dictKeys(d)}, nil },
+	"values": func(_ *rendering, d *Dict, _ args) (any, error) { return view{"dict_values", dictValues(d)}, nil },
+	"items":  func(_ *rendering, d *Dict, _ args) (any, error) { return view{"dict_items", dictItems(d)}, nil },
+	"copy": func(_ *rendering, d *Dict, _ args) (any, error) {
+		return &Dict{slices.Clone(d.keys), maps.Clone(d.values), maps.Clone(d.others)}, nil
+	},
 	"get": func(r *rendering, d *Dict, a args) (any, error) {
 		v, err := a.bind("key", "default?")
 		if err != nil {
 			return nil, err
 		}
-		key, err := r.str(v[0])
+		key, err := r.hash(v[0])
 		if err != nil {
 			return nil, err
 		}
@@ -295,6 +565,14 @@ var dictMethods = map[string]func(*rendering, *Dict, args) (any, error){
 		}
 		return or(v[1], nil), nil
 	},
+}
+
+func dictKeys(d *Dict) []any {
+	out := make([]any, len(d.keys))
+	for i, key := range d.keys {
+		out[i] = d.key(key)
+	}
+	return out
 }
 
 func dictValues(d *Dict) []any {
@@ -308,12 +586,13 @@ func dictValues(d *Dict) []any {
 func dictItems(d *Dict) []any {
 	out := make([]any, len(d.keys))
 	for i, key := range d.keys {
-		out[i] = []any{key, d.values[key]}
+		out[i] = tuple{d.key(key), d.values[key]}
 	}
 	return out
 }
 
 var listMethods = map[string]func(*rendering, []any, args) (any, error){
+	"copy": func(_ *rendering, l []any, _ args) (any, error) { return slices.Clone(l), nil },
 	"index": func(r *rendering, l []any, a args) (any, error) {
 		value, err := a.one()
 		if err != nil {

@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/goascend/cann/examples/budget"
 )
@@ -13,7 +14,9 @@ type parser struct {
 	tokens []token
 	at     int
 	depth  int
-	height int // of the expression read last: the nodes on its longest path
+	loops  int                  // around what is read
+	blocks map[string]statement // by name
+	height int                  // of the expression read last: the nodes on its longest path
 }
 
 // Deeper nesting than templates have would otherwise end the process by its stack: when it is parsed, maxDepth, and when it is evaluated,
@@ -190,8 +193,13 @@ func (p *parser) unary(filters bool) (value expression, err error) {
 	defer func() { p.depth-- }()
 	if line := p.peek().line; p.is(operator, "-", "+") {
 		op := p.take().text
-		if value, err = p.unary(false); err == nil {
-			value, err = arithmetic{op, line, literal{0}, value}, p.over(0)
+		if value, err = p.unary(false); err == nil && op == "-" {
+			value = negative{value, line}
+		} else if err == nil {
+			value = arithmetic{op, line, literal{0}, value}
+		}
+		if err == nil {
+			err = p.over(0)
 		}
 	} else if value, err = p.primary(); err == nil {
 		value, err = p.postfix(value)
@@ -217,11 +225,11 @@ func (p *parser) primary() (expression, error) {
 	case number:
 		return literal{t.value}, nil
 	case quoted:
-		s := t.value.(string)
+		all := []string{t.value.(string)}
 		for p.is(quoted) { // as in Python, neighbours are one string
-			s += p.take().value.(string)
+			all = append(all, p.take().value.(string))
 		}
-		return literal{s}, nil
+		return literal{strings.Join(all, "")}, nil
 	case name:
 		switch t.text {
 		case "true", "True":
@@ -270,10 +278,10 @@ func (p *parser) list(closing string) (items []expression, err error) {
 	return items, p.over(height)
 }
 
-// parenthesis reads a value in parentheses, or a tuple, which is a list here.
+// parenthesis reads a value in parentheses, or a tuple.
 func (p *parser) parenthesis() (expression, error) {
 	if p.accept(operator, ")") {
-		return list{}, nil
+		return tupleOf{}, nil
 	}
 	first, err := p.expression()
 	if err != nil || p.accept(operator, ")") {
@@ -287,7 +295,7 @@ func (p *parser) parenthesis() (expression, error) {
 	if err == nil {
 		err = p.over(height)
 	}
-	return append(list{first}, rest...), err
+	return append(tupleOf{first}, rest...), err
 }
 
 func (p *parser) dictionary() (expression, error) {
@@ -398,6 +406,20 @@ func (p *parser) arguments() (a arguments, err error) {
 				break
 			}
 		}
+		if p.is(operator, "*", "**") {
+			star := p.take().text
+			value, err := p.expression()
+			if err != nil {
+				return a, err
+			}
+			height = max(height, p.height)
+			if star == "*" {
+				a.values = append(a.values, spread{value})
+			} else {
+				a.named = append(a.named, namedArgument{"", value})
+			}
+			continue
+		}
 		if p.is(name) && p.tokens[p.at+1].kind == operator && p.tokens[p.at+1].text == "=" {
 			key := p.take().text
 			p.take()
@@ -408,6 +430,9 @@ func (p *parser) arguments() (a arguments, err error) {
 			height = max(height, p.height)
 			a.named = append(a.named, namedArgument{key, value})
 			continue
+		}
+		if len(a.named) > 0 {
+			return a, p.unexpected(p.peek(), "an argument with a name")
 		}
 		value, err := p.expression()
 		if err != nil {

@@ -29,7 +29,7 @@ type (
 		body      statement
 	}
 	loop struct {
-		targets   []string
+		targets   target
 		items     expression
 		condition expression // of "for … if …", or nil
 		body      statement
@@ -39,13 +39,26 @@ type (
 	}
 	jump   flow
 	assign struct {
-		targets []string
-		field   string // of a namespace: set ns.field
+		targets target
 		value   expression
 		line    int
 	}
+	// target receives a value: a name, the attribute of a namespace, or several targets for its items.
+	target struct {
+		name, field string
+		parts       []target // nil for one
+	}
+	with struct {
+		names  []target
+		values []expression
+		body   statement
+	}
+	namedBlock struct {
+		body   statement
+		scoped bool // it sees the variables around it
+	}
 	assignBlock struct {
-		target  string
+		target  target
 		filters expression // of the text, or nil
 		body    statement
 	}
@@ -53,6 +66,8 @@ type (
 		name       string
 		parameters []parameter
 		body       statement
+
+		varargs, kwargs, caller bool // whether the body names the variable of the further arguments
 	}
 	parameter struct {
 		name     string
@@ -99,6 +114,9 @@ func (p printed) exec(s *scope) (flow, error) {
 
 func (b branches) exec(s *scope) (flow, error) {
 	for _, branch := range b {
+		if err := s.Step(0); err != nil {
+			return on, err
+		}
 		if branch.condition != nil {
 			value, err := branch.condition.eval(s)
 			if err != nil {
@@ -128,7 +146,7 @@ func (l *loop) over(s *scope, value any, depth int) error {
 	if depth > maxCalls {
 		return errCalls
 	}
-	items, err := iterate(value)
+	items, err := s.iterate(value)
 	if err != nil {
 		return at(l.line, err)
 	}
@@ -162,7 +180,7 @@ func (l *loop) over(s *scope, value any, depth int) error {
 		state.at = i
 		body := s.inner()
 		body.vars["loop"] = state
-		if err := unpack(body.vars, l.targets, item); err != nil {
+		if err := l.targets.assign(body, item); err != nil {
 			return at(l.line, err)
 		}
 		f, err := l.body.exec(body)
@@ -184,7 +202,7 @@ func (l *loop) filtered(s *scope, items []any) ([]any, error) {
 	var kept []any
 	for _, item := range items {
 		inner := s.inner()
-		if err := unpack(inner.vars, l.targets, item); err != nil {
+		if err := l.targets.assign(inner, item); err != nil {
 			return nil, at(l.line, err)
 		}
 		value, err := l.condition.eval(inner)
@@ -198,23 +216,34 @@ func (l *loop) filtered(s *scope, items []any) ([]any, error) {
 	return kept, s.Step(len(items))
 }
 
-// unpack assigns a value to one name, or its items to several.
-func unpack(vars map[string]any, targets []string, value any) error {
-	if len(targets) == 1 {
-		vars[targets[0]] = value
+// assign gives a target a value.
+func (t target) assign(s *scope, to any) error {
+	switch {
+	case t.field != "":
+		value, scopes := s.lookup(t.name)
+		space, ok := value.(*namespace)
+		if !ok {
+			return fmt.Errorf("%s is not a namespace, so its attributes cannot be set", t.name)
+		}
+		space.Set(t.field, to)
+		return s.Step(scopes / 8)
+	case t.parts == nil:
+		s.vars[t.name] = to
 		return nil
 	}
-	items, err := iterate(value)
+	items, err := s.iterate(to)
 	if err != nil {
 		return err
 	}
-	if len(items) != len(targets) {
-		return fmt.Errorf("%d values for %d names", len(items), len(targets))
+	if len(items) != len(t.parts) {
+		return fmt.Errorf("%d values for %d names", len(items), len(t.parts))
 	}
-	for i, target := range targets {
-		vars[target] = items[i]
+	for i, part := range t.parts {
+		if err := part.assign(s, items[i]); err != nil {
+			return err
+		}
 	}
-	return nil
+	return s.entries(len(t.parts))
 }
 
 func (a assign) exec(s *scope) (flow, error) {
@@ -222,15 +251,30 @@ func (a assign) exec(s *scope) (flow, error) {
 	if err != nil {
 		return on, err
 	}
-	if a.field == "" {
-		return on, at(a.line, unpack(s.vars, a.targets, value))
+	return on, at(a.line, a.targets.assign(s, value))
+}
+
+// exec gives the names their values, which do not see one another, inside of the block.
+func (w with) exec(s *scope) (flow, error) {
+	inner := s.inner()
+	for i, name := range w.names {
+		value, err := w.values[i].eval(s)
+		if err != nil {
+			return on, err
+		}
+		if err := name.assign(inner, value); err != nil {
+			return on, err
+		}
 	}
-	space, ok := s.lookup(a.targets[0]).(*namespace)
-	if !ok {
-		return on, fmt.Errorf("line %d: %s is not a namespace, so its attributes cannot be set", a.line, a.targets[0])
+	return w.body.exec(inner)
+}
+
+// exec runs the block where it stands: no template extends another here.
+func (b namedBlock) exec(s *scope) (flow, error) {
+	if !b.scoped {
+		s = s.top
 	}
-	space.Set(a.field, value)
-	return on, nil
+	return b.body.exec(s.inner())
 }
 
 func (a assignBlock) exec(s *scope) (flow, error) {
@@ -246,8 +290,7 @@ func (a assignBlock) exec(s *scope) (flow, error) {
 			return on, err
 		}
 	}
-	s.vars[a.target] = value
-	return on, nil
+	return on, a.target.assign(s, value)
 }
 
 var errCalls = fmt.Errorf("%w: more than %d calls inside one another", budget.ErrLimit, maxCalls)
@@ -256,21 +299,64 @@ var errCalls = fmt.Errorf("%w: more than %d calls inside one another", budget.Er
 const pending = "\x00"
 
 func (m *macro) exec(s *scope) (flow, error) {
-	s.vars[m.name] = m.function(s)
+	s.vars[m.name] = m.value(s)
 	return on, nil
 }
 
-// function makes what a template calls: the body sees the scope of the macro, not of its caller.
-func (m *macro) function(defined *scope) function {
-	return func(s *scope, a args) (any, error) {
+// macroValue is a macro as the value of a variable.
+type macroValue struct {
+	*macro
+	call function
+}
+
+// attribute gives what Jinja has of a macro.
+func (m *macroValue) attribute(name string) any {
+	switch name {
+	case "name":
+		return m.name
+	case "arguments":
+		out := tuple{}
+		for _, p := range m.parameters {
+			out = append(out, p.name)
+		}
+		return out
+	case "catch_varargs":
+		return m.varargs
+	case "catch_kwargs":
+		return m.kwargs
+	case "caller":
+		return m.caller
+	}
+	return Undefined{name}
+}
+
+// value makes what a template calls: the body sees the scope of the macro, not of its caller.
+func (m *macro) value(defined *scope) *macroValue {
+	return &macroValue{m, func(s *scope, a args) (any, error) {
 		if s.calls++; s.calls > maxCalls {
 			return nil, errCalls
 		}
 		defer func() { s.calls-- }()
+		if err := s.entries(len(m.parameters) + len(a.order)); err != nil {
+			return nil, err
+		}
 		body := defined.inner()
+		taken := map[string]bool{}
+		for _, p := range m.parameters {
+			taken[p.name] = true
+		}
+		taken["caller"] = taken["caller"] || m.caller
+		rest := new(Dict)
+		for _, key := range a.order {
+			if !taken[key] {
+				rest.Set(key, a.named[key])
+			}
+		}
 		for i, p := range m.parameters {
 			value, given := a.named[p.name]
 			switch {
+			case i < len(a.values) && given:
+				return nil, fmt.Errorf("macro %s gets argument %q twice", m.name, p.name)
 			case i < len(a.values):
 				value = a.values[i]
 			case given:
@@ -284,14 +370,25 @@ func (m *macro) function(defined *scope) function {
 			}
 			body.vars[p.name] = value
 		}
-		if len(a.values) > len(m.parameters) {
-			return nil, fmt.Errorf("macro %s takes %d arguments, not %d", m.name, len(m.parameters), len(a.values))
-		}
-		if caller, ok := a.named["caller"]; ok {
+		if m.caller {
+			caller, ok := a.named["caller"]
+			if !ok {
+				caller = Undefined{"caller"}
+			}
 			body.vars["caller"] = caller
 		}
+		if m.kwargs {
+			body.vars["kwargs"] = rest
+		} else if len(rest.keys) > 0 {
+			return nil, fmt.Errorf("macro %s takes no argument %q", m.name, rest.keys[0])
+		}
+		if m.varargs {
+			body.vars["varargs"] = append(tuple{}, a.values[min(len(a.values), len(m.parameters)):]...)
+		} else if len(a.values) > len(m.parameters) {
+			return nil, fmt.Errorf("macro %s takes %d arguments, not %d", m.name, len(m.parameters), len(a.values))
+		}
 		return body.capture(m.body)
-	}
+	}}
 }
 
 func (c *callBlock) exec(s *scope) (flow, error) {
@@ -307,10 +404,9 @@ func (c *callBlock) exec(s *scope) (flow, error) {
 	if err != nil {
 		return on, err
 	}
-	if a.named == nil {
-		a.named = map[string]any{}
+	if err := a.name("caller", c.macro.value(s)); err != nil {
+		return on, at(c.call.line, err)
 	}
-	a.named["caller"] = c.macro.function(s)
 	value, err := f(s, a)
 	if err != nil {
 		return on, at(c.call.line, err)

@@ -15,7 +15,8 @@ type Vars map[string]any
 
 // Template is a parsed template. It is safe for concurrent use.
 type Template struct {
-	body statement
+	body   statement
+	blocks map[string]statement // by name, for self
 
 	// Now is the clock of strftime_now; time.Now if nil.
 	Now func() time.Time
@@ -33,7 +34,7 @@ func Parse(source string) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jinja: %w", err)
 	}
-	p := &parser{tokens: tokens}
+	p := &parser{tokens: tokens, blocks: map[string]statement{}}
 	body, err := p.body()
 	if err == nil && !p.is(end) {
 		err = p.unexpected(p.tokens[min(p.at+1, len(tokens)-1)], "a statement")
@@ -41,7 +42,7 @@ func Parse(source string) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jinja: %w", err)
 	}
-	return &Template{body: body}, nil
+	return &Template{body: body, blocks: p.blocks}, nil
 }
 
 // Span is a part of a rendering, from one byte up to another.
@@ -62,6 +63,7 @@ func (t *Template) Render(vars Vars) (string, error) {
 // model said, and what it is trained on.
 func (t *Template) RenderSpans(vars Vars) (string, []Span, error) {
 	r := &rendering{Budget: budget.New(context.Background(), "the template", maxSteps), out: new(strings.Builder), now: t.Now}
+	defer r.Time(maxTime)()
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -73,6 +75,8 @@ func (t *Template) RenderSpans(vars Vars) (string, []Span, error) {
 		globals.vars[name] = value
 	}
 	s := globals.inner()
+	r.top = s
+	globals.vars["self"] = self(t.blocks)
 	if _, err := t.body.exec(s); err != nil {
 		return "", nil, fmt.Errorf("jinja: %w", err)
 	}
@@ -86,16 +90,19 @@ type rendering struct {
 	spans []Span
 	calls int
 	now   func() time.Time
+	top   *scope // of the template, outside of its loops and macros
 }
 
 // The limits of a rendering. A step is about a node of the template that is evaluated, an item of a list that is looked at, or 16 bytes
-// of text that are read or made, so that a rendering ends within a second or so, and within some 100 MiB.
+// of text that are read or made, so that a rendering ends within a second or so, and within some 100 MiB. maxTime of the processor is for what is
+// counted too low.
 const (
 	maxSteps  = 4_000_000
 	maxCalls  = 200
 	maxText   = 1 << 24      // bytes of one text, and of all that is printed
 	maxItems  = maxText / 16 // of one list
 	maxSource = 1 << 20      // bytes of a template
+	maxTime   = 1500 * time.Millisecond
 )
 
 // scope holds the variables of a template, a loop's body or a macro. An assignment stays in its scope.
@@ -109,14 +116,19 @@ func (s *scope) inner() *scope {
 	return &scope{rendering: s.rendering, vars: map[string]any{}, outer: s}
 }
 
-func (s *scope) lookup(name string) any {
+// lookup gives the value of a variable, and the number of scopes in which it looked for it.
+func (s *scope) lookup(name string) (value any, scopes int) {
 	for ; s != nil; s = s.outer {
 		if value, ok := s.vars[name]; ok {
-			return value
+			return value, scopes
 		}
+		scopes++
 	}
-	return Undefined{name}
+	return Undefined{name}, scopes
 }
+
+// entries counts the work for a dictionary, or for variables, of so many names.
+func (r *rendering) entries(n int) error { return r.Step(4 + 8*n) }
 
 // made checks the size of a new value, and counts it as work.
 func (r *rendering) made(value any) error {
@@ -146,6 +158,10 @@ func (r *rendering) str(value any) (string, error) {
 		return "", nil
 	case string:
 		return v, nil
+	case markup:
+		return string(v), nil
+	case function, *macroValue, *generator, *loopState, *namespace, self:
+		return "", fmt.Errorf("%s has no text", describe(v)) // Python prints where it is in memory
 	}
 	text := repr(value)
 	return text, r.made(text)

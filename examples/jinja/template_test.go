@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/examples/budget"
-	"github.com/goascend/cann/examples/budget/budgettest"
 	"github.com/goascend/cann/examples/jinja"
 )
 
@@ -94,7 +92,7 @@ func TestRenderingErrors(t *testing.T) {
 		"{{ 'a' | tojson(width=3) }}":                 `there is no argument "width"`,
 		"{{ range | tojson }}":                        "a function has no JSON",
 		"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}": "macro m takes 1 arguments, not 2",
-		"{{ d.update({'a': 1}) }}":                    "cannot be called",
+		"{{ d.update({'a': 1}) }}":                    "dict.update is not supported",
 		"{{ strftime_now('%Q') }}":                    "strftime knows no %Q",
 	} {
 		template, err := jinja.Parse(source)
@@ -112,74 +110,6 @@ func TestRaise(t *testing.T) {
 	var raised *jinja.Raised
 	require.ErrorAs(t, err, &raised)
 	require.Equal(t, "no messages", raised.Message)
-}
-
-// TestEndless: templates of strangers that would run for ever, or fill the memory, end with an error.
-func TestEndless(t *testing.T) {
-	for name, source := range map[string]string{
-		"nested loops":             "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-		"recursion":                "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-		"doubling":                 "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}",
-		"doubling by ~":            "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
-		"lists":                    "{% set n = namespace(l=[1]) %}{% for i in range(99) %}{% set n.l = n.l + n.l %}{% endfor %}",
-		"replace":                  "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = n.s.replace('a', 'aaaaaaaa') %}{% endfor %}",
-		"product":                  "{{ 'xx' * 900000000 }}",
-		"much of one":              "{% set s = 'x' * 9000000 %}{% for i in range(99999) %}{{ s }}{% endfor %}",
-		"list of texts":            "{% set s = 'x' * 9000000 %}{{ [s] * 99999 }}",
-		"JSON of texts":            "{% set s = 'x' * 9000000 %}{{ ([s] * 99999) | tojson }}",
-		"equality of shared lists": "{% set n = namespace(a=[0], b=[0]) %}{% for i in range(60) %}{% set n.a=[n.a,n.a] %}{% set n.b=[n.b,n.b] %}{% endfor %}{{ n.a == n.b }}",
-		"order of shared lists":    "{% set n = namespace(a=[0], b=[0]) %}{% for i in range(60) %}{% set n.a=[n.a,n.a] %}{% set n.b=[n.b,n.b] %}{% endfor %}{{ n.a < n.b }}",
-		"search in shared lists":   "{% set n = namespace(a=[0], b=[0]) %}{% for i in range(60) %}{% set n.a=[n.a,n.a] %}{% set n.b=[n.b,n.b] %}{% endfor %}{{ n.a in [n.b] }}{{ [n.a, n.b] | unique }}",
-		"print of shared lists":    "{% set n = namespace(a=[0]) %}{% for i in range(60) %}{% set n.a=[n.a,n.a] %}{% endfor %}{% for i in range(99999) %}{% if n.a is lower %}{% endif %}{% endfor %}",
-		"first character":          "{% set s = 'x' * 16000000 %}{% for i in range(99999) %}{% if s[-1] == 'y' %}{% endif %}{% endfor %}",
-		"length of a text":         "{% set s = 'x' * 16000000 %}{% for i in range(99999) %}{% if s | length == 3 %}{% endif %}{% endfor %}",
-		"search in a text":         "{% set s = 'x' * 16000000 %}{% for i in range(99999) %}{% if 'y' in s %}{% endif %}{% endfor %}",
-		"method of a text":         "{% set s = 'x' * 16000000 %}{% for i in range(99999) %}{% if s.startswith('y') or s.find('y') > 0 %}{% endif %}{% endfor %}",
-		"characters of a text":     "{{ ('x' * 16000000) | list | length }}",
-		"loop over a text":         "{% for c in 'x' * 16000000 %}{% endfor %}",
-		"parts of a text":          "{{ ('x' * 16000000).split('x') | length }}",
-		"words of a text":          "{{ ('x ' * 8000000).split() | length }}",
-		"lines of a text":          "{{ ('\\n' * 16000000) | indent(1000, true, true) | length }}",
-		"filters of shared texts":  "{% set s = 'x' * 16000000 %}{{ ([s] * 99999) | map('upper') | list | length }}",
-		"tests of shared texts":    "{% set s = 'x' * 16000000 %}{{ ([s] * 99999) | select('lower') | list | length }}",
-		"sum of lists":             "{{ ([[1] * 1000] * 99999) | sum(start=[]) | length }}",
-		"assignments":              "{% for a in range(99999) %}" + strings.Repeat("{% set x = 1 %}", 500) + "{% endfor %}",
-		"conditions":               "{% for a in range(99999) %}{{ " + strings.Repeat("a and ", 1500) + "a }}{% endfor %}",
-		"wide indent of JSON":      "{{ " + strings.Repeat("[", 90) + strings.Repeat("]", 90) + " | tojson(indent='x' * 16000000) }}",
-		"strip of many":            "{% set s = 'x' * 16000000 %}{% set t = 'y' * 10000000 ~ 'x' %}{{ s.strip(t) }}",
-		"join":                     "{% set n = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set n.s = [n.s, n.s] | join %}{% endfor %}",
-	} {
-		t.Run(name, func(t *testing.T) {
-			budgettest.Bounded(t, func() {
-				template, err := jinja.Parse(source)
-				require.NoError(t, err)
-				_, err = template.Render(nil)
-				require.ErrorIs(t, err, budget.ErrLimit)
-			})
-		})
-	}
-}
-
-// TestLargeTemplates: neither a large template nor long chains in it end the process.
-func TestLargeTemplates(t *testing.T) {
-	for name, source := range map[string]string{
-		"bytes":       strings.Repeat("x", 1<<20+1),
-		"indices":     "{{ x" + strings.Repeat("[0]", 300_000) + " }}",
-		"attributes":  "{{ x" + strings.Repeat(".a", 300_000) + " }}",
-		"calls":       "{{ x" + strings.Repeat("()", 300_000) + " }}",
-		"filters":     "{{ x" + strings.Repeat("|d", 300_000) + " }}",
-		"tests":       "{{ x" + strings.Repeat(" is odd", 100_000) + " }}",
-		"sums":        "{{ x" + strings.Repeat("+x", 300_000) + " }}",
-		"words":       "{{ x" + strings.Repeat(" or x", 200_000) + " }}",
-		"nested ones": "{{ " + strings.Repeat("(", 60) + "x" + strings.Repeat(strings.Repeat("+x", 100)+")", 60) + " }}",
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := jinja.Parse(source)
-			require.ErrorIs(t, err, budget.ErrLimit)
-		})
-	}
-	_, err := jinja.Parse("{{ x" + strings.Repeat("+x", 1000) + " }}{{ [" + strings.Repeat("x,", 100_000) + "] }}")
-	require.NoError(t, err)
 }
 
 // TestIntegers: results beyond 64 bits are refused, where Python's integers go on.
@@ -202,16 +132,6 @@ func TestIntegers(t *testing.T) {
 		text, err := template.Render(nil)
 		require.NoError(t, err, source)
 		require.Equal(t, want, text)
-	}
-}
-
-// TestDeepValues: values that a template nests as deeply as it likes do not end the process.
-func TestDeepValues(t *testing.T) {
-	deep := "{% set n = namespace(l=[], k=[]) %}{% for i in range(99999) %}{% set n.l = [n.l] %}{% set n.k = [n.k] %}{% endfor %}"
-	for _, use := range []string{"{{ n.l }}", "{{ n.l == n.k }}", "{{ n.l < n.k }}", "{{ n.l | tojson }}", "{{ [n.l, n.k] | sort }}", "{{ n.l | string | length }}"} {
-		template, err := jinja.Parse(deep + use)
-		require.NoError(t, err)
-		_, _ = template.Render(nil)
 	}
 }
 
@@ -238,26 +158,4 @@ func TestValues(t *testing.T) {
 	}
 	_, err = jinja.From(make(chan int))
 	require.Error(t, err)
-}
-
-// FuzzRender: whatever a template says, it renders or is refused, and never panics.
-func FuzzRender(f *testing.F) {
-	text, err := os.ReadFile("testdata/jinja.json")
-	require.NoError(f, err)
-	var file struct {
-		Vars  json.RawMessage
-		Cases []struct{ Template string }
-	}
-	require.NoError(f, json.Unmarshal(text, &file))
-	for _, c := range file.Cases {
-		f.Add(c.Template)
-	}
-	all := vars(f, file.Vars)
-	f.Fuzz(func(t *testing.T, source string) {
-		budgettest.Timely(t, func() {
-			if template, err := jinja.Parse(source); err == nil {
-				_, _ = template.Render(all)
-			}
-		})
-	})
 }
