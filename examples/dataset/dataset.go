@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/chat"
 )
 
@@ -18,6 +20,14 @@ type Options struct {
 	Template  *chat.Template // for messages, and for prompts with responses; nil for none
 	End       int32          // token that ends a text; negative for none
 	Seed      uint64         // of the order
+
+	// Pairs is for samples with a chosen and a rejected answer, which Dataset.Pairs takes: the largest number of tokens of a row. Longer samples are
+	// bad. 0 stands for other samples. Scored rows of pairs have all their tokens, with a label on the last one, as a reward model reads them.
+	Pairs  int
+	Scored bool
+
+	// Strict makes samples bad, and tables an error, that have a key or a column of which the report would say that it is not read.
+	Strict bool
 
 	// Parquet opens Parquet files: parquet.Open of the package below this one. Without it they are refused.
 	Parquet func(*os.File) (Table, error)
@@ -37,8 +47,19 @@ type Report struct {
 	FirstBad  error // names file and line, or row, of the first
 	Empty     int   // samples without a token to learn
 	Truncated int   // samples longer than a row, which were cut
+	// Unread are the keys of samples, and the columns of tables, that are not read, sorted; a hundred at most.
+	Unread []string
 	// LeftOut counts the files of a folder that are not read, by the suffix of their names.
 	LeftOut map[string]int
+}
+
+// unread adds names of keys that are not read.
+func (r *Report) unread(names []string) {
+	for _, name := range names {
+		if at, known := slices.BinarySearch(r.Unread, name); !known && len(r.Unread) < mostUnread {
+			r.Unread = slices.Insert(slices.Clip(r.Unread), at, name)
+		}
+	}
 }
 
 // String is a line for people.
@@ -53,10 +74,22 @@ func (r Report) String() string {
 	if r.Truncated > 0 {
 		s += fmt.Sprintf(", %d truncated", r.Truncated)
 	}
-	for _, ext := range slices.Sorted(maps.Keys(r.LeftOut)) {
-		s += fmt.Sprintf(", %d files %q not read", r.LeftOut[ext], "*"+ext)
+	if len(r.Unread) > 0 {
+		s += ", not read of samples: " + strings.Join(r.Unread, ", ")
+	}
+	if left := r.Left(); left != "" {
+		s += ", " + left
 	}
 	return s
+}
+
+// Left names the files of a folder that are not read; it is empty if all are.
+func (r Report) Left() string {
+	var all []string
+	for _, ext := range slices.Sorted(maps.Keys(r.LeftOut)) {
+		all = append(all, fmt.Sprintf("%d files %q not read", r.LeftOut[ext], "*"+ext))
+	}
+	return strings.Join(all, ", ")
 }
 
 // Dataset is an endless stream of samples, epoch after epoch. It is not safe for concurrent use.
@@ -71,6 +104,9 @@ type Dataset struct {
 	group []raw // samples that are shuffled together
 	from  int   // number of the first of them in the epoch
 	next  int   // group that is read next
+	begin int   // of its blocks in the order
+
+	waste unusable // since the last sample that could be used
 
 	now    sample // current one, from Used on
 	loaded bool
@@ -88,6 +124,16 @@ func Open(path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	d := &Dataset{options: o, index: x, report: Report{LeftOut: x.left}}
+	for file, t := range x.tables {
+		if t == nil {
+			continue
+		}
+		unread := t.Unread()
+		if o.Strict && len(unread) > 0 {
+			return nil, errors.Join(fmt.Errorf("dataset: %s: its columns %s are not read", x.files[file], strings.Join(unread, ", ")), x.close())
+		}
+		d.report.unread(unread)
+	}
 	d.shuffle()
 	return d, nil
 }
@@ -138,7 +184,7 @@ func (d *Dataset) Seek(p Position) error {
 
 // shuffle orders the blocks of an epoch.
 func (d *Dataset) shuffle() {
-	d.epoch, d.group, d.from, d.next = d.at.Epoch, nil, 0, 0
+	d.epoch, d.group, d.from, d.next, d.begin = d.at.Epoch, nil, 0, 0, 0
 	x := d.index
 	d.order = make([]int, 0, len(x.blocks))
 	for _, start := range rand.New(rand.NewPCG(d.options.Seed, uint64(d.epoch))).Perm(len(x.starts)) {
@@ -158,19 +204,29 @@ func (d *Dataset) raw() (*raw, bool, error) {
 	for d.at.Sample >= d.from+len(d.group) {
 		d.from += len(d.group)
 		d.group = d.group[:0]
-		begin := d.next * groupBlocks
-		if begin >= len(d.order) {
+		if d.begin >= len(d.order) {
 			return nil, false, nil
 		}
-		blocks := d.order[begin:min(begin+groupBlocks, len(d.order))]
+		blocks := d.index.together(d.order[d.begin:])
+		d.begin += len(blocks)
 		if n := d.index.samples(blocks); d.at.Sample >= d.from+n { // a position far ahead
 			d.from, d.next = d.from+n, d.next+1
 			continue
 		}
 		var err error
+		most, held := mostShuffled+shuffledGrowth*d.index.size, int64(0)
 		for _, b := range blocks {
+			known := len(d.group)
 			if d.group, err = d.index.read(d.index.blocks[b], d.group); err != nil {
 				return nil, false, err
+			}
+			for _, r := range d.group[known:] {
+				held += int64(len(r.text))
+			}
+			if held > most {
+				at := d.index.blocks[b]
+				return nil, false, fmt.Errorf("dataset: %s: %w: %d blocks of %d rows, which are shuffled together, have more than %d bytes: %d for each byte of the files, and %d",
+					d.index.files[at.file], budget.ErrLimit, len(blocks), blockLines, most, shuffledGrowth, mostShuffled)
 			}
 		}
 		rng := rand.New(rand.NewPCG(d.options.Seed^0x9e3779b97f4a7c15, uint64(d.epoch)<<32|uint64(d.next)))
@@ -197,12 +253,16 @@ func (d *Dataset) load() error {
 			}
 			continue
 		}
+		if err := d.waste.add(*r); err != nil {
+			return err
+		}
 		if r.text == "" && r.ids == nil && r.err == nil { // an empty line
 			d.skip()
 			continue
 		}
 		d.report.Samples++
 		s, err := d.options.encode(*r)
+		d.report.unread(s.unread)
 		switch {
 		case err != nil:
 			d.report.Bad++
@@ -214,15 +274,38 @@ func (d *Dataset) load() error {
 			d.report.Empty++
 			d.skip()
 		default:
-			d.now, d.loaded, d.usable = s, true, true
+			d.now, d.loaded, d.usable, d.waste = s, true, true, unusable{}
 		}
 	}
+	return nil
+}
+
+// unusable counts lines, elements or rows that follow each other and have nothing to learn, with their bytes.
+type unusable struct {
+	lines, bytes int
+}
+
+// At most mostUnusable bytes without a sample may follow each other; a line counts as leastUnusable at least.
+const (
+	mostUnusable  = 64 << 20
+	leastUnusable = 256
+)
+
+// add counts one, before it is known to be usable.
+func (u *unusable) add(r raw) error {
+	if u.bytes > mostUnusable {
+		return fmt.Errorf("dataset: %v: %w: the %d lines before it have no sample that can be used", r.where, budget.ErrLimit, u.lines)
+	}
+	u.lines, u.bytes = u.lines+1, u.bytes+max(len(r.text), leastUnusable)
 	return nil
 }
 
 // Tokens returns all tokens of the next sample, whatever part of them is learnt, and goes on to the one
 // after it. At the end of an epoch it returns io.EOF, once.
 func (d *Dataset) Tokens() ([]int32, error) {
+	if d.options.Pairs > 0 {
+		return nil, errPairs
+	}
 	d.once = true
 	err := d.load()
 	if d.once = false; err != nil {
@@ -234,6 +317,9 @@ func (d *Dataset) Tokens() ([]int32, error) {
 }
 
 func (s sample) learns() bool {
+	if p := s.pair; p != nil {
+		return p.chosen.learns() && p.rejected.learns()
+	}
 	for _, l := range s.labels {
 		if l != Ignored {
 			return true

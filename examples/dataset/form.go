@@ -38,12 +38,12 @@ const headBytes = 64 << 10
 // FormOf looks at the beginning of a file and at its name, in upper or lower case and without .gz or .zst. What begins
 // as JSON or with the magic number of another format is never text: it is an error if it is none of the forms.
 func FormOf(path string) (form Form, err error) {
-	f, err := os.Open(path)
+	f, err := budget.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	r, closed, err := unpacked(f)
+	r, closed, _, err := unpacked(f)
 	if err != nil {
 		return 0, fmt.Errorf("dataset: %s: %w", path, err)
 	}
@@ -71,25 +71,31 @@ func suffix(name string) string {
 	return filepath.Ext(name)
 }
 
-// unpacked reads a file through the decompressor that its first bytes ask for; closed frees it.
-func unpacked(f io.Reader) (r io.Reader, closed func(), err error) {
+// mostWindow is how far back a file of zstd may repeat itself, which takes as much memory: the program zstd reads no larger one unless it is told to.
+const mostWindow = 128 << 20
+
+// Magic numbers of compressed files. A file of zstd may begin with a frame that is skipped, as pzstd writes it.
+const gzipMagic, zstdMagic, skippedMagic = "\x1f\x8b", "\x28\xb5\x2f\xfd", "\x2a\x4d\x18"
+
+// unpacked reads a file through the decompressor that its first bytes ask for, whatever its name; closed frees it.
+func unpacked(f io.Reader) (r io.Reader, closed func(), compressed bool, err error) {
 	b := bufio.NewReaderSize(f, 64<<10)
 	head, err := b.Peek(4)
 	if err != nil && err != io.EOF {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+	switch begin := string(head); {
+	case strings.HasPrefix(begin, gzipMagic):
 		z, err := gzip.NewReader(b)
-		return z, func() {}, err
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+		return z, func() {}, true, err
+	case begin == zstdMagic, len(begin) == 4 && begin[0]&0xf0 == 0x50 && begin[1:] == skippedMagic:
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostWindow), zstd.WithDecoderLowmem(true))
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, true, err
 		}
-		return z, z.Close, nil
+		return z, z.Close, true, nil
 	}
-	return b, func() {}, nil
+	return b, func() {}, false, nil
 }
 
 // byteOrderMark may stand before UTF-8.
@@ -97,7 +103,7 @@ var byteOrderMark = []byte("\uFEFF")
 
 // foreign are beginnings of files that are neither text nor samples.
 var foreign = []struct{ begin, what string }{
-	{"version https://git-lfs", "a pointer of Git LFS, not the file itself"},
+	{"version https://git-lfs", "a pointer of Git LFS, not the file itself"}, {gzipMagic, "compressed twice"}, {zstdMagic, "compressed twice"},
 	{"PK\x03\x04", "a zip archive"}, {"BZh", "compressed with bzip2"}, {"\xfd7zXZ", "compressed with xz"}, {"\x04\x22\x4d\x18", "compressed with lz4"}, {"7z\xbc\xaf", "a 7z archive"},
 	{"ARROW1", "an Arrow file"}, {"\x93NUMPY", "a NumPy array"}, {"\x89HDF", "an HDF5 file"}, {"SQLite format 3", "an SQLite database"}, {"GGUF", "a GGUF file"}, {"Obj\x01", "an Avro file"}, {"ORC", "an ORC file"},
 	{"%PDF-", "a PDF document"}, {"\x89PNG", "an image"}, {"\xff\xd8\xff", "an image"}, {"GIF8", "an image"}, {"\x7fELF", "a program"}, {"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"},
@@ -181,32 +187,64 @@ func beginsAsJSON(text []byte) bool {
 	return false
 }
 
-// A compressed file becomes at most so many times as large, and so many bytes more: text becomes some 10 times as large, and a
+// A compressed file becomes at most so many times as large, and so many bytes more: text becomes some 3 to 10 times as large, and a
 // file of a megabyte that fills the disk holds nothing to learn.
 const (
-	mostGrowth = 256
+	mostGrowth = 32
 	mostMore   = 64 << 20
 )
 
-// unpackTo writes the contents of a compressed file to a temporary one, so that lines can be found again in the middle.
-func unpackTo(f *os.File) (_ *os.File, err error) {
+// openPlain opens a file, and returns its size. The contents of a compressed one are written to a temporary one, so that lines can be found again
+// in the middle; the size is that of the compressed one.
+func openPlain(path string) (_ *os.File, size int64, err error) {
+	f, err := budget.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	most := mostGrowth*info.Size() + mostMore
-	r, closed, err := unpacked(f)
+	plain, err := unpack(f, info.Size())
+	if err == nil && plain == nil {
+		return f, info.Size(), nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, 0, fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	return plain, info.Size(), nil
+}
+
+// closePlain closes a file of openPlain, and removes it if it is a temporary one.
+func closePlain(f *os.File, path string) error {
+	if f.Name() == path {
+		return f.Close()
+	}
+	return discard(f)
+}
+
+// unpack returns nil for a file that is not compressed, of which it leaves the place at the beginning.
+func unpack(f *os.File, size int64) (_ *os.File, err error) {
+	most := mostGrowth*size + mostMore
+	r, closed, compressed, err := unpacked(f)
 	if err != nil {
 		return nil, err
 	}
 	defer closed()
+	if !compressed {
+		_, err := f.Seek(0, io.SeekStart)
+		return nil, err
+	}
 	to, err := os.CreateTemp("", "dataset-*")
 	if err != nil {
 		return nil, err
 	}
 	n, err := io.Copy(to, io.LimitReader(r, most+1))
 	if err == nil && n > most {
-		err = fmt.Errorf("%w: a file of %d bytes unpacks to more than %d; unpack it yourself if that is meant", budget.ErrLimit, info.Size(), most)
+		err = fmt.Errorf("%w: a file of %d bytes unpacks to more than %d; unpack it yourself if that is meant", budget.ErrLimit, size, most)
+	}
+	if err == nil {
+		_, err = to.Seek(0, io.SeekStart)
 	}
 	if err != nil {
 		return nil, errors.Join(err, discard(to))

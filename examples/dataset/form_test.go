@@ -57,6 +57,7 @@ func TestForms(t *testing.T) {
 		"a.jsonl": {lines, dataset.Lines}, "a.JSONL": {lines, dataset.Lines}, "b.jsonl": {mark + lines, dataset.Lines}, "a.json": {lines, dataset.Lines}, "a.ndjson": {lines, dataset.Lines},
 		"a.txt": {lines, dataset.Lines}, "a": {mark + array, dataset.Array}, "b.json": {array, dataset.Array}, "b.txt": {array, dataset.Array},
 		"c.jsonl.gz": {zipped.String(), dataset.Lines}, "c.Json.GZ": {zipped.String(), dataset.Lines}, "d.json.zst": {zstandard.String(), dataset.Array},
+		"f.txt": {zipped.String(), dataset.Lines}, "f.json": {"\x50\x2a\x4d\x18\x04\x00\x00\x00skip" + zstandard.String(), dataset.Array}, "f": {zipped.String(), dataset.Lines},
 		"e.jsonl": {lines + "\n{\"text\":\"two\"", dataset.Lines},
 	} {
 		path := write(t, name, c.text)
@@ -92,6 +93,15 @@ func TestForms(t *testing.T) {
 		_, err := dataset.FormOf(write(t, name, "hello"))
 		require.ErrorContains(t, err, want)
 	}
+	_, err = dataset.Open(write(t, "a.jsonl.gz", zipped.String()[:zipped.Len()-9]), bytewise)
+	require.ErrorContains(t, err, "a.jsonl.gz: unexpected EOF")
+	var twice bytes.Buffer
+	z = gzip.NewWriter(&twice)
+	_, err = z.Write(zipped.Bytes())
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	_, err = dataset.FormOf(write(t, "a.txt.gz.gz", twice.String()))
+	require.ErrorContains(t, err, "compressed twice")
 	_, err = dataset.Open(write(t, "a.json", `[{"text":"one"},{"text":]`), bytewise)
 	require.ErrorContains(t, err, "element 2")
 	_, err = dataset.Open(write(t, "a.json", `[{"text":"one"}] {"text":"two"}`), bytewise)
@@ -132,7 +142,7 @@ func TestFolder(t *testing.T) {
 
 // TestOtherPrograms: samples in the forms of other programs are those in ours.
 func TestOtherPrograms(t *testing.T) {
-	folder := filepath.Dir(write(t, "chat_template.jinja", "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.role == 'assistant' %}|{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"))
+	folder := filepath.Dir(write(t, "chat_template.jinja", "{% for f in tools or [] %}[{{ f.function.name }}]{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.role == 'assistant' %}|{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"))
 	template, err := chat.Load(folder)
 	require.NoError(t, err)
 	for line, want := range map[string]string{
@@ -143,6 +153,7 @@ func TestOtherPrograms(t *testing.T) {
 		`{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}],"system":"s","id":7}`:                 "<system>s<user>q<assistant>a|",
 		`{"conversations":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`:                            "<user>q<assistant>a|",
 		`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"tools":"[]","chosen":null}`:      "<user>q<assistant>a|",
+		`{"query":"q","response":"a","tools":[{"type":"function","function":{"name":"f"}}]}`:                              "[f]<user>q<assistant>a|",
 		`{"conversations":[{"from":"system","value":"s"},{"from":"observation","value":"o"},{"from":"gpt","value":"a"}]}`: "<system>s<tool>o<assistant>a|",
 	} {
 		d := open(t, write(t, "a.jsonl", line), dataset.Options{End: -1, Template: template})

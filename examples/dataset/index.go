@@ -12,6 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 const (
@@ -19,10 +22,17 @@ const (
 	blockLines = 256
 	// groupBlocks is the number of random blocks whose samples are shuffled together.
 	groupBlocks = 16
-	// lineLimit is the length of a line, in bytes, above which it is bad.
-	lineLimit = 64 << 20
-	// textLimit is about how long a piece of a text file is, in bytes; it ends with a line.
+	// groupBytes is how many bytes of a file are shuffled together, beside the first block.
+	groupBytes = 32 << 20
+	// mostShuffled is how many bytes of the rows of Parquet files are shuffled together, beside shuffledGrowth for each byte of the files: rows may
+	// be the same few bytes.
+	mostShuffled, shuffledGrowth = 64 << 20, 4
+	// lineLimit is the length of a line, in bytes, above which it is bad: tokens take eight times as much memory.
+	lineLimit = 8 << 20
+	// textLimit is the largest length of a piece of a text file, in bytes.
 	textLimit = 1 << 20
+	// A file may have mostLines lines or elements, and one more for every linesGrowth bytes of it. The shortest sample takes 12.
+	mostLines, linesGrowth = 1_000_000, 8
 )
 
 // block is some lines of a file of JSON lines, some elements of an array, some rows of a Parquet file, or a piece of a file
@@ -61,6 +71,8 @@ type Table interface {
 	// Read calls each with count rows of a group, from one of them on, each as a line of JSON or with
 	// the reason why it cannot be one. It is fast when the rows follow those of the last call.
 	Read(group int, from int64, count int, each func(line string, err error)) error
+	// Unread names the columns that are no keys of samples.
+	Unread() []string
 	Close() error
 }
 
@@ -69,10 +81,12 @@ type index struct {
 	files  []string
 	forms  []Form
 	open   []*os.File
+	sizes  []int64        // in bytes, before a compressed file is unpacked
 	tables []Table        // of files that are Parquet files, nil of others
 	left   map[string]int // files of a folder that are not read, by suffix
 	blocks []block
 	starts []int // blocks that follow no other
+	size   int64 // of the files, in bytes
 }
 
 // textFiles are the suffixes of texts that are read in a folder.
@@ -151,29 +165,44 @@ func HasSamples(path string) (found bool, err error) {
 
 // add finds the blocks of a file.
 func (x *index) add(name string, form Form, openTable func(*os.File) (Table, error)) error {
-	f, err := os.Open(name)
+	f, size, err := openPlain(name)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(packed, strings.ToLower(filepath.Ext(name))) {
-		plain, err := unpackTo(f)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("dataset: %s: %w", name, err)
-		}
-		f = plain
+	if form == Rows && f.Name() != name { // its bounds grow with the file
+		return errors.Join(fmt.Errorf("dataset: %s: it is a Parquet file that is compressed once more; unpack it", name), closePlain(f, name))
 	}
-	x.files, x.forms, x.open, x.tables = append(x.files, name), append(x.forms, form), append(x.open, f), append(x.tables, nil)
+	x.size += size
+	x.files, x.forms, x.open, x.sizes, x.tables = append(x.files, name), append(x.forms, form), append(x.open, f), append(x.sizes, size), append(x.tables, nil)
 	switch form {
 	case Rows:
 		return x.addTable(f, openTable)
-	case Array:
-		if err := x.addArray(f); err != nil {
-			return fmt.Errorf("dataset: %s: %w", name, err)
-		}
-		return nil
 	case Tokens, Words:
 		return x.addTokens(f, form)
+	case Array:
+		err = x.addArray(f)
+	case Lines:
+		err = x.addLines(f)
+	case Text:
+		err = x.addText(f)
 	}
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w", name, err)
+	}
+	return nil
+}
+
+// few is an error for the number of a line or an element that the file added last may not have.
+func (x *index) few(n int) error {
+	size := x.sizes[len(x.sizes)-1]
+	if most := mostLines + size/linesGrowth; int64(n) > most {
+		return fmt.Errorf("%w: a file of %d bytes has at most %d lines or elements", budget.ErrLimit, size, most)
+	}
+	return nil
+}
+
+// addLines finds the blocks of a file of JSON lines.
+func (x *index) addLines(f *os.File) error {
 	start, err := afterMark(f)
 	if err != nil {
 		return err
@@ -184,22 +213,62 @@ func (x *index) add(name string, form Form, openTable func(*os.File) (Table, err
 		n, err := skipLine(r)
 		if n > 0 {
 			now.bytes += n
-			if form == Lines {
-				now.lines++
-			}
+			now.lines++
 		}
-		full := form == Lines && now.lines == blockLines || form == Text && now.bytes >= textLimit
-		if now.bytes > 0 && (full || err == io.EOF) {
+		if now.bytes > 0 && (now.lines == blockLines || now.bytes >= lineLimit || err == io.EOF) {
 			x.blocks = append(x.blocks, now)
 			now = block{file: now.file, from: now.from + now.bytes, line: line + 1}
 		}
 		if err == io.EOF {
 			return nil
 		}
-		if err != nil {
+		if err := errors.Join(err, x.few(line)); err != nil {
 			return err
 		}
 	}
+}
+
+// addText finds the pieces of a text: they end with a line, or with a word where a line is longer than a piece.
+func (x *index) addText(f *os.File) error {
+	start, err := afterMark(f)
+	if err != nil {
+		return err
+	}
+	now := block{file: len(x.files) - 1, from: start, line: 1}
+	r := bufio.NewReaderSize(f, textLimit)
+	for {
+		text, err := r.Peek(textLimit)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if len(text) == 0 {
+			return nil
+		}
+		if err == nil {
+			text = text[:pieceEnd(text)]
+		}
+		now.bytes = int64(len(text))
+		x.blocks = append(x.blocks, now)
+		now.from, now.line = now.from+now.bytes, now.line+bytes.Count(text, []byte("\n"))
+		if _, err := r.Discard(len(text)); err != nil {
+			return err
+		}
+	}
+}
+
+// pieceEnd returns where a piece of a text ends that goes on.
+func pieceEnd(text []byte) int {
+	if at := bytes.LastIndexByte(text, '\n'); at >= 0 {
+		return at + 1
+	}
+	if at := bytes.LastIndexByte(text, ' '); at > 0 {
+		return at // a space belongs to the word behind it, as tokenizers have it
+	}
+	at := len(text) - 1
+	for at > len(text)-utf8.UTFMax && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return at
 }
 
 // afterMark goes to the first byte behind a byte-order mark, if there is one.
@@ -215,19 +284,38 @@ func afterMark(f *os.File) (int64, error) {
 	return f.Seek(int64(n), io.SeekStart)
 }
 
+// elementReader refuses to read on for a decoder within an element that is too long.
+type elementReader struct {
+	file    io.Reader
+	decoder *json.Decoder
+	read    int64
+}
+
+func (r *elementReader) Read(p []byte) (int, error) {
+	ahead := r.read - r.decoder.InputOffset()
+	if ahead > lineLimit {
+		return 0, fmt.Errorf("%w: it is longer than %d MiB", budget.ErrLimit, lineLimit>>20)
+	}
+	n, err := r.file.Read(p[:min(int64(len(p)), lineLimit+1-ahead)])
+	r.read += int64(n)
+	return n, err
+}
+
 // addArray finds the blocks of a JSON array.
 func (x *index) addArray(f *os.File) error {
 	start, err := afterMark(f)
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bufio.NewReaderSize(f, 1<<20))
+	from := &elementReader{file: bufio.NewReaderSize(f, 1<<20)}
+	d := json.NewDecoder(from)
+	from.decoder = d
 	if _, err := d.Token(); err != nil {
 		return err
 	}
 	now := block{file: len(x.files) - 1, line: 1}
+	var one json.RawMessage
 	for d.More() {
-		var one json.RawMessage
 		if err := d.Decode(&one); err != nil {
 			return fmt.Errorf("element %d of the array: %w", now.line+now.lines, err)
 		}
@@ -236,6 +324,9 @@ func (x *index) addArray(f *os.File) error {
 			now.from = end - int64(len(one))
 		}
 		now.lines, now.bytes = now.lines+1, end-now.from
+		if err := x.few(now.line + now.lines); err != nil {
+			return err
+		}
 		if now.lines == blockLines || now.bytes >= lineLimit {
 			x.blocks = append(x.blocks, now)
 			now = block{file: now.file, line: now.line + now.lines}
@@ -264,7 +355,7 @@ func (x *index) addTokens(f *os.File, form Form) error {
 		from, size = tokensHeader, 4
 	}
 	if (info.Size()-from)%size != 0 {
-		return fmt.Errorf("dataset: %s: %d bytes are no sequence of %d-bit tokens", f.Name(), info.Size()-from, 8*size)
+		return fmt.Errorf("dataset: %s: %d bytes are no sequence of %d-bit tokens", x.files[len(x.files)-1], info.Size()-from, 8*size)
 	}
 	for ; from < info.Size(); from += textLimit {
 		x.blocks = append(x.blocks, block{file: len(x.files) - 1, from: from, bytes: min(textLimit, info.Size()-from), line: 1})
@@ -275,11 +366,11 @@ func (x *index) addTokens(f *os.File, form Form) error {
 // addTable finds the blocks of a Parquet file.
 func (x *index) addTable(f *os.File, openTable func(*os.File) (Table, error)) error {
 	if openTable == nil {
-		return fmt.Errorf("dataset: %s: this program has no reader of Parquet files; Options.Parquet names one", f.Name())
+		return fmt.Errorf("dataset: %s: this program has no reader of Parquet files; Options.Parquet names one", x.files[len(x.files)-1])
 	}
 	t, err := openTable(f)
 	if err != nil {
-		return fmt.Errorf("dataset: %s: %w", f.Name(), err)
+		return fmt.Errorf("dataset: %s: %w", x.files[len(x.files)-1], err)
 	}
 	file, line := len(x.files)-1, 1
 	x.tables[file] = t
@@ -293,6 +384,32 @@ func (x *index) addTable(f *os.File, openTable func(*os.File) (Table, error)) er
 	return nil
 }
 
+// ReadText returns the text of a file or of the texts of a folder, one after the other with a line's end between them, as Open reads
+// them: unpacked and without a byte-order mark. A file of 16-bit token ids is returned as it is. left counts the files of a folder that are not
+// read, by suffix. Files with samples or of 32-bit tokens, alone or beside texts, are refused.
+func ReadText(path string) (text []byte, left map[string]int, err error) {
+	x, err := newIndex(path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, x.close()) }()
+	file := 0
+	for _, b := range x.blocks {
+		if form := x.forms[b.file]; form != Text && (form != Words || len(x.files) > 1) {
+			return nil, nil, fmt.Errorf("dataset: %s is neither a text, nor alone a file of 16-bit tokens", x.files[b.file])
+		}
+		if b.file != file {
+			text, file = append(text, '\n'), b.file
+		}
+		at := len(text)
+		text = append(text, make([]byte, b.bytes)...)
+		if _, err := x.open[b.file].ReadAt(text[at:], b.from); err != nil {
+			return nil, nil, fmt.Errorf("dataset: %s: %w", x.files[b.file], err)
+		}
+	}
+	return text, x.left, nil
+}
+
 // skipLine reads a line and returns its length with the end of the line.
 func skipLine(r *bufio.Reader) (n int64, err error) {
 	for {
@@ -302,6 +419,17 @@ func skipLine(r *bufio.Reader) (n int64, err error) {
 			return n, err
 		}
 	}
+}
+
+// together returns the first of some blocks, whose samples are shuffled together.
+func (x *index) together(blocks []int) []int {
+	size := int64(0)
+	for n, i := range blocks {
+		if size += x.blocks[i].bytes; n == groupBlocks || n > 0 && size > groupBytes {
+			return blocks[:n]
+		}
+	}
+	return blocks
 }
 
 // samples returns how many samples some blocks have.
@@ -345,9 +473,10 @@ func (x *index) read(b block, to []raw) ([]raw, error) {
 		return append(to, raw{text: string(text), where: place{file: name, line: b.line}, plain: true}), nil
 	}
 	r := bufio.NewReaderSize(io.NewSectionReader(f, b.from, b.bytes), 64<<10)
+	var text []byte
 	for i := range b.lines {
 		one := raw{where: place{file: name, line: b.line + i}}
-		var text []byte
+		text = text[:0]
 		for {
 			part, err := r.ReadSlice('\n')
 			if len(text)+len(part) > lineLimit {
@@ -362,7 +491,7 @@ func (x *index) read(b block, to []raw) ([]raw, error) {
 				return nil, fmt.Errorf("dataset: %s: %w", name, err)
 			}
 		}
-		one.text = strings.TrimSpace(string(text))
+		one.text = string(bytes.TrimSpace(text))
 		to = append(to, one)
 	}
 	return to, nil
@@ -392,11 +521,7 @@ func (x *index) close() error {
 		}
 	}
 	for i, f := range x.open {
-		if f.Name() == x.files[i] {
-			errs = append(errs, f.Close())
-		} else {
-			errs = append(errs, discard(f))
-		}
+		errs = append(errs, closePlain(f, x.files[i]))
 	}
 	x.open, x.tables = nil, nil
 	return errors.Join(errs...)

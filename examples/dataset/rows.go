@@ -28,6 +28,9 @@ func (d *Dataset) Rows(n, length int, kind Kind, step int) ([]Row, error) {
 	if n < 1 || length < 1 || step < 1 {
 		return nil, fmt.Errorf("dataset: %d rows of %d tokens in multiples of %d; all must be positive", n, length, step)
 	}
+	if d.options.Pairs > 0 {
+		return nil, errPairs
+	}
 	rows := make([]Row, n)
 	longest := length
 	if kind == Padded {

@@ -1,10 +1,13 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/chat"
 )
 
@@ -31,17 +34,21 @@ const Ignored = -100
 // sample holds the tokens of a sample that a model reads, and the next token of each, or Ignored.
 type sample struct {
 	inputs, labels []int32
-	divisible      bool    // it may go on in the next row
-	ids            []int32 // all tokens
+	divisible      bool     // it may go on in the next row
+	ids            []int32  // all tokens
+	pair           *pair    // in place of all of these
+	unread         []string // keys that are not read
 }
 
 // record is a line of a file. It has a text; or messages, a conversation; or a prompt with a response. Other programs
 // name these in other ways, which are read too: see doc.go.
 type record struct {
-	Text     *string           `json:"text"`
-	Messages []json.RawMessage `json:"messages"`
-	Tools    json.RawMessage   `json:"tools"`
-	System   string            `json:"system"`
+	Text     *string         `json:"text"`
+	Messages turns           `json:"messages"`
+	Tools    json.RawMessage `json:"tools"`
+	System   string          `json:"system"`
+
+	Variables map[string]any `json:"chat_template_kwargs"`
 
 	Prompt      *string `json:"prompt"`
 	Query       *string `json:"query"`
@@ -52,18 +59,64 @@ type record struct {
 	Completion *string `json:"completion"`
 	Output     *string `json:"output"`
 
-	History       [][2]string       `json:"history"` // earlier prompts with their responses
-	Conversations []json.RawMessage `json:"conversations"`
+	History       rounds `json:"history"` // earlier prompts with their responses
+	Conversations turns  `json:"conversations"`
 
-	Chosen   json.RawMessage `json:"chosen"`
-	Rejected json.RawMessage `json:"rejected"`
+	Chosen           json.RawMessage `json:"chosen"`
+	Rejected         json.RawMessage `json:"rejected"`
+	RejectedResponse *string         `json:"rejected_response"`
+	RejectedMessages turns           `json:"rejected_messages"`
+}
+
+// A conversation, or a pair, may have mostTurns messages and mostConversation bytes, because its bytes are parsed several times.
+const (
+	mostTurns        = 10_000
+	mostConversation = 2 << 20
+	mostKeys         = 1000 // of a pair
+)
+
+// turns are messages.
+type turns []json.RawMessage
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *turns) UnmarshalJSON(text []byte) error { return few(text, (*[]json.RawMessage)(t)) }
+
+// rounds are prompts with their responses.
+type rounds [][2]string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *rounds) UnmarshalJSON(text []byte) error { return few(text, (*[][2]string)(r)) }
+
+// few reads a JSON array, whose parts may take more memory than its text, or null.
+func few[T any](text []byte, list *[]T) error {
+	if *list = nil; string(text) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+		return errors.Join(fmt.Errorf("%.20s is no list", text), err)
+	}
+	*list = []T{}
+	for d.More() {
+		if err := budget.Size("a conversation", len(*list)+1, mostTurns, "messages"); err != nil {
+			return err
+		}
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*list = append(*list, one)
+	}
+	return nil
 }
 
 // turn is one of a conversation in ShareGPT's form.
 type turn struct {
-	From  string  `json:"from"`
-	Value *string `json:"value"`
-	Role  string  `json:"role"`
+	From   string   `json:"from"`
+	Value  *string  `json:"value"`
+	Role   string   `json:"role"`
+	Loss   *bool    `json:"loss"`
+	Weight *float64 `json:"weight"`
 }
 
 // speakers are the names that turns have in ShareGPT's form.
@@ -83,8 +136,8 @@ func (r *record) normal() error {
 			forms = append(forms, f.name)
 		}
 	}
-	if given(r.Chosen) || given(r.Rejected) {
-		return errors.New("it has chosen and rejected answers, and no loss here compares two answers")
+	if given(r.Chosen) || given(r.Rejected) || r.RejectedResponse != nil || r.RejectedMessages != nil {
+		return errors.New("its keys chosen and rejected are for losses that compare two answers, as -loss dpo")
 	}
 	if len(forms) > 1 {
 		return fmt.Errorf("it has %s and %s; it is not clear which is the sample", forms[0], forms[1])
@@ -107,9 +160,33 @@ func (r *record) normal() error {
 	if answers > 1 {
 		return errors.New("it has several of response, completion and output; it is not clear which is the answer")
 	}
+	if r.Input != "" && r.Instruction == nil {
+		return errors.New("it has input without the instruction above it")
+	}
+	conversation, text := r.Messages != nil || r.Conversations != nil, r.Text != nil
+	for _, beside := range []struct {
+		name   string
+		given  bool
+		unread bool
+	}{
+		{"an answer", answers > 0, conversation || text}, {"system", r.System != "", text}, {"history", len(r.History) > 0, text},
+		{"tools", given(r.Tools), text}, {"chat_template_kwargs", len(r.Variables) > 0, text},
+	} {
+		if beside.given && beside.unread {
+			return fmt.Errorf("it has %s beside %s, which would not be read", beside.name, forms[0])
+		}
+	}
 	var turns []json.RawMessage
 	add := func(role, content string) error {
 		one, err := json.Marshal(chat.Message{Role: role, Content: content})
+		turns = append(turns, one)
+		return err
+	}
+	without := func(role, content string) error { // its loss
+		one, err := json.Marshal(struct {
+			chat.Message
+			Loss bool `json:"loss"`
+		}{Message: chat.Message{Role: role, Content: content}})
 		turns = append(turns, one)
 		return err
 	}
@@ -138,7 +215,15 @@ func (r *record) normal() error {
 			if !known || one.Value == nil {
 				return fmt.Errorf("conversations: turn %d is from %q and needs a value; known are human, gpt, system and observation", i, one.From)
 			}
-			if err := add(role, *one.Value); err != nil {
+			learn, err := learnt(one.Loss, one.Weight)
+			if err != nil {
+				return fmt.Errorf("conversations: turn %d: %w", i, err)
+			}
+			put := add
+			if role == "assistant" && !learn {
+				put = without
+			}
+			if err := put(role, *one.Value); err != nil {
 				return err
 			}
 		}
@@ -159,8 +244,9 @@ func given(value json.RawMessage) bool { return len(value) > 0 && string(value) 
 // builder makes samples. It is the state of one encoding: tokens and which of them are learnt.
 type builder struct {
 	Options
-	ids   []int32
-	learn []bool
+	ids    []int32
+	labels []int32 // those of ids that are learnt, and Ignored
+	from   int     // messages before this one are not learnt
 }
 
 func (b *builder) add(text string, learn bool) error {
@@ -171,15 +257,24 @@ func (b *builder) add(text string, learn bool) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		b.ids, b.learn = append(b.ids, id), append(b.learn, learn)
-	}
+	b.append(ids, learn)
 	return nil
+}
+
+func (b *builder) append(ids []int32, learn bool) {
+	b.ids = append(slices.Grow(b.ids, len(ids)+1), ids...) // an end may follow
+	b.labels = slices.Grow(b.labels, len(ids)+1)
+	for _, id := range ids {
+		if !learn {
+			id = Ignored
+		}
+		b.labels = append(b.labels, id)
+	}
 }
 
 func (b *builder) end() {
 	if b.End >= 0 {
-		b.ids, b.learn = append(b.ids, b.End), append(b.learn, true)
+		b.append([]int32{b.End}, true)
 	}
 }
 
@@ -188,14 +283,7 @@ func (b *builder) sample(divisible bool) sample {
 	if len(b.ids) < 2 {
 		return sample{}
 	}
-	s := sample{inputs: b.ids[:len(b.ids)-1], labels: make([]int32, len(b.ids)-1), divisible: divisible, ids: b.ids}
-	for i := range s.labels {
-		s.labels[i] = Ignored
-		if b.learn[i+1] {
-			s.labels[i] = b.ids[i+1]
-		}
-	}
-	return s
+	return sample{inputs: b.ids[:len(b.ids)-1], labels: b.labels[1:], divisible: divisible, ids: b.ids}
 }
 
 // encode makes the sample of a line or a text. A sample without tokens to learn is empty.
@@ -205,9 +293,7 @@ func (o Options) encode(r raw) (s sample, err error) {
 		return s, r.err
 	}
 	if r.ids != nil {
-		for _, id := range r.ids {
-			b.ids, b.learn = append(b.ids, id), append(b.learn, true)
-		}
+		b.append(r.ids, true)
 		return b.sample(true), nil
 	}
 	if r.plain {
@@ -215,26 +301,59 @@ func (o Options) encode(r raw) (s sample, err error) {
 		b.end()
 		return b.sample(true), err
 	}
-	var line record
-	if err := json.Unmarshal([]byte(r.text), &line); err != nil {
+	text := []byte(r.text)
+	if o.Pairs > 0 {
+		s.pair, err = o.encodePair(text)
+	} else if line, wrong := o.parse(text); wrong != nil {
+		err = wrong
+	} else {
+		divisible, wrong := b.record(line)
+		s, err = b.sample(divisible), wrong
+	}
+	if err != nil {
 		return s, err
+	}
+	s.unread, err = o.check(text)
+	return s, err
+}
+
+var errNoObject = errors.New("it is no JSON object")
+
+// parse reads a sample. With a template, a prompt with a response becomes messages.
+func (o Options) parse(text []byte) (line record, err error) {
+	if len(text) == 0 || text[0] != '{' {
+		return line, errNoObject
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
+		return line, err
 	}
 	if err := line.normal(); err != nil {
-		return s, err
+		return line, err
 	}
-	switch {
-	case line.Messages != nil:
-		err = b.conversation(line.Messages, line.Tools)
-	case line.Prompt != nil && line.Response != nil && o.Template != nil:
-		var turns []json.RawMessage
+	if line.Messages != nil {
+		if err := budget.Size("a conversation", len(text), mostConversation, "bytes"); err != nil {
+			return line, err
+		}
+	}
+	if line.Messages == nil && line.Prompt != nil && line.Response != nil && o.Template != nil {
 		for _, m := range []chat.Message{{Role: "user", Content: *line.Prompt}, {Role: "assistant", Content: *line.Response}} {
 			turn, err := json.Marshal(m)
 			if err != nil {
-				return s, err
+				return line, err
 			}
-			turns = append(turns, turn)
+			line.Messages = append(line.Messages, turn)
 		}
-		err = b.conversation(turns, nil)
+	}
+	return line, nil
+}
+
+// record encodes a sample, and reports whether it may go on in the next row.
+func (b *builder) record(line record) (divisible bool, err error) {
+	switch {
+	case line.Messages != nil:
+		err = b.conversation(line)
+	case line.Prompt != nil && line.Response != nil && (given(line.Tools) || len(line.Variables) > 0):
+		err = errors.New("tools and chat_template_kwargs need a chat template, and the model's folder has none")
 	case line.Prompt != nil && line.Response != nil:
 		if err = b.add(*line.Prompt, false); err == nil {
 			err = b.add(*line.Response, true)
@@ -243,21 +362,22 @@ func (o Options) encode(r raw) (s sample, err error) {
 	case line.Text != nil && *line.Text != "":
 		err = b.add(*line.Text, true)
 		b.end()
-		return b.sample(true), err
+		return true, err
 	case line.Text != nil:
 	default:
 		err = errors.New("it has no text, no messages, and no prompt with a response")
 	}
-	return b.sample(false), err
+	return false, err
 }
 
 // conversation encodes messages with the template. What the model said is learnt, with the token
-// that ends it, unless the message says "loss": false.
-func (b *builder) conversation(messages []json.RawMessage, tools json.RawMessage) error {
+// that ends it, unless the message says "loss": false or "weight": 0.
+func (b *builder) conversation(line record) error {
 	if b.Template == nil {
 		return errors.New("messages need a chat template, and the model's folder has none")
 	}
-	c := chat.Conversation{Messages: messages}
+	messages, tools := line.Messages, line.Tools
+	c := chat.Conversation{Messages: messages, Variables: line.Variables}
 	if given(tools) {
 		c.Tools = tools
 		var text string // some programs write the list as a text
@@ -273,7 +393,7 @@ func (b *builder) conversation(messages []json.RawMessage, tools json.RawMessage
 	if err != nil {
 		return err
 	}
-	skip, err := withoutLoss(messages)
+	skip, err := withoutLoss(messages, b.from)
 	if err != nil {
 		return err
 	}
@@ -293,18 +413,23 @@ func (b *builder) conversation(messages []json.RawMessage, tools json.RawMessage
 	return b.add(prompt.Text[at:], false)
 }
 
-// withoutLoss reports for each message of the assistant whether training leaves it out.
-func withoutLoss(messages []json.RawMessage) (skip []bool, err error) {
-	for _, m := range messages {
+// withoutLoss reports for each message of the assistant whether training leaves it out, as it does before a number.
+func withoutLoss(messages []json.RawMessage, from int) (skip []bool, err error) {
+	for i, m := range messages {
 		var head struct {
-			Role string `json:"role"`
-			Loss *bool  `json:"loss"`
+			Role   string   `json:"role"`
+			Loss   *bool    `json:"loss"`
+			Weight *float64 `json:"weight"`
 		}
 		if err := json.Unmarshal(m, &head); err != nil {
 			return nil, fmt.Errorf("messages: %w", err)
 		}
+		learn, err := learnt(head.Loss, head.Weight)
+		if err != nil {
+			return nil, fmt.Errorf("messages: message %d: %w", i, err)
+		}
 		if head.Role == "assistant" {
-			skip = append(skip, head.Loss != nil && !*head.Loss)
+			skip = append(skip, i < from || !learn)
 		}
 	}
 	return skip, nil

@@ -3,6 +3,7 @@ package dataset_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -19,14 +20,22 @@ import (
 )
 
 // readAll reads a file to its end, or to an error.
-func readAll(t testing.TB, path string) error {
-	d, err := dataset.Open(path, bytewise)
+func readAll(t testing.TB, path string) error { return readSome(t, path, math.MaxInt, bytewise) }
+
+// readSome reads the first rows or pairs of a file.
+func readSome(t testing.TB, path string, rows int, o dataset.Options) error {
+	d, err := dataset.Open(path, o)
 	if err != nil {
 		return err
 	}
 	defer func() { require.NoError(t, d.Close()) }()
-	for d.Position().Epoch < 1 {
-		if _, err := d.Rows(1, 64, dataset.Padded, 1); err != nil {
+	for n := 0; n < rows && d.Position().Epoch < 1; n++ {
+		if o.Pairs > 0 {
+			_, _, err = d.Pairs(1, 1)
+		} else {
+			_, err = d.Rows(1, 64, dataset.Padded, 1)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -48,13 +57,17 @@ func someRows(n int, text string) []struct {
 
 // page is a file of one column and one page, which may lie about itself.
 func page(t testing.TB, codec format.CompressionCodec, body []byte, uncompressed, values int32) string {
+	return redescribedPage(t, body, uncompressed, values, format.Plain, func(about *format.FileMetaData) { about.RowGroups[0].Columns[0].MetaData.Codec = codec })
+}
+
+func redescribedPage(t testing.TB, body []byte, uncompressed, values int32, encoding format.Encoding, change func(about *format.FileMetaData)) string {
 	var about format.FileMetaData
 	_ = redescribed(t, writeTable(t, "plain.parquet", 10, []struct {
 		Text string `parquet:"text"`
 	}{{"x"}}), func(plain *format.FileMetaData) { about = *plain })
 	header, err := thrift.Marshal(new(thrift.CompactProtocol), format.PageHeader{
 		Type: format.DataPage, UncompressedPageSize: uncompressed, CompressedPageSize: int32(len(body)),
-		DataPageHeader: thrift.Null[format.DataPageHeader]{Valid: true, V: format.DataPageHeader{NumValues: values, Encoding: format.Plain, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE}},
+		DataPageHeader: thrift.Null[format.DataPageHeader]{Valid: true, V: format.DataPageHeader{NumValues: values, Encoding: encoding, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE}},
 	})
 	require.NoError(t, err)
 	content := append(append([]byte("PAR1"), header...), body...)
@@ -62,11 +75,45 @@ func page(t testing.TB, codec format.CompressionCodec, body []byte, uncompressed
 	g.NumRows, about.NumRows = int64(values), int64(values)
 	c := &g.Columns[0]
 	c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
-	c.MetaData.Codec, c.MetaData.DataPageOffset, c.MetaData.DictionaryPageOffset = codec, 4, 0
+	c.MetaData.DataPageOffset, c.MetaData.DictionaryPageOffset = 4, 0
 	c.MetaData.TotalCompressedSize, c.MetaData.NumValues = int64(len(content)-4), int64(values)
+	change(&about)
 	footer, err := thrift.Marshal(new(thrift.CompactProtocol), about)
 	require.NoError(t, err)
 	return write(t, "page.parquet", string(described(content, footer)))
+}
+
+type messageRow struct {
+	Role    *string `parquet:"role,dict"`
+	Content *string `parquet:"content,dict"`
+}
+
+type messagesRow struct {
+	Messages []messageRow `parquet:"messages,list"`
+}
+
+// differentRows are rows with texts that differ at their begin only.
+func differentRows(n, length int) []struct {
+	Text string `parquet:"text,zstd"`
+} {
+	all := make([]struct {
+		Text string `parquet:"text,zstd"`
+	}, n)
+	for i := range all {
+		all[i].Text = fmt.Sprint(i) + strings.Repeat("x", length)
+	}
+	return all
+}
+
+// encoded is a file of one column of a kind, with one page in an encoding, which may lie about itself.
+func encoded(t testing.TB, kind format.Type, encoding format.Encoding, body string, values int32) string {
+	return redescribedPage(t, []byte(body), int32(len(body)), values, encoding, func(about *format.FileMetaData) {
+		column, m := &about.Schema[1], &about.RowGroups[0].Columns[0].MetaData
+		column.Type.V, m.Type, m.Codec, m.Encoding = kind, kind, format.Uncompressed, []format.Encoding{encoding}
+		if kind != format.ByteArray {
+			column.LogicalType, column.ConvertedType.Valid = format.LogicalType{}, false
+		}
+	})
 }
 
 func zstandard(t testing.TB, text []byte) []byte {
@@ -126,15 +173,28 @@ func TestCostlyTables(t *testing.T) {
 		"a page elsewhere": {column(func(c *format.ColumnMetaData) {
 			c.DictionaryPageOffset, c.DataPageOffset = c.DataPageOffset, c.DataPageOffset+3
 		}), "no page where the first one should be"},
-		"a large page":        {page(t, format.Uncompressed, []byte("xx"), math.MaxInt32, 1), "a page has 2147483647 bytes"},
-		"many values":         {page(t, format.Uncompressed, []byte("xx"), 2, math.MaxInt32), "over the limit"},
-		"zstd, honest":        {page(t, format.Zstd, zstandard(t, zeros), int32(len(zeros)), 1), "104857600 bytes; at most 67108864"},
-		"zstd that lies":      {page(t, format.Zstd, zstandard(t, zeros), 1000, 1), "more bytes than it says, 1000"},
-		"many frames of zstd": {page(t, format.Zstd, bytes.Repeat(zstandard(t, zeros[:1000]), 1000), 1000, 1), "more bytes than it says, 1000"},
-		"gzip that lies":      {page(t, format.Gzip, gzipped(t, zeros), 1000, 1), "more bytes than it says, 1000"},
-		"snappy that lies":    {page(t, format.Snappy, []byte("\xff\xff\xff\xff\x0fxxxxxxxx"), 1000, 1), "4294967295 bytes and says 1000"},
-		"lz4 that lies":       {page(t, format.Lz4Raw, append([]byte("\x1fx\x01\x00"), bytes.Repeat([]byte{0xff}, 100_000)...), 1000, 1), "a page of 1000 bytes"},
-		"the same row often":  {writeTable(t, "same.parquet", 1000, someRows(400, strings.Repeat("x", 1<<19))), "over the limit: "},
+		"a large page":                {page(t, format.Uncompressed, []byte("xx"), math.MaxInt32, 1), "a page has 2147483647 bytes"},
+		"many values":                 {page(t, format.Uncompressed, []byte("xx"), 2, math.MaxInt32), "over the limit"},
+		"zstd, honest":                {page(t, format.Zstd, zstandard(t, zeros), int32(len(zeros)), 1), "104857600 bytes; at most 67108864"},
+		"zstd that lies":              {page(t, format.Zstd, zstandard(t, zeros), 1000, 1), "more bytes than it says, 1000"},
+		"many frames of zstd":         {page(t, format.Zstd, bytes.Repeat(zstandard(t, zeros[:1000]), 1000), 1000, 1), "more bytes than it says, 1000"},
+		"gzip that lies":              {page(t, format.Gzip, gzipped(t, zeros), 1000, 1), "more bytes than it says, 1000"},
+		"snappy that lies":            {page(t, format.Snappy, []byte("\xff\xff\xff\xff\x0fxxxxxxxx"), 1000, 1), "4294967295 bytes and says 1000"},
+		"lz4 that lies":               {page(t, format.Lz4Raw, append([]byte("\x1fx\x01\x00"), bytes.Repeat([]byte{0xff}, 100_000)...), 1000, 1), "a page of 1000 bytes"},
+		"a row of many messages":      {writeTable(t, "x.parquet", 100, []messagesRow{{Messages: make([]messageRow, 390_000)}}), "can be used"},
+		"a row of more messages":      {writeTable(t, "x.parquet", 100, []messagesRow{{Messages: make([]messageRow, 400_000)}}), "values; a file of"},
+		"many rows without a message": {writeTable(t, "x.parquet", 1<<30, make([]messagesRow, 200_000)), "can be used"},
+		"more rows without a message": {writeTable(t, "x.parquet", 1<<30, make([]messagesRow, 200_001)), "rows; a file of"},
+		"many texts of one letter":    {writeTable(t, "x.parquet", 1<<30, someRows(200_000, "x")), ""},
+		"booleans in a run":           {encoded(t, format.Boolean, format.RLE, "\x06\x00\x00\x00\xfe\xff\xff\xff\x0f\x01", 10), "the encoding RLE is not read"},
+		"differences of billions":     {encoded(t, format.Int64, format.DeltaBinaryPacked, "\x80\x01\x04\xff\xff\xff\xff\x07\x02\x00", 10), "rows 1 to"},
+		"differences in large blocks": {encoded(t, format.Int64, format.DeltaBinaryPacked, "\x80\x80\x80\x80\x80\x10\x01\x80\x80\x40\x02\x00", 1), "rows 1 to"},
+		"lengths of gigabytes":        {encoded(t, format.ByteArray, format.DeltaLengthByteArray, "\x80\x01\x04\x01\xfe\xff\xff\xff\x0fxyz", 1), "rows 1 to"},
+		"a dictionary that is not":    {encoded(t, format.ByteArray, format.RLEDictionary, "\x20\xfe\xff\xff\xff\x0f\x01\x00\x00\x00", 10), "rows 1 to"},
+		"texts that compress well":    {writeTable(t, "same.parquet", 1<<30, someRows(1500, strings.Repeat("x", 30_000))), ""},
+		"texts that compress better":  {writeTable(t, "same.parquet", 200, differentRows(2000, 40_000)), "the pages have more than"},
+		"rows that are shuffled":      {writeTable(t, "same.parquet", 1000, someRows(2000, strings.Repeat("x", 1<<16))), "which are shuffled together"},
+		"the same row often":          {writeTable(t, "same.parquet", 1000, someRows(400, strings.Repeat("x", 1<<19))), "over the limit: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			info, err := os.Stat(c.path)

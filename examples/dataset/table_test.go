@@ -23,10 +23,10 @@ import (
 
 // textRow is a row with a text and a column that nobody needs.
 type textRow struct {
-	ID    int64    `parquet:"id"`
-	Image []byte   `parquet:"image"`
-	Text  *string  `parquet:"text,zstd"`
-	Tags  []string `parquet:"tags,list"`
+	ID   int64    `parquet:"id"`
+	Blob []byte   `parquet:"blob"`
+	Text *string  `parquet:"text,zstd"`
+	Tags []string `parquet:"tags,list"`
 }
 
 // writeTable writes rows to a Parquet file, in groups of some.
@@ -79,7 +79,7 @@ func numberedTable(t *testing.T, n int, group int64) string {
 	rows := make([]textRow, n)
 	for i := range rows {
 		text := fmt.Sprint(i, strings.Repeat(" ", i%7*5))
-		rows[i] = textRow{ID: int64(i), Image: bytes.Repeat([]byte{1}, 100), Text: &text, Tags: []string{"a", "b"}}
+		rows[i] = textRow{ID: int64(i), Blob: bytes.Repeat([]byte{1}, 100), Text: &text, Tags: []string{"a", "b"}}
 	}
 	return writeTable(t, "numbers.parquet", group, rows)
 }
@@ -134,15 +134,20 @@ func TestTableColumns(t *testing.T) {
 	}
 	no := false
 	conversation := []message{{Role: "user", Content: "Hi"}, {Role: "assistant", Content: "One", Loss: &no}, {Role: "user", Content: "More <&>"}, {Role: "assistant", Content: "Two"}}
-	const spoken = `[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "One", "loss": false}, {"role": "user", "content": "More <&>"}, {"role": "assistant", "content": "Two"}]`
+	type spoken struct {
+		From   string   `parquet:"from"`
+		Value  string   `parquet:"value"`
+		Weight *float64 `parquet:"weight"`
+	}
+	const said = `[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "One", "loss": false}, {"role": "user", "content": "More <&>"}, {"role": "assistant", "content": "Two"}]`
 	for name, c := range map[string]struct{ table, lines string }{
 		"messages": {writeTable(t, "m.parquet", 10, []struct {
 			Messages []message `parquet:"messages,list"`
-		}{{conversation}}), `{"messages": ` + spoken + `}`},
+		}{{conversation}}), `{"messages": ` + said + `}`},
 		"messages in a text, with tools": {writeTable(t, "j.parquet", 10, []struct {
 			Messages string `parquet:"messages"`
 			Tools    string `parquet:"tools"`
-		}{{spoken, `[{"type": "function", "function": {"name": "f", "parameters": {}}}]`}}), `{"messages": ` + spoken + `, "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}`},
+		}{{said, `[{"type": "function", "function": {"name": "f", "parameters": {}}}]`}}), `{"messages": ` + said + `, "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}`},
 		"prompt": {writeTable(t, "p.parquet", 10, []struct {
 			Response string `parquet:"response"`
 			Prompt   string `parquet:"prompt"`
@@ -150,6 +155,16 @@ func TestTableColumns(t *testing.T) {
 		"text": {writeTable(t, "t.parquet", 10, []struct {
 			Text string `parquet:"text,dict"`
 		}{{"Some text, größer"}}), `{"text": "Some text, größer"}`},
+		"Alpaca": {writeTable(t, "a.parquet", 10, []struct {
+			Instruction string     `parquet:"instruction"`
+			Input       string     `parquet:"input"`
+			Output      string     `parquet:"output"`
+			System      *string    `parquet:"system"`
+			History     [][]string `parquet:"history,list"`
+		}{{"Add", "1 2", "3", new("Be brief"), [][]string{{"Hi", "Hello"}}}}), `{"instruction": "Add", "input": "1 2", "output": "3", "system": "Be brief", "history": [["Hi", "Hello"]]}`},
+		"ShareGPT": {writeTable(t, "s.parquet", 10, []struct {
+			Conversations []spoken `parquet:"conversations,list"`
+		}{{[]spoken{{"human", "Hi", nil}, {"gpt", "There", new(1.0)}, {"human", "More", new(0.0)}, {"gpt", "Nothing", new(0.0)}}}}), `{"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "There"}, {"from": "human", "value": "More"}, {"from": "gpt", "value": "Nothing", "loss": false}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, err := open(t, write(t, "a.jsonl", c.lines), o).Rows(1, 512, dataset.Padded, 1)
@@ -194,7 +209,7 @@ func TestBadRows(t *testing.T) {
 		Question string `parquet:"question"`
 		Prompt   string `parquet:"prompt"`
 	}{{"a", "b"}}), bytewise)
-	require.ErrorContains(t, err, "other.parquet: its columns are question, prompt; samples have text, messages, or prompt and response")
+	require.ErrorContains(t, err, "other.parquet: its columns are question, prompt; samples have text, messages, conversations, or prompt and response")
 	_, err = dataset.Open(numberedTable(t, 10, 10), dataset.Options{Tokenizer: dataset.Bytes{}})
 	require.ErrorContains(t, err, "numbers.parquet: this program has no reader of Parquet files")
 	_, err = dataset.Open(write(t, "text.parquet", strings.Repeat("no table ", 10)), bytewise)

@@ -29,17 +29,19 @@ type TokenFile struct {
 	Count int
 
 	file *os.File
+	path string
 }
 
-// OpenTokens opens a file that begins with TokensHeader and has 32-bit token ids, all little-endian.
+// OpenTokens opens a file that begins with TokensHeader and has 32-bit token ids, all little-endian. A compressed one is unpacked into
+// a temporary file.
 func OpenTokens(path string) (t *TokenFile, err error) {
-	f, err := os.Open(path)
+	f, _, err := openPlain(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+			err = errors.Join(fmt.Errorf("%s: %w", path, err), closePlain(f, path))
 		}
 	}()
 	var header [tokensHeader]byte
@@ -50,7 +52,7 @@ func OpenTokens(path string) (t *TokenFile, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t = &TokenFile{file: f, Vocab: int(binary.LittleEndian.Uint32(header[8:])), Count: int(info.Size()-tokensHeader) / 4}
+	t = &TokenFile{file: f, path: path, Vocab: int(binary.LittleEndian.Uint32(header[8:])), Count: int(info.Size()-tokensHeader) / 4}
 	if (info.Size()-tokensHeader)%4 != 0 || t.Count == 0 || t.Vocab == 0 {
 		return nil, fmt.Errorf("%d bytes of tokens of a vocabulary of %d are impossible", info.Size()-tokensHeader, t.Vocab)
 	}
@@ -61,13 +63,13 @@ func OpenTokens(path string) (t *TokenFile, err error) {
 func (t *TokenFile) Window(at, n int) ([]int32, error) {
 	raw := make([]byte, 4*n)
 	if _, err := t.file.ReadAt(raw, tokensHeader+4*int64(at)); err != nil {
-		return nil, fmt.Errorf("%s: %w", t.file.Name(), err)
+		return nil, fmt.Errorf("%s: %w", t.path, err)
 	}
 	return ids(raw, 4), nil
 }
 
 // Close closes the file.
-func (t *TokenFile) Close() error { return t.file.Close() }
+func (t *TokenFile) Close() error { return closePlain(t.file, t.path) }
 
 // ids are the tokens of so many bytes each.
 func ids(raw []byte, size int) []int32 {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // Kind says how a reader treats a key: honours, ignores or refuses it, or warns of it.
@@ -69,7 +71,7 @@ type Table struct {
 	Unknown Kind
 }
 
-// Refusal is the error of a key, or of a key's value, that is refused.
+// Refusal is the error of a key, or of a key's value, that is refused, or a warning of one that is not followed.
 type Refusal struct {
 	Format, Key string
 	Value       string // as JSON, shortened
@@ -84,6 +86,23 @@ func (r *Refusal) Error() string {
 // Decode checks every key of a text and then decodes it into the values of to. It returns a line for each key with
 // a warning. The error of a refused key is a *Refusal; that of several joins them. A key that an object has twice is refused.
 func (t Table) Decode(text []byte, to ...any) (warnings []string, err error) {
+	left, err := t.Check(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range to {
+		if err := json.Unmarshal(text, v); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Format, err)
+		}
+	}
+	for _, l := range left {
+		warnings = append(warnings, l.Error())
+	}
+	return warnings, nil
+}
+
+// Check is Decode into no value. It returns the keys with a warning.
+func (t Table) Check(text []byte) (warnings []*Refusal, err error) {
 	c := check{table: t, keys: map[string]Key{}, inner: map[string]bool{}}
 	for _, k := range t.Keys {
 		c.keys[k.Name] = k
@@ -105,15 +124,10 @@ func (t Table) Decode(text []byte, to ...any) (warnings []string, err error) {
 		return nil, fmt.Errorf("%s: it is a JSON array, not an object", t.Format)
 	}
 	if err := c.object("", text); err != nil {
-		return nil, fmt.Errorf("%s: %w", t.Format, err)
+		return nil, errors.Join(append(c.refused[:min(len(c.refused), shownLines)], fmt.Errorf("%s: %w", t.Format, err))...)
 	}
 	if err := errors.Join(c.refused...); err != nil {
 		return nil, err
-	}
-	for _, v := range to {
-		if err := json.Unmarshal(text, v); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Format, err)
-		}
 	}
 	return c.warnings, nil
 }
@@ -123,7 +137,8 @@ type check struct {
 	table    Table
 	keys     map[string]Key
 	inner    map[string]bool // names with keys inside
-	warnings []string
+	read     int             // keys so far
+	warnings []*Refusal
 	refused  []error
 }
 
@@ -142,13 +157,13 @@ func (c *check) object(path string, text []byte) error {
 		if err != nil {
 			return err
 		}
-		var value json.RawMessage
+		var value inPlace
 		if err := d.Decode(&value); err != nil {
 			return err
 		}
 		key, _ := token.(string)
 		if seen[key] {
-			return fmt.Errorf("an object has the key %q twice", path+key)
+			return fmt.Errorf("an object has the key %q twice", short(path+key))
 		}
 		seen[key] = true
 		if err := c.value(path+key, value); err != nil {
@@ -164,22 +179,59 @@ func (c *check) object(path string, text []byte) error {
 	return nil
 }
 
-// value checks the value of a key.
-func (c *check) value(name string, value []byte) error {
-	if k := kind(value); c.inner[name] && (k == '{' || k == '[') {
-		return c.object(name+".", value)
-	}
-	c.judge(name, value)
+// inPlace is a value that is not copied: it lies in the memory of a decoder until that goes on.
+type inPlace []byte
+
+func (v *inPlace) UnmarshalJSON(text []byte) error {
+	*v = text
 	return nil
 }
 
-// array checks the objects of an array, of which there may be very many.
-func (c *check) array(path string, text []byte) error {
-	var list []map[string]json.RawMessage
-	if err := json.Unmarshal(text, &list); err != nil {
+// value checks the value of a key.
+func (c *check) value(name string, value []byte) error {
+	c.read++
+	if err := budget.Size("the file", c.read, mostKeys, "keys"); err != nil {
 		return err
 	}
-	for _, one := range list {
+	k := kind(value)
+	if (k == '-' || '0' <= k && k <= '9') && len(value) > longestNumber {
+		return fmt.Errorf("%s is a number of %d characters", short(name), len(value))
+	}
+	if c.inner[name] && (k == '{' || k == '[') {
+		return c.object(name+".", value)
+	}
+	c.judge(name, value)
+	if err := budget.Size("the list of refusals and warnings", len(c.refused)+len(c.warnings), mostLines, "lines"); err != nil {
+		return err
+	}
+	return nil
+}
+
+const (
+	// mostKeys bounds the keys of a file that have verdicts, and longestNumber the bytes of a number.
+	mostKeys, longestNumber = 20_000, 1000
+	// mostObjects is the number of objects in an array.
+	mostObjects = 100_000
+	// mostLines is how many refusals and warnings there may be, and shownLines how many of the former the error of a text has that ends early.
+	mostLines, shownLines = 1000, 10
+	// longestNeutral is the length of a value that may be equal to a neutral one, in bytes.
+	longestNeutral = 1000
+)
+
+// array checks the objects of an array, of which there may be very many.
+func (c *check) array(path string, text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	for n := 1; d.More(); n++ { // one is in memory at a time
+		if err := budget.Size(short(path), n, mostObjects, "objects"); err != nil {
+			return err
+		}
+		var one map[string]json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
 		for key, value := range one {
 			if err := c.value(path+key, value); err != nil {
 				return err
@@ -202,21 +254,27 @@ func (c *check) judge(name string, value []byte) {
 	k, known := c.keys[name]
 	if !known {
 		k = Key{Kind: c.table.Unknown, Why: "this key is not known"}
+		for _, other := range c.table.Keys {
+			if strings.EqualFold(other.Name, name) { // encoding/json would read it as that key
+				k = Key{Why: "this key is not known, and differs from " + other.Name + " only in its case"}
+			}
+		}
 	}
-	switch {
-	case k.Kind == Honoured || k.Kind == Harmless:
-	case neutral(value, k.Neutral):
-	case k.Kind == Warned:
-		c.warnings = append(c.warnings, fmt.Sprintf("%s: %s is %s: %s", c.table.Format, name, short(value), k.Why))
-	default:
-		c.refused = append(c.refused, &Refusal{Format: c.table.Format, Key: name, Value: short(value), Why: k.Why})
+	if k.Kind == Honoured || k.Kind == Harmless || neutral(value, k.Neutral) {
+		return
+	}
+	r := &Refusal{Format: c.table.Format, Key: short(name), Value: short(compact(value)), Why: k.Why}
+	if k.Kind == Warned {
+		c.warnings = append(c.warnings, r)
+	} else {
+		c.refused = append(c.refused, r)
 	}
 }
 
 // neutral reports whether a value is null, or equal to one of a list.
 func neutral(value []byte, list []string) bool {
 	var v any
-	if json.Unmarshal(value, &v) != nil {
+	if len(value) > longestNeutral || json.Unmarshal(value, &v) != nil {
 		return false
 	}
 	for _, one := range list {
@@ -228,14 +286,22 @@ func neutral(value []byte, list []string) bool {
 	return v == nil
 }
 
-// short is a value for people.
-func short(value []byte) string {
+// short is the begin of a name or a value, for people.
+func short(text string) string {
 	const most = 80
-	var line bytes.Buffer
-	if json.Compact(&line, value) != nil || line.Len() <= most {
-		return line.String()
+	if len(text) <= most {
+		return text
 	}
-	return strings.ToValidUTF8(line.String()[:most], "") + " …"
+	return strings.ToValidUTF8(text[:most], "") + " …"
+}
+
+// compact is a value in one line.
+func compact(value []byte) string {
+	var line bytes.Buffer
+	if json.Compact(&line, value) != nil {
+		return ""
+	}
+	return line.String()
 }
 
 // Markdown is the table for the documentation: a row for each key.

@@ -2,6 +2,8 @@ package verdict_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,7 +49,10 @@ func TestRefusals(t *testing.T) {
 		"<!DOCTYPE html>": "HTML",
 		`{"size":"a"}`:    "x.json: json: cannot unmarshal",
 		`{"size":`:        "x.json",
-		``:                "x.json",
+		`{"size":` + strings.Repeat("1", 5000) + `}`:              "size is a number of 5000 characters",
+		`{"maker":1` + strings.Repeat(`,"version":1`, 2) + `}`:    "twice",
+		`{"maker":{},"scaling":{"factor":2` + many(20_000) + `}}`: "the file has 20001 keys; at most 20000",
+		``: "x.json",
 	} {
 		var v struct{ Size int }
 		_, err := table.Decode([]byte(text), &v)
@@ -59,6 +64,15 @@ func TestRefusals(t *testing.T) {
 	var r *verdict.Refusal
 	require.True(t, errors.As(err, &r))
 	require.Equal(t, &verdict.Refusal{Format: "x.json", Key: "bias", Value: "1", Why: "there is none"}, r)
+}
+
+// many are n members of an object that ask for nothing.
+func many(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"k%d":null`, i)
+	}
+	return b.String()
 }
 
 func TestMarkdown(t *testing.T) {

@@ -27,11 +27,22 @@ const (
 	deepestColumn   = 32
 	longestHeader   = 16 << 20 // of a page: it can have its least value and its greatest
 	largestPage     = 64 << 20 // uncompressed
-	largestGrowth   = 32       // of all pages, beside the size of one
-	mostValues      = 1 << 20  // of a column in a group of rows, beside one for valueBytes of the file
-	valueBytes      = 8
 	deepestMetadata = 16
 )
+
+// The bounds of what is in a file. One of up to smallFile bytes is read in a second or two, whatever is in it; a larger one may have more.
+const (
+	smallFile  = 10 << 20
+	mostPages  = 48 << 20 // bytes of all pages that are read, uncompressed
+	pageGrowth = 32       // and for each further byte of the file
+	mostValues = 3 << 18  // of all columns that are read
+	mostRows   = 200_000
+)
+
+// allowed is a bound for a file that may have so many more things for each of its bytes beyond smallFile, or one more for so many bytes.
+func (d *description) allowed(most, more, bytes int64) int64 {
+	return most + max(0, d.size-smallFile)*more/bytes
+}
 
 // description holds the metadata of a file, after they have been checked against the file's size.
 type description struct {
@@ -43,7 +54,9 @@ type description struct {
 	// grown is the size of all pages that were looked at, uncompressed, and pages their number.
 	grown int64
 	pages int
-	zstd  *zstd.Decoder // nil before the first use
+	// values are those of the pages that were looked at.
+	values int64
+	zstd   *zstd.Decoder // nil before the first use
 }
 
 // Close frees what decompresses.
@@ -102,8 +115,8 @@ func (d *description) check() error {
 		if len(g.Columns) != len(d.fields) {
 			return fmt.Errorf("group %d of its rows has %d columns of %d", i, len(g.Columns), len(d.fields))
 		}
-		if rows += g.NumRows; g.NumRows < 0 || rows < 0 || rows > d.most() {
-			return fmt.Errorf("%w: it says that it has %d rows; a file of %d bytes has at most %d", budget.ErrLimit, rows, d.size, d.most())
+		if rows += g.NumRows; g.NumRows < 0 || rows < 0 || rows > d.allowed(mostRows, 1, 8) {
+			return fmt.Errorf("%w: it says that it has %d rows; a file of %d bytes has at most %d", budget.ErrLimit, rows, d.size, d.allowed(mostRows, 1, 8))
 		}
 		for j, c := range g.Columns {
 			m := c.MetaData
@@ -118,9 +131,6 @@ func (d *description) check() error {
 	}
 	return nil
 }
-
-// most is how many values a column of a group has, and how many rows the file.
-func (d *description) most() int64 { return mostValues + d.size/valueBytes }
 
 // leaves finds the columns of the schema, which is a tree in the order of its nodes.
 func (d *description) leaves() error {
@@ -181,7 +191,7 @@ func (d *description) column(group, column int) error {
 	if m.DictionaryPageOffset != 0 {
 		at = m.DictionaryPageOffset
 	}
-	end, values, known := at+m.TotalCompressedSize, int64(0), false
+	end, known := at+m.TotalCompressedSize, false
 	for at < end {
 		known = known || at == m.DataPageOffset
 		h, length, err := d.header(at, end)
@@ -190,11 +200,13 @@ func (d *description) column(group, column int) error {
 		}
 		at += length
 		n := int64(max(h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues))
-		if values += n; n < 0 || values > 2*d.most() { // with those of the dictionary
-			return fmt.Errorf("%w: a column has more than %d values", budget.ErrLimit, 2*d.most())
+		if d.values += n; n < 0 || d.values > d.allowed(mostValues, 1, 1) { // with those of dictionaries
+			return fmt.Errorf("%w: the columns have more than %d values; a file of %d bytes has no more", budget.ErrLimit, d.allowed(mostValues, 1, 1), d.size)
 		}
-		if slices.Contains([]format.Encoding{h.DataPageHeader.V.Encoding, h.DataPageHeaderV2.V.Encoding}, format.DeltaByteArray) {
-			return errors.New("the encoding DELTA_BYTE_ARRAY is not read: what it stands for has any size")
+		for _, e := range []format.Encoding{format.DeltaByteArray, format.RLE} {
+			if h.Type == format.DataPage && h.DataPageHeader.V.Encoding == e || h.Type == format.DataPageV2 && h.DataPageHeaderV2.V.Encoding == e {
+				return fmt.Errorf("the encoding %v is not read: what it stands for has any size", e)
+			}
 		}
 		size, whole := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
 		if size < 0 || whole < 0 || size > end-at {
@@ -205,7 +217,7 @@ func (d *description) column(group, column int) error {
 		if err := errors.Join(budget.Size("a page", int(whole), largestPage, "bytes"), budget.Size("the file", d.pages, mostElements, "pages")); err != nil {
 			return err
 		}
-		if most := largestPage + largestGrowth*d.size; d.grown > most {
+		if most := d.allowed(mostPages, pageGrowth, 1); d.grown > most {
 			return fmt.Errorf("%w: the pages have more than %d bytes, uncompressed", budget.ErrLimit, most)
 		}
 		compressed := m.Codec != format.Uncompressed

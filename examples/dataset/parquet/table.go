@@ -13,6 +13,7 @@ import (
 
 	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/dataset"
+	"github.com/goascend/cann/examples/verdict"
 )
 
 // table is an open file, whose rows are samples.
@@ -21,6 +22,8 @@ type table struct {
 	checked []bool             // the groups whose pages were checked
 	groups  []parquet.RowGroup // with only the columns of samples
 	schema  *parquet.Schema
+	read    []string // columns of samples that the file has
+	unread  []string // other columns
 
 	rows  parquet.Rows // where reading goes on; nil before
 	group int          // of rows
@@ -30,9 +33,6 @@ type table struct {
 
 // batchRows is how many rows are decoded together.
 const batchRows = 16
-
-// sampleColumns are the columns that samples can have.
-var sampleColumns = []string{"text", "messages", "tools", "prompt", "response"}
 
 // Open reads the description of a file, which it does not close.
 func Open(f *os.File) (_ dataset.Table, err error) {
@@ -50,18 +50,30 @@ func Open(f *os.File) (_ dataset.Table, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []string
+	t := &table{about: about, checked: make([]bool, len(file.RowGroups())), batch: make([]parquet.Row, batchRows)}
 	columns := parquet.Group{}
 	for _, c := range file.Schema().Fields() {
-		all = append(all, c.Name())
-		if slices.Contains(sampleColumns, c.Name()) {
-			columns[c.Name()] = c
+		at := slices.IndexFunc(dataset.Keys.Keys, func(k verdict.Key) bool { return k.Name == c.Name() })
+		switch {
+		case at >= 0 && dataset.Keys.Keys[at].Kind == verdict.Refused:
+			return nil, fmt.Errorf("it has a column %s: %s", c.Name(), dataset.Keys.Keys[at].Why)
+		case at >= 0 && dataset.Keys.Keys[at].Kind == verdict.Honoured:
+			columns[c.Name()], t.read = c, append(t.read, c.Name())
+		default:
+			t.unread = append(t.unread, c.Name())
 		}
 	}
-	if columns["text"] == nil && columns["messages"] == nil && (columns["prompt"] == nil || columns["response"] == nil) {
-		return nil, fmt.Errorf("its columns are %s; samples have text, messages, or prompt and response", strings.Join(all, ", "))
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return columns[name] != nil })
 	}
-	t := &table{about: about, checked: make([]bool, len(file.RowGroups())), schema: parquet.NewSchema("sample", columns), batch: make([]parquet.Row, batchRows)}
+	if !has("text", "messages", "conversations", "chosen") && !(has("prompt", "query", "instruction") && has("response", "completion", "output")) {
+		var all []string
+		for _, c := range file.Schema().Fields() {
+			all = append(all, c.Name())
+		}
+		return nil, fmt.Errorf("its columns are %s; samples have text, messages, conversations, or prompt and response", strings.Join(all, ", "))
+	}
+	t.schema = parquet.NewSchema("sample", columns)
 	for _, g := range file.RowGroups() {
 		only, err := parquet.Convert(t.schema, g.Schema())
 		if err != nil {
@@ -82,6 +94,9 @@ func damaged(err *error) {
 // mostText is how many bytes the rows of one call of Read have, beside textGrowth for each byte of the file: many rows can be the same few bytes.
 const mostText, textGrowth = 32 << 20, 4
 
+// Unread implements dataset.Table.
+func (t *table) Unread() []string { return t.unread }
+
 // Groups implements dataset.Table.
 func (t *table) Groups() (rows []int64) {
 	for _, g := range t.groups {
@@ -94,7 +109,7 @@ func (t *table) Groups() (rows []int64) {
 func (t *table) Read(group int, from int64, count int, each func(line string, err error)) (err error) {
 	defer damaged(&err)
 	if !t.checked[group] {
-		if err := t.about.group(group, sampleColumns); err != nil {
+		if err := t.about.group(group, t.read); err != nil {
 			return err
 		}
 		t.checked[group] = true
@@ -136,8 +151,8 @@ func (t *table) line(row parquet.Row) (string, error) {
 		return "", err
 	}
 	fields, _ := withoutNulls(value).(map[string]any)
-	for _, name := range []string{"messages", "tools"} { // some files have JSON in a column of text
-		if text, ok := fields[name].(string); ok {
+	for _, name := range []string{"messages", "conversations", "rejected_messages", "tools", "history", "chat_template_kwargs"} { // some files have JSON in a column of text
+		if text, ok := fields[name].(string); ok && text != "" {
 			fields[name] = json.RawMessage(text)
 		}
 	}
