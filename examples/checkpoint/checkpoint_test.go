@@ -37,7 +37,7 @@ func onRanks(t *testing.T, n int, body func(ctx context.Context, g *world.Group)
 // weights are the tensors of a set of step: a and b are cut over the ranks, c is of the last rank.
 func weights(step, rank, ranks int) (tensors []checkpoint.Tensor) {
 	part := func(name string, axis int, shape ...int64) {
-		p := checkpoint.Part{Name: name, Shape: shape, Axis: axis, Index: int64(rank), Of: int64(ranks)}
+		p := checkpoint.Part{Name: name, Shape: shape, Cut: checkpoint.Cut{Axis: axis, Index: int64(rank), Of: int64(ranks)}}
 		tensors = append(tensors, checkpoint.Tensor{Part: p, Values: cut(p, value(step, name, shape))})
 	}
 	part("a", 0, 4, 3)
@@ -104,7 +104,7 @@ func readAll(set *checkpoint.Set) error {
 					continue
 				}
 				for index := range max(of, 1) {
-					p := checkpoint.Part{Name: name, Shape: shape, Axis: axis, Index: index, Of: of}
+					p := checkpoint.Part{Name: name, Shape: shape, Cut: checkpoint.Cut{Axis: axis, Index: index, Of: of}}
 					got, err := set.Read(p)
 					if err != nil {
 						return err
@@ -155,7 +155,7 @@ func TestSaveAndRead(t *testing.T) {
 		require.ErrorIs(t, err, checkpoint.ErrShape)
 		_, err = set.Read(checkpoint.Part{Name: "d", Shape: []int64{3}})
 		require.ErrorIs(t, err, checkpoint.ErrMissing)
-		_, err = set.Read(checkpoint.Part{Name: "a", Shape: []int64{4, 3}, Of: 3})
+		_, err = set.Read(checkpoint.Part{Name: "a", Shape: []int64{4, 3}, Cut: checkpoint.Cut{Of: 3}})
 		require.ErrorContains(t, err, "impossible part")
 		require.NoError(t, set.Close())
 
@@ -376,6 +376,78 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestTwoCuts: a weight of which ranks divide two axes is read whole, and divided otherwise, also from parts that are divided once.
+func TestTwoCuts(t *testing.T) {
+	const ranks = 4
+	shape := []int64{4, 6, 2}
+	whole := value(1, "w", shape)
+	// of picks the elements by their definition: experts by halves, and of each the half of the first four rows, and of the last two.
+	of := func(first, second int64) (p checkpoint.Part, values []float32) {
+		p = checkpoint.Part{Name: "w", Shape: shape, Cut: checkpoint.Cut{Index: first, Of: 2}, Inner: checkpoint.Cut{Axis: 1, Index: second, Of: 2, Blocks: []int64{4, 2}}}
+		for i, v := range whole {
+			row := int64(i) / 2 % 6
+			if int64(i)/12/2 == first && (row < 4 && row/2 == second || row >= 4 && row-4 == second) {
+				values = append(values, v)
+			}
+		}
+		return p, values
+	}
+	save := func(dir string, part func(rank int64) (checkpoint.Part, []float32)) {
+		require.NoError(t, onRanks(t, ranks, func(ctx context.Context, g *world.Group) error {
+			s, err := checkpoint.NewSaver(ctx, g, dir, 1)
+			if err != nil {
+				return err
+			}
+			p, values := part(int64(g.Rank()))
+			err = s.Save(ctx, checkpoint.About{Step: 1}, []checkpoint.Tensor{{Part: p, Values: values}})
+			return errors.Join(err, s.Close())
+		}))
+	}
+	twice, once := t.TempDir(), t.TempDir()
+	save(twice, func(rank int64) (checkpoint.Part, []float32) { return of(rank/2, rank%2) })
+	save(once, func(rank int64) (checkpoint.Part, []float32) {
+		p := checkpoint.Part{Name: "w", Shape: shape, Cut: checkpoint.Cut{Index: rank, Of: ranks}}
+		return p, cut(p, whole)
+	})
+	for _, dir := range []string{twice, once} {
+		set, err := checkpoint.Open(dir)
+		require.NoError(t, err)
+		for rank := range int64(ranks) {
+			p, want := of(rank/2, rank%2)
+			got, err := set.Read(p)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			require.Equal(t, want, p.Select(whole))
+			require.Equal(t, []int64{2, 3, 2}, p.Local())
+			p.Inner.Index = 2
+			_, err = set.Read(p)
+			require.ErrorContains(t, err, "impossible part")
+			p.Inner = checkpoint.Cut{Of: 2}
+			_, err = set.Read(p)
+			require.ErrorContains(t, err, "a later axis")
+			p = checkpoint.Part{Name: "w", Shape: shape, Cut: checkpoint.Cut{Axis: 1, Index: rank % 3, Of: 3}}
+			got, err = set.Read(p)
+			require.NoError(t, err)
+			require.Equal(t, cut(p, whole), got)
+		}
+		require.NoError(t, set.Close())
+	}
+	// Parts with the same first cut and another second one do not make a whole.
+	mixed := t.TempDir()
+	save(mixed, func(rank int64) (checkpoint.Part, []float32) {
+		p, values := of(rank/2, rank%2)
+		if rank == 3 {
+			p.Inner.Blocks = nil
+		}
+		return p, values
+	})
+	set, err := checkpoint.Open(mixed)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, set.Close()) }()
+	_, err = set.Read(checkpoint.Part{Name: "w", Shape: shape})
+	require.ErrorIs(t, err, checkpoint.ErrMixed)
+}
+
 // TestReadsWhatItNeeds: a part, or a range of one, is read with few bytes beside it, however it was divided
 // when it was written.
 func TestReadsWhatItNeeds(t *testing.T) {
@@ -392,13 +464,13 @@ func TestReadsWhatItNeeds(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				p := checkpoint.Part{Name: "w", Shape: shape, Axis: axis, Index: int64(g.Rank()), Of: ranks}
+				p := checkpoint.Part{Name: "w", Shape: shape, Cut: checkpoint.Cut{Axis: axis, Index: int64(g.Rank()), Of: ranks}}
 				err = s.Save(ctx, checkpoint.About{Step: 1}, []checkpoint.Tensor{{Part: p, Values: cut(p, whole)}})
 				return errors.Join(err, s.Close())
 			}))
 			for other, size := range shape {
 				for _, of := range []int64{1, 2, 4} {
-					p := checkpoint.Part{Name: "w", Shape: shape, Axis: other, Index: of - 1, Of: of}
+					p := checkpoint.Part{Name: "w", Shape: shape, Cut: checkpoint.Cut{Axis: other, Index: of - 1, Of: of}}
 					if size%of != 0 || size < 32 && other > 0 { // nothing divides short rows
 						continue
 					}

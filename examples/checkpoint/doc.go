@@ -8,7 +8,7 @@
 //	err = saver.Close()
 //
 //	set, err := checkpoint.Agree(ctx, group, "runs/a") // all ranks on one complete set
-//	values, err := set.Read(checkpoint.Part{Name: "lm_head.weight", Shape: shape, Axis: 0, Index: rank, Of: 4})
+//	values, err := set.Read(checkpoint.Part{Name: "lm_head.weight", Shape: shape, Cut: checkpoint.Cut{Axis: 0, Index: rank, Of: 4}})
 //
 // # Files
 //

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
+
+	"github.com/goascend/cann/examples/budget"
 )
 
 // Errors of sets, for errors.Is. The texts name the file, and the tensor if it is known.
@@ -76,23 +79,31 @@ func decodeManifest(path string, content []byte) (*manifest, error) {
 	if end == 0 || !bytes.Equal(content[:end], fmt.Appendf(nil, manifestLine, sha256.Sum256(body))) {
 		return nil, fmt.Errorf("checkpoint: %s: the manifest: %w", path, ErrCorrupt)
 	}
-	m := new(manifest)
-	if err := json.Unmarshal(body, m); err != nil {
+	// Objects of two bytes, and nulls in their place, would become 50 times as large. An object that says something has more than 32.
+	if err := budget.Size(path, bytes.Count(body, []byte("{"))+bytes.Count(body, []byte("null")), 1000+len(body)/32, "objects"); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	m, d := new(manifest), json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields() // a newer program may have written what changes the meaning of the rest
+	if err := d.Decode(m); err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", path, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("checkpoint: %s: something follows the manifest", path)
 	}
 	if m.Format != manifestFormat {
 		return nil, fmt.Errorf("checkpoint: %s has format %d, this program reads %d", path, m.Format, manifestFormat)
 	}
 	for _, f := range m.Files {
-		if f.Name != filepath.Base(f.Name) {
-			return nil, fmt.Errorf("checkpoint: %s names the file %q outside of its folder", path, f.Name)
+		if f.Name != filepath.Base(f.Name) || f.Name == ".." || f.Name == "." {
+			return nil, fmt.Errorf("checkpoint: %s names the file %.200q outside of its folder", path, f.Name)
 		}
 		for _, t := range f.Tensors {
 			if err := t.check(); err != nil {
-				return nil, fmt.Errorf("checkpoint: %s: %s: %w", path, f.Name, err)
+				return nil, fmt.Errorf("checkpoint: %s: %.200s: %w", path, f.Name, err)
 			}
-			if t.Segment < 1 || t.Segment > max(count(t.local()), 1) {
-				return nil, fmt.Errorf("checkpoint: %s: %s: %v has segments of %d elements", path, f.Name, t.Part, t.Segment)
+			if t.Segment < 1 || t.Segment > max(count(t.Local()), 1) {
+				return nil, fmt.Errorf("checkpoint: %s: %.200s: %v has segments of %d elements", path, f.Name, t.Part, t.Segment)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func (s *Set) Read(p Part) ([]float32, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return s.Range(p, 0, count(p.local()))
+	return s.Range(p, 0, count(p.Local()))
 }
 
 // Range returns the elements [lo, hi) of a part. It reads the segments of the files that have them,
@@ -23,7 +23,7 @@ func (s *Set) Range(p Part, lo, hi int64) ([]float32, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if lo < 0 || lo > hi || hi > count(p.local()) {
+	if lo < 0 || lo > hi || hi > count(p.Local()) {
 		return nil, fmt.Errorf("checkpoint: %v has no elements [%d, %d)", p, lo, hi)
 	}
 	places := s.places[p.Name]
@@ -32,7 +32,7 @@ func (s *Set) Range(p Part, lo, hi int64) ([]float32, error) {
 			return nil, fmt.Errorf("checkpoint: %s: %v is needed, the set has %v: %w", s.path, p, at.Part, ErrShape)
 		}
 	}
-	if i := slices.IndexFunc(places, func(at place) bool { return at.same(p) }); i >= 0 {
+	if i := slices.IndexFunc(places, func(at place) bool { return at.alike(p) && at.number() == p.number() }); i >= 0 {
 		places = places[i : i+1]
 	} else if err := complete(places); err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %s: %w", s.path, p.Name, err)
@@ -120,7 +120,7 @@ func (s *Set) reader(at place) (r *reader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &reader{place: at, path: filepath.Join(s.path, at.file.Name), size: count(at.local())}
+	r = &reader{place: at, path: filepath.Join(s.path, at.file.Name), size: count(at.Local())}
 	if r.elements, err = f.Tensor(at.Name); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (s *Saver) Save(ctx context.Context, about About, tensors []Tensor) error {
 		if err := t.check(); err != nil {
 			return err
 		}
-		if int64(len(t.Values)) != count(t.local()) {
+		if int64(len(t.Values)) != count(t.Local()) {
 			return fmt.Errorf("checkpoint: %d values for %v", len(t.Values), t.Part)
 		}
 	}
@@ -177,7 +177,7 @@ func writeFile(folder, name string, step int, id string, tensors []Tensor) (f fi
 	var infos []safetensors.Info
 	for _, t := range tensors {
 		info := safetensors.Info{Name: t.Name, DType: aclnn.Float32, Shape: []int{}}
-		for _, d := range t.local() {
+		for _, d := range t.Local() {
 			info.Shape = append(info.Shape, int(d))
 		}
 		infos = append(infos, info, safetensors.Info{Name: t.Name + sumsSuffix, DType: aclnn.Uint32, Shape: []int{int(segments(t.Part, t.segment()))}})

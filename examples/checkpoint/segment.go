@@ -20,7 +20,7 @@ const (
 // segment is the number of elements of a part that share a checksum. It is a row, halved while that
 // gives whole elements, or some rows of a narrow tensor.
 func (p Part) segment() int64 {
-	shape, n := p.local(), int64(1)
+	shape, n := p.Local(), int64(1)
 	if count(shape) == 0 {
 		return 1
 	}
@@ -40,7 +40,7 @@ func (p Part) segment() int64 {
 }
 
 // segments is the number of segments of a part.
-func segments(p Part, segment int64) int64 { return (count(p.local()) + segment - 1) / segment }
+func segments(p Part, segment int64) int64 { return (count(p.Local()) + segment - 1) / segment }
 
 // sums are the checksums of the segments of some elements, as the file has them.
 func sums(values []float32, segment int64) (list []byte) {

@@ -124,6 +124,9 @@ func openSet(path string) (*Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("checkpoint: %s is no regular file: %v", filepath.Join(path, f.Name), info.Mode())
+		}
 		if info.Size() != f.Size {
 			return nil, fmt.Errorf("checkpoint: %s has %d bytes, %d were written: %w", filepath.Join(path, f.Name), info.Size(), f.Size, ErrCorrupt)
 		}
@@ -168,10 +171,10 @@ func complete(places []place) error {
 	}
 	seen := make(map[int64]bool)
 	for _, at := range places {
-		if at.parts() != places[0].parts() || at.Axis != places[0].Axis || !slices.Equal(at.Blocks, places[0].Blocks) || seen[at.Index] {
+		if !at.alike(places[0].Part) || seen[at.number()] {
 			return fmt.Errorf("%v does not go with %v: %w", at.Part, places[0].Part, ErrMixed)
 		}
-		seen[at.Index] = true
+		seen[at.number()] = true
 	}
 	if missing := places[0].parts() - int64(len(places)); missing > 0 {
 		return fmt.Errorf("%d of %d parts are not there: %w", missing, places[0].parts(), ErrMissing)
@@ -215,7 +218,7 @@ func (s *Set) stranger(path string, f *safetensors.File, sum, want uint32) error
 
 // headerSum is the checksum of a safetensors file up to the elements.
 func headerSum(path string) (sum uint32, err error) {
-	f, err := os.Open(path)
+	f, err := budget.Open(path)
 	if err != nil {
 		return 0, err
 	}
