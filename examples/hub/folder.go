@@ -40,7 +40,7 @@ var Files = []File{
 	{"[0-9]_pooling", verdict.Honoured, "how states become an embedding", nil},
 	{"[0-9]_normalize", verdict.Harmless, "embeddings have length one", nil},
 	{"[0-9]_dense", verdict.Refused, "embeddings are not projected", nil},
-	{"sentence_bert_config.json", verdict.Honoured, "see its keys", &Sentence},
+	{"sentence_*_config.json", verdict.Honoured, "see its keys", &Sentence},
 	{"config_sentence_transformers.json", verdict.Honoured, "see its keys", &SentenceTransformers},
 	{"preprocessor_config.json", verdict.Harmless, images, &Processor},
 	{"processor_config.json", verdict.Harmless, images, &Processor},
@@ -53,8 +53,8 @@ var Files = []File{
 	{"vocab.json", verdict.Harmless, "tokenizer.json has the vocabulary", nil},
 	{"vocab.txt", verdict.Harmless, "tokenizer.json has the vocabulary", nil},
 	{"merges.txt", verdict.Harmless, "tokenizer.json has the merges", nil},
-	{"added_tokens.json", verdict.Harmless, "tokenizer.json has the added tokens", nil},
-	{"tokenizer.model", verdict.Harmless, "tokenizer.json has the tokenizer", nil},
+	{"added_tokens.json", verdict.Honoured, "further tokens beside tokenizer.model; tokenizer.json, where it is there, has them", nil},
+	{"tokenizer.model", verdict.Honoured, "the tokenizer, a model of SentencePiece, where there is no tokenizer.json", nil},
 	{"*.tiktoken", verdict.Harmless, "tokenizer.json has the tokenizer", nil},
 	{"params.json", verdict.Harmless, "config.json has the configuration", nil},
 	{"*.safetensors", verdict.Warned, "the model's weights are in model.safetensors, or in the files of its index", nil},
@@ -112,6 +112,7 @@ func Check(folder string) (warnings []string, err error) {
 		return nil, err
 	}
 	var errs []error
+	more := 0   // warnings of further files
 	other := "" // a file of weights that are not read
 	for _, e := range entries {
 		f := find(e.Name())
@@ -122,17 +123,36 @@ func Check(folder string) (warnings []string, err error) {
 		case shards[e.Name()]:
 		case f.Kind == verdict.Refused:
 			errs = append(errs, fmt.Errorf("%s: %s", filepath.Join(folder, e.Name()), f.Why))
+		case f.Kind == verdict.Warned && len(warnings) >= mostWarnings:
+			more++
 		case f.Kind == verdict.Warned:
 			warnings = append(warnings, fmt.Sprintf("%s: %s", e.Name(), f.Why))
 		case f.Table != nil && !e.IsDir():
-			lines, err := Decode(folder, e.Name(), *f.Table)
+			table := *f.Table
+			if f.Table == &TokenizerConfig && HasPieces(folder) {
+				table = PiecesConfig
+			}
+			lines, err := Decode(folder, e.Name(), table)
 			warnings, errs = append(warnings, lines...), append(errs, err)
 		}
+	}
+	if more > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d more files are not read", more))
 	}
 	if len(shards) == 0 && other != "" {
 		errs = append(errs, fmt.Errorf("%s has its weights in %s, which is not read: convert the folder to safetensors", folder, other))
 	}
 	return warnings, errors.Join(errs...)
+}
+
+// After mostWarnings lines the files that are not read are only counted.
+const mostWarnings = 100
+
+// HasPieces reports whether the tokenizer of a folder is a model of SentencePiece: tokenizer.model without a tokenizer.json.
+func HasPieces(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "tokenizer.json"))
+	_, none := os.Stat(filepath.Join(folder, "tokenizer.model"))
+	return errors.Is(err, fs.ErrNotExist) && none == nil
 }
 
 // mostIndex is the size in bytes up to which aclnn/safetensors reads an index.
@@ -239,6 +259,22 @@ func ReadPooling(folder string) (pool Pool, err error) {
 		return 0, fmt.Errorf("%s: it has no module that pools", file)
 	}
 	return pool, nil
+}
+
+// LowerCase reads whether texts become lower case before they are encoded: do_lower_case of sentence_bert_config.json. A folder without one leaves them.
+func LowerCase(folder string) (bool, error) {
+	names, err := filepath.Glob(filepath.Join(folder, "sentence_*_config.json"))
+	if err != nil || len(names) == 0 {
+		return false, err
+	}
+	if len(names) > 1 {
+		return false, fmt.Errorf("%s: there are %d files of this form; keep one", names[0], len(names))
+	}
+	var c struct {
+		Lower bool `json:"do_lower_case"`
+	}
+	_, err = Decode(folder, filepath.Base(names[0]), Sentence, &c)
+	return c.Lower, err
 }
 
 func readPool(folder, module string) (Pool, error) {

@@ -58,6 +58,13 @@ func TestCheck(t *testing.T) {
 	warnings, err = hub.Check(sub)
 	require.NoError(t, err)
 	require.Equal(t, []string{"consolidated.safetensors: the model's weights are in model.safetensors, or in the files of its index"}, warnings)
+	for i := range 1000 {
+		write(t, sub, fmt.Sprintf("strange-%d", i), "")
+	}
+	warnings, err = hub.Check(sub)
+	require.NoError(t, err)
+	require.Len(t, warnings, 101)
+	require.Equal(t, "901 more files are not read", warnings[100])
 	_, err = hub.Check(filepath.Join(dir, "none"))
 	require.Error(t, err)
 }

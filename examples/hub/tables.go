@@ -82,6 +82,30 @@ var TokenizerConfig = verdict.Table{Format: "tokenizer_config.json", Unknown: ve
 	verdict.Each("response_template response_schema", verdict.NoEffect("", "answers are returned as text")),
 )}
 
+// PiecesConfig is the table of tokenizer_config.json in a folder without a tokenizer.json, whose tokenizer.model is a model of SentencePiece.
+var PiecesConfig = func() verdict.Table {
+	own := map[string]verdict.Key{}
+	for _, k := range []verdict.Key{
+		verdict.Honour("add_bos_token", "bos_token stands before a text"),
+		verdict.Honour("add_eos_token", "eos_token stands behind a text"),
+		verdict.Honour("add_prefix_space", "a space before a text, in the place of the model's add_dummy_prefix"),
+		verdict.Honour("legacy", "the space stands before each part of a text between special tokens, not before the first alone"),
+		verdict.Honour("added_tokens_decoder", "further tokens, found before a text is cut"),
+		verdict.Refuse("sp_model_kwargs", "pieces are not sampled", "{}"),
+		verdict.Refuse("do_lower_case", "the model's table of characters says what becomes of letters", "false"),
+	} {
+		own[k.Name] = k
+	}
+	t := verdict.Table{Format: "tokenizer_config.json beside tokenizer.model", Unknown: verdict.Warned}
+	for _, k := range TokenizerConfig.Keys {
+		if one, ok := own[k.Name]; ok {
+			k = one
+		}
+		t.Keys = append(t.Keys, k)
+	}
+	return t
+}()
+
 // SpecialTokensMap is the table of special_tokens_map.json.
 var SpecialTokensMap = verdict.Table{Format: "special_tokens_map.json", Unknown: verdict.Warned, Keys: slices.Concat(
 	verdict.Each("bos_token eos_token unk_token sep_token pad_token cls_token mask_token", verdict.Honour("", special+", where tokenizer_config.json has none")),
@@ -118,10 +142,10 @@ var Pooling = verdict.Table{Format: "1_Pooling/config.json", Keys: []verdict.Key
 	verdict.NoEffect("embedding_dimension", "hidden_size of config.json"),
 }}
 
-// Sentence is the table of sentence_bert_config.json.
+// Sentence is the table of sentence_bert_config.json, whose name may have another model's in the place of bert.
 var Sentence = verdict.Table{Format: "sentence_bert_config.json", Keys: []verdict.Key{
 	verdict.Warn("max_seq_length", "longer texts are not cut to this length"),
-	verdict.Refuse("do_lower_case", "letters stay as they are", "false"),
+	verdict.Honour("do_lower_case", "texts become lower case before they are encoded"),
 }}
 
 // SentenceTransformers is the table of config_sentence_transformers.json.

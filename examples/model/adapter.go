@@ -92,6 +92,9 @@ func (a *Adapter) build() error {
 				if t, ok := targets.of(q); ok {
 					a.pairs[w] = append(a.pairs[w], a.pair(q, t))
 				} else if t, module, ok := targets.ofExperts(q); ok {
+					if n := q.spread.inner.Of; n > 0 {
+						return fmt.Errorf("model: an adapter of %s, of which %d ranks have a shard each (ExpertTP): adapters of experts need each expert whole on its rank", q.Name, n)
+					}
 					a.pairs[w] = append(a.pairs[w], a.expertPair(q, t, module))
 				}
 			}
@@ -111,9 +114,9 @@ func (a *Adapter) pair(q *Parameter, t target) pair {
 		b: a.weight(module+".lora_B.weight", zero, out, rank),
 	}
 	switch {
-	case q.spread.parts == 0:
+	case q.spread.Of == 0:
 		p.a.heads, p.b.heads = q.heads, q.heads
-	case q.spread.axis == 0:
+	case q.spread.Axis == 0:
 		p.b.spread, p.a.heads = q.spread, true
 	default:
 		p.a.spread, p.b.heads = q.spread, true

@@ -19,7 +19,7 @@ func (a *Adapter) expertPair(q *Parameter, t target, module string) pair {
 	p.b = a.weight(module+".lora_B.weight", zero, out, rank*n)
 	p.a.spread, p.b.spread = q.spread, q.spread.along(1)
 	for range rank {
-		p.b.spread.blocks = append(p.b.spread.blocks, n)
+		p.b.spread.Blocks = append(p.b.spread.Blocks, n)
 	}
 	return p
 }

@@ -272,3 +272,24 @@ func TestParallelExpertAdapters(t *testing.T) {
 		})
 	}
 }
+
+// TestAdapterOfClippedExperts: the refusal of adapters of gpt-oss' experts says why there are none, and the one of a misspelt name what there is.
+func TestAdapterOfClippedExperts(t *testing.T) {
+	eachKind(t, func(t *testing.T, k kindFolder) {
+		want := map[string]string{
+			"gpt_oss": `"mlp.experts.gate_up_proj": adapters of the experts of gpt_oss are not supported, whose weights are [experts, in, out] with biases`, "llama": "is a weight of experts, and this model has none",
+			"mixtral": "it has mlp.experts.gate_up_proj and mlp.experts.down_proj",
+		}[filepath.Base(k.path)]
+		if want == "" {
+			t.Skip("of no interest")
+		}
+		name := "mlp.experts.gate_up_proj"
+		if filepath.Base(k.path) == "mixtral" {
+			name = "mlp.experts.up_proj"
+		}
+		st, reg := setUp(t)
+		m := k.load(t, st, reg, func(c *model.Config) { c.Frozen = true })
+		_, err := model.NewAdapter(t.Context(), m, model.LoRA{Rank: 4, Alpha: 8, Parameters: []string{name}}, 1)
+		require.ErrorContains(t, err, want)
+	})
+}

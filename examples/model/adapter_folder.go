@@ -27,6 +27,9 @@ const (
 	peftPrefix         = "base_model.model."
 )
 
+// mostParameters bounds the names of target_parameters, because each of them is compared with each stacked weight.
+const mostParameters = 10_000
+
 // peftConfig holds the keys of adapter_config.json that this package follows.
 type peftConfig struct {
 	Type       string          `json:"peft_type"`
@@ -148,7 +151,10 @@ func readPEFT(folder string) (l LoRA, raw map[string]json.RawMessage, err error)
 		return l, nil, err
 	}
 	if !strings.EqualFold(c.Type, "LORA") {
-		return l, nil, fmt.Errorf("%s: peft_type is %q; only LORA is supported", path, c.Type)
+		return l, nil, fmt.Errorf("%s: peft_type is %.80q; only LORA is supported", path, c.Type)
+	}
+	if err := budget.Size(path+": target_parameters", len(c.Parameters), mostParameters, "names"); err != nil {
+		return l, nil, err
 	}
 	if len(c.Layers) == 0 {
 		c.Layers = nil
@@ -192,7 +198,7 @@ func adapted(f *safetensors.File) (map[string]bool, error) {
 		rest, ok := strings.CutPrefix(name, peftPrefix)
 		module, kind, low := strings.Cut(rest, ".lora_")
 		if !ok || !low || kind != "A.weight" && kind != "B.weight" {
-			return nil, fmt.Errorf("model: %s is neither A nor B of a product; weights that an adapter replaces, magnitudes of DoRA, biases and embeddings are not read", name)
+			return nil, fmt.Errorf("model: %.200s is neither A nor B of a product; weights that an adapter replaces, magnitudes of DoRA, biases and embeddings are not read", name)
 		}
 		modules[canonical(module)] = true
 	}
@@ -203,7 +209,8 @@ func (a *Adapter) load(ctx context.Context, f *safetensors.File) error {
 	read := map[string]bool{}
 	for _, p := range a.params.all {
 		name := p.Name
-		if nested := nestedName(name); slices.Contains(f.Names(), nested) {
+		nested := nestedName(name)
+		if _, err := f.Tensor(nested); err == nil {
 			name, a.nested = nested, true
 		}
 		t, err := hubTensor(f, name, p.shape)
@@ -224,7 +231,7 @@ func (a *Adapter) load(ctx context.Context, f *safetensors.File) error {
 	}
 	for _, name := range f.Names() {
 		if !read[name] {
-			return fmt.Errorf("model: %s is of no layer of this model", name)
+			return fmt.Errorf("model: %.200s is of no layer of this model", name)
 		}
 	}
 	return nil
@@ -238,7 +245,9 @@ func nestedName(name string) string {
 	return name
 }
 
-// Save writes a folder for PEFT: adapter_config.json, and the weights in float32. They come from a
+// Save writes a folder for PEFT: adapter_config.json, and the weights in float32. PEFT 0.21 with transformers 5 takes layers of DeepSeek V3 and GLM-4.5 whose
+// names end in gate_proj, up_proj and down_proj for weights of experts, and warns that it has none for these; it reads adapters of their
+// attention. The weights come from a
 // checkpoint of the adapter, or with nil from this device, which must then have all of them. base
 // names the model in the configuration.
 func (a *Adapter) Save(ctx context.Context, folder, base string, from Weights) error {
@@ -280,6 +289,10 @@ func (a *Adapter) Save(ctx context.Context, folder, base string, from Weights) e
 // loaded, if it was.
 func (a *Adapter) describe(base string) ([]byte, error) {
 	l := a.lora
+	if a.config == nil && a.m.Config.family().sparse {
+		// PEFT takes the word all-linear, and ends of names such as down_proj, for routers and weights of experts too in these families.
+		l.Targets, l.Pattern, l.Exclude, l.ExcludePattern, l.Layers = a.modules(), "", nil, "", nil
+	}
 	own, err := json.Marshal(peftConfig{
 		Type: "LORA", Rank: l.Rank, Alpha: l.Alpha, Dropout: l.Dropout, RSLoRA: l.RSLoRA, Targets: moduleNames{l.Targets, l.Pattern}, Parameters: l.Parameters, Exclude: moduleNames{l.Exclude, l.ExcludePattern},
 		Ranks: l.Ranks, Alphas: l.Alphas, Layers: l.Layers, Bias: "none", Initialise: json.RawMessage("true"),
@@ -301,6 +314,23 @@ func (a *Adapter) describe(base string) ([]byte, error) {
 		}
 	}
 	return json.MarshalIndent(all, "", "  ")
+}
+
+// modules lists the names of the layers that the adapter adds to.
+func (a *Adapter) modules() (names []string) {
+	for _, pairs := range a.pairs {
+		for _, l := range pairs {
+			switch name := l.module; {
+			case l.experts > 0:
+			case a.nested:
+				names = append(names, strings.TrimPrefix(nestedName(peftPrefix+name), peftPrefix))
+			default:
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Weights are whole tensors to be written to a folder: those of a checkpoint.Set, for example.

@@ -31,6 +31,9 @@ func (a *Adapter) merge(ctx context.Context, sign float64) error {
 // mergeLayer adds this rank's part of a product, which its parts of A and B give, in float32.
 func (a *Adapter) mergeLayer(ctx context.Context, l pair, sign float64) error {
 	m := a.m
+	if l.on.coded() {
+		return errQuantized
+	}
 	values, err := m.store.read(ctx, l.on, m.master)
 	if err != nil {
 		return err

@@ -93,6 +93,9 @@ func (m *Model) checkPlain(b Batch) error {
 	if b.Adapters != nil {
 		return errEach
 	}
+	if b.Numbers != nil || m.Config.Score {
+		return errSequences
+	}
 	return b.validate(m.Config.VocabSize)
 }
 
@@ -105,20 +108,11 @@ func (m *Model) GradientsEach(ctx context.Context, b Batch) (losses []float64, e
 	if m.multi == nil {
 		return nil, errEach
 	}
-	s, err := m.newStep(ctx, b)
-	if s != nil {
-		defer func() { err = errors.Join(err, s.close()) }()
-	}
+	losses, targets, err := m.gradients(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.run(ctx); err != nil {
-		return nil, err
-	}
-	if losses, err = s.totals(ctx); err != nil {
-		return nil, err
-	}
-	for i, n := range s.targets {
+	for i, n := range targets {
 		if n == 0 {
 			losses[i] = math.NaN()
 		}

@@ -12,7 +12,7 @@ import (
 // portion is a range of a micro-batch's rows on this rank that has a loss of its own: all rows, or with
 // UseEach those of an adapter.
 type portion struct {
-	number      int // of the adapter, as in Batch.Adapters; 0 if there are none
+	number      int // of the adapter, as in Batch.Adapters, or of the sequence, as in Batch.Numbers; 0 if there are none
 	first, rows int64
 	labelled    int  // labels that are not ignored
 	trained     bool // it has gradients
@@ -70,11 +70,10 @@ func (b Batch) byAdapter() Batch {
 	return sorted
 }
 
-// adapterParts returns this rank's rows of each adapter, for samples in the order of their adapters. labels are
-// those of the rank.
-func (b Batch) adapterParts(chunks []mask.Range, labels []int32) (parts []portion) {
+// portions returns this rank's rows of each number, for samples in the order of their numbers. labels are those of the rank.
+func (b Batch) portions(of []int, chunks []mask.Range, labels []int32) (parts []portion) {
 	var numbers []int // by position
-	for i, n := range b.Adapters {
+	for i, n := range of {
 		from, to := b.sample(i)
 		numbers = append(numbers, slices.Repeat([]int{n}, to-from)...)
 	}

@@ -37,7 +37,10 @@ func (a *Adapter) drop(p *pass, l pair, x *autograd.Var) *autograd.Var {
 		return x
 	}
 	name := fnv.New64a()
-	_, _ = fmt.Fprint(name, a.seed, l.module, index(a.m.par.Data), l.a.spread.part)
+	_, _ = fmt.Fprint(name, a.seed, l.module, index(a.m.par.Data), l.a.spread.Index)
+	if p.draw > 0 {
+		_, _ = fmt.Fprint(name, " row ", p.draw)
+	}
 	seed := rand.NewPCG(name.Sum64(), a.steps<<32|p.draws[a]).Uint64() >> 1
 	return p.DropoutOf(x, a.lora.Dropout, int64(seed))
 }

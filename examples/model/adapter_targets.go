@@ -94,18 +94,11 @@ type target struct {
 
 // targets selects layers by name.
 type targets struct {
-	lora            LoRA
-	pattern, except *expression.Expression
-	ranks, alphas   []override
-	used            map[string]bool // of Targets
-	count           int
-	err             error // of an expression that took too long
-}
-
-// override is an entry of Ranks or Alphas.
-type override struct {
-	name  *expression.Expression
-	value float64
+	lora        LoRA
+	expressions *expression.Set
+	used        map[string]bool // of Targets
+	count       int
+	err         error // of an expression
 }
 
 func (l LoRA) compile() (t *targets, err error) {
@@ -121,50 +114,30 @@ func (l LoRA) compile() (t *targets, err error) {
 	case l.modules == nil && l.Layers != nil && l.Pattern != "":
 		return nil, errors.New("model: LoRA has a pattern and numbers of layers; PEFT refuses the two together: write the numbers into the pattern")
 	}
-	t = &targets{lora: l, used: map[string]bool{}}
-	whole := func(pattern string) (*expression.Expression, error) {
-		if pattern == "" || l.modules != nil {
-			return nil, nil
-		}
-		return expression.Compile(`\A(?:` + pattern + `)\z`)
+	t = &targets{lora: l, expressions: expression.New("the adapter"), used: map[string]bool{}}
+	if l.modules == nil {
+		t.whole(l.Pattern, "")
+		t.whole(l.ExcludePattern, "")
 	}
-	if t.pattern, err = whole(l.Pattern); err == nil {
-		t.except, err = whole(l.ExcludePattern)
+	for _, o := range slices.Concat(l.Ranks, l.Alphas) { // those that no layer gets to are read too
+		t.matches(t.expressions.Ends, o.Layers, "")
 	}
-	if err == nil {
-		t.ranks, err = overrides(l.Ranks)
-	}
-	if err == nil {
-		t.alphas, err = overrides(l.Alphas)
+	if t.err != nil {
+		return nil, t.err
 	}
 	for _, r := range l.Ranks {
 		if !(r.Value >= 1) || r.Value != math.Trunc(r.Value) {
-			err = fmt.Errorf("rank %g; it must be positive, and whole", r.Value)
+			return nil, fmt.Errorf("model: LoRA: rank %g; it must be positive, and whole", r.Value)
 		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("model: LoRA: %w", err)
 	}
 	return t, nil
 }
 
-// overrides compiles expressions, in their order.
-func overrides(values Overrides) (list []override, err error) {
-	for _, v := range values {
-		name, err := expression.Compile(`\A(?:.*\.)?(?:` + v.Layers + `)\z`)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, override{name, v.Value})
-	}
-	return list, nil
-}
-
 // pick returns the value of the first expression that matches.
-func (t *targets) pick(list []override, name string, otherwise float64) float64 {
+func (t *targets) pick(list Overrides, name string, otherwise float64) float64 {
 	for _, o := range list {
-		if t.matches(o.name, name) {
-			return o.value
+		if t.matches(t.expressions.Ends, o.Layers, name) {
+			return o.Value
 		}
 	}
 	return otherwise
@@ -212,7 +185,7 @@ func (t *targets) selectsParameter(name string) bool {
 // size counts a layer and returns the size of its product.
 func (t *targets) size(name string) target {
 	t.count++
-	rank, alpha := t.pick(t.ranks, name, float64(t.lora.Rank)), t.pick(t.alphas, name, t.lora.Alpha)
+	rank, alpha := t.pick(t.lora.Ranks, name, float64(t.lora.Rank)), t.pick(t.lora.Alphas, name, t.lora.Alpha)
 	if t.lora.RSLoRA {
 		return target{int(rank), alpha / math.Sqrt(rank)}
 	}
@@ -221,8 +194,8 @@ func (t *targets) size(name string) target {
 
 // selects applies Targets, or Pattern. Layers holds for names that are given by their end, as in PEFT.
 func (t *targets) selects(name string) bool {
-	if t.pattern != nil {
-		return t.matches(t.pattern, name)
+	if t.lora.Pattern != "" {
+		return t.whole(t.lora.Pattern, name)
 	}
 	if len(t.lora.Targets) == 1 && t.lora.Targets[0] == AllLinear {
 		t.used[AllLinear] = true
@@ -238,25 +211,33 @@ func (t *targets) selects(name string) bool {
 }
 
 func (t *targets) excludes(name string) bool {
-	return t.except != nil && t.matches(t.except, name) || slices.ContainsFunc(t.lora.Exclude, func(one string) bool { return ends(name, one) })
+	return t.whole(t.lora.ExcludePattern, name) || slices.ContainsFunc(t.lora.Exclude, func(one string) bool { return ends(name, one) })
 }
 
 // ends reports whether a name is the end of a layer's, from a dot on, or all of it.
 func ends(layer, name string) bool { return layer == name || strings.HasSuffix(layer, "."+name) }
 
-// matches also tries the name that a layer has in a model that sees images.
-func (t *targets) matches(e *expression.Expression, name string) bool {
+// whole reports whether a pattern matches a whole name; none matches nothing.
+func (t *targets) whole(pattern, name string) bool {
+	return pattern != "" && t.matches(t.expressions.Whole, pattern, name)
+}
+
+// matches also tries the name that a layer has in a model that sees images. After an error nothing matches.
+func (t *targets) matches(match func(pattern, name string) (bool, error), pattern, name string) bool {
+	if t.err != nil {
+		return false
+	}
 	names := []string{name}
 	if rest, inner := strings.CutPrefix(name, "model."); inner {
 		names = append(names, nestedPrefix+rest)
 	}
 	for _, one := range names {
-		ok, err := e.Match(one)
-		if err != nil && t.err == nil {
+		ok, err := match(pattern, one)
+		if err != nil {
 			t.err = fmt.Errorf("model: LoRA: %w", err)
 		}
-		if ok {
-			return true
+		if ok || err != nil {
+			return ok
 		}
 	}
 	return false
@@ -281,12 +262,18 @@ func (t *targets) unused(m *Model) error {
 	}
 	for _, one := range t.lora.Targets {
 		if !t.used[one] && t.lora.modules == nil {
-			return fmt.Errorf("model: LoRA target %q is not a linear layer of this model; it has %s", one, strings.Join(m.linears(), ", "))
+			return fmt.Errorf("model: LoRA target %.200q is not a linear layer of this model; it has %s", one, strings.Join(m.linears(), ", "))
 		}
 	}
 	for _, one := range t.lora.Parameters {
-		if !t.used[one] {
-			return fmt.Errorf("model: LoRA target %q is not a stacked weight of experts of this model, such as mlp.experts.down_proj", one)
+		switch {
+		case t.used[one]:
+		case m.Config.family().clipped:
+			return fmt.Errorf("model: LoRA target %.200q: adapters of the experts of %s are not supported, whose weights are [experts, in, out] with biases; adapt its attention", one, m.Config.ModelType)
+		case m.Config.Experts == 0:
+			return fmt.Errorf("model: LoRA target %.200q is a weight of experts, and this model has none", one)
+		default:
+			return fmt.Errorf("model: LoRA target %.200q is not a stacked weight of experts of this model; it has mlp.experts.gate_up_proj and mlp.experts.down_proj", one)
 		}
 	}
 	if t.count == 0 {

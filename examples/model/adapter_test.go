@@ -317,15 +317,17 @@ func TestAdapterRefusals(t *testing.T) {
 		"needs targets":                {Rank: 4},
 		`"norm" is not a linear layer`: {Rank: 4, Targets: []string{"q_proj", "norm"}},
 		"it has down_proj, gate_proj, k_proj, lm_head": {Rank: 4, Targets: []string{"embed_tokens"}},
-		"selects no layer": {Rank: 4, Pattern: "q_proj"},
-		"missing closing":  {Rank: 4, Pattern: "(q_proj"},
+		"selects no layer":        {Rank: 4, Pattern: "q_proj"},
+		"missing closing":         {Rank: 4, Pattern: "(q_proj"},
+		"takes longer than 500ms": {Rank: 4, Targets: []string{"q_proj"}, Alphas: slices.Repeat(model.Overrides{{Layers: "(?=(.+)+$)(?!x)" + strings.Repeat("(.*)*", 30) + "z", Value: 1}}, 500)},
 	} {
 		_, err := model.NewAdapter(t.Context(), m, lora, 1)
 		require.ErrorContains(t, err, text)
 	}
 	for text, change := range map[string]string{
-		"use_dora is true": `"use_dora": true`, "not a stacked weight": `"target_parameters": ["mlp.experts.gate_up_proj"]`, "bias": `"bias": "all"`,
-		"init_lora_weights": `"init_lora_weights": "pissa"`, "IA3": `"peft_type": "IA3"`, "has shape [8 64]": `"r": 4`,
+		"use_dora is true": `"use_dora": true`, "is a weight of experts, and this model has none": `"target_parameters": ["mlp.experts.gate_up_proj"]`, "bias": `"bias": "all"`,
+		"target_parameters has 10001 names": `"target_parameters": ["x"` + strings.Repeat(`,"x"`, 10_000) + `]`,
+		"init_lora_weights":                 `"init_lora_weights": "pissa"`, "IA3": `"peft_type": "IA3"`, "has shape [8 64]": `"r": 4`,
 		"modules_to_save": `"modules_to_save": ["lm_head"]`, "layer_replication": `"layer_replication": [[0,2]]`, "new_kind is 7": `"new_kind": 7`,
 	} {
 		dir := t.TempDir()

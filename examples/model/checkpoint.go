@@ -31,6 +31,7 @@ func (m *Model) Load(ctx context.Context, path string) error {
 // LoadFile is Load from an open file. Each rank reads its own parts of the weights and no more:
 // File.BytesRead counts them. Of quantised weights it reads some whole rows or columns.
 func (m *Model) LoadFile(ctx context.Context, f *safetensors.File) error {
+	whole := f
 	f, err := m.Config.Quantization.View(f)
 	if err != nil {
 		return err
@@ -38,7 +39,18 @@ func (m *Model) LoadFile(ctx context.Context, f *safetensors.File) error {
 	if _, err := m.places(f); err != nil {
 		return err
 	}
+	if m.Config.KeepCodes {
+		if m.kept != nil {
+			return errQuantized
+		}
+		if err := m.keep(ctx, whole); err != nil {
+			return err
+		}
+	}
 	for _, q := range m.params.all {
+		if q.coded() || m.Config.NewScore && q == m.head.weight {
+			continue
+		}
 		pieces, err := hubPieces(f, q)
 		if err != nil {
 			return err
@@ -68,15 +80,6 @@ func (o *Optimizer) records() []record {
 	}
 }
 
-// part says which part of a record of a parameter this rank has.
-func (r record) part(q *Parameter) checkpoint.Part {
-	p := checkpoint.Part{Name: r.prefix + q.Name, Shape: q.shape}
-	if q.spread.parts > 1 {
-		p.Axis, p.Index, p.Of, p.Blocks = q.spread.axis, q.spread.part, q.spread.parts, q.spread.blocks
-	}
-	return p
-}
-
 // sharing returns this rank's number among the ranks that have the same part of a parameter, and
 // their number.
 func (par *Parallel) sharing(q *Parameter) (at, ranks int64) {
@@ -84,7 +87,7 @@ func (par *Parallel) sharing(q *Parameter) (at, ranks int64) {
 		return index(par.ExpertData), size(par.ExpertData)
 	}
 	at, ranks = index(par.Data), size(par.Data)
-	if q.spread.parts == 0 {
+	if q.spread.Of == 0 {
 		at, ranks = at*size(par.Tensor)+index(par.Tensor), ranks*size(par.Tensor)
 	}
 	return at, ranks
@@ -121,7 +124,7 @@ func (m *Model) snapshot(ctx context.Context, params *parameters, store storage,
 				return nil, fmt.Errorf("model: %s%v: %w", r.prefix, q, err)
 			}
 			if mine {
-				tensors = append(tensors, checkpoint.Tensor{Part: r.part(q), Values: values})
+				tensors = append(tensors, checkpoint.Tensor{Part: q.part(r.prefix), Values: values})
 			}
 		}
 	}
@@ -168,7 +171,7 @@ func (m *Model) LoadCheckpoint(ctx context.Context, set *checkpoint.Set) error {
 }
 
 func restore(ctx context.Context, set *checkpoint.Set, store storage, q *Parameter, r record) error {
-	part := r.part(q)
+	part := q.part(r.prefix)
 	read := func(lo, hi int64) ([]float32, error) { return set.Range(part, lo, hi) }
 	if err := store.write(ctx, q, r.of, read); err != nil {
 		return fmt.Errorf("model: %s%v: %w", r.prefix, q, err)

@@ -27,7 +27,9 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 	layouts := []spread{
 		{ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
 		{ranks: 1},
+		{ranks: 4, layout: world.Layout{TP: 2, EP: 2, ExpertTP: 2}, sequence: true},
 		{ranks: 4, layout: world.Layout{EP: 4}, shard: true},
+		{ranks: 4, layout: world.Layout{ExpertTP: 2}, shard: true, nz: true},
 		{ranks: 4, layout: world.Layout{PP: 2, TP: 2}, sequence: true},
 		{ranks: 2, shard: true, nz: true},
 		{ranks: 4, layout: world.Layout{PP: 2, EP: 2}, dist: true},

@@ -21,7 +21,7 @@ type Config struct {
 	Heads             int     `json:"num_attention_heads"`
 	KVHeads           int     `json:"num_key_value_heads"`
 	HeadDim           int     `json:"head_dim"`
-	RMSNormEps        float64 `json:"rms_norm_eps"`
+	RMSNormEps        float64 `json:"rms_norm_eps"` // of encoders layer_norm_eps
 	TieWordEmbeddings bool    `json:"tie_word_embeddings"`
 	RopeTheta         float64 `json:"rope_theta"`
 	InitializerRange  float64 `json:"initializer_range"`
@@ -64,6 +64,25 @@ type Config struct {
 	Predict bool `json:"-"`
 	// Quantization is the form of the weights in the folder, nil for plain ones. Load dequantises them.
 	Quantization *quantization.Config `json:"-"`
+	// Score is set for a classifier with one label, as reward models and rerankers are: its head gives a token one number, in decoders without a bias. ParseConfig
+	// sets it for classes that end with ForSequenceClassification.
+	Score bool `json:"-"`
+	// RawScores makes a reranker return the number that its head computes as the score, in place of the sigmoid of that number.
+	RawScores bool `json:"-"`
+	// TokenTypes is the number of types of tokens of an encoder, type_vocab_size. PadToken is its pad_token_id where positions count from there; MaxPositions
+	// is then less by it and one.
+	TokenTypes int `json:"-"`
+	PadToken   int `json:"-"`
+	// NewScore lets Load leave out the head of a language model, and the head of a classifier to InitScore.
+	NewScore bool `json:"-"`
+	// KeepCodes keeps the codes of the linear layers of such a folder on the device, where Load would dequantise them: products read codes of int4 and
+	// int8 with inputs in the model's dtype, to which scales are rounded, and int8 with dynamic int8 inputs where the folder says so. It needs Frozen and 16 bits. Weights whose
+	// codes no product reads are dequantised, see Model.Kept. Gradients do not pass such products.
+	KeepCodes bool `json:"-"`
+	// Int8Cache makes caches and pages keep keys and values as codes of int8 with a scale for each token and head, in about half of the memory. Attention of
+	// one new token reads the codes; that of several multiplies them by their scales first, as CANN has no kernel for these in blocks.
+	// It needs 16 bits, and is not for latent attention.
+	Int8Cache bool `json:"-"`
 
 	// Fields of experts as DeepSeek has them: the number of shared experts, of first layers without experts, of groups of experts and of
 	// those that a token chooses among, and a factor of the weights.
@@ -95,7 +114,7 @@ type Config struct {
 	LinearTaps       int      `json:"linear_conv_kernel_dim,omitempty"`
 }
 
-// ParseConfig reads a config.json of one of ModelTypes, or of a model that sees images, of which the text part is taken.
+// ParseConfig reads a config.json of one of ModelTypes or EncoderTypes, or of a model that sees images, of which the text part is taken.
 // ConfigTable and WrapperTable say what becomes of each key.
 func ParseConfig(text []byte) (Config, error) {
 	c, err := parseConfig(text)
@@ -121,6 +140,9 @@ func parseConfig(text []byte) (Config, error) {
 		return c, unknownType(head.Type)
 	}
 	f := families[head.Type]
+	if f.encoder != nil {
+		return parseEncoder(head.Type, text)
+	}
 	c = Config{InitializerRange: 0.02, RMSNormEps: cmp.Or(f.absent.RMSNormEps, 1e-6), RouterLossScale: cmp.Or(f.absent.RouterLossScale, 0.001), NormTopK: f.mixtral || f.clipped || f.absent.NormTopK, AttentionBias: f.absent.AttentionBias, TieWordEmbeddings: f.absent.TieWordEmbeddings, AttentionScalar: f.absent.AttentionScalar}
 	if f.deepseek {
 		a := f.absent
@@ -144,15 +166,13 @@ func parseConfig(text []byte) (Config, error) {
 		Shared     json.RawMessage `json:"n_shared_experts"`
 		Groups     json.RawMessage `json:"n_group"`
 
-		Quantization json.RawMessage `json:"quantization_config"`
+		labels
 	}
 	if _, err := ConfigTable(head.Type).Decode(text, &c, &more); err != nil {
 		return c, err
 	}
-	if len(more.Quantization) > 0 && string(more.Quantization) != "null" {
-		if c.Quantization, err = quantization.Parse(more.Quantization); err != nil {
-			return c, err
-		}
+	if err := c.parseLabels(more.labels); err != nil {
+		return c, err
 	}
 	if more.Experts != nil {
 		if c.Experts != 0 && c.Experts != *more.Experts {
@@ -225,6 +245,43 @@ func parseConfig(text []byte) (Config, error) {
 	return c, nil
 }
 
+// labels are the keys that say how weights are stored and which head a model has.
+type labels struct {
+	Quantization json.RawMessage `json:"quantization_config"`
+	Classes      []string        `json:"architectures"`
+	Names        json.RawMessage `json:"id2label"`
+	Labels       *int            `json:"num_labels"`
+}
+
+// parseLabels reads them.
+func (c *Config) parseLabels(l labels) (err error) {
+	if given(l.Quantization) {
+		if c.Quantization, err = quantization.Parse(l.Quantization); err != nil {
+			return err
+		}
+	}
+	if len(l.Classes) != 1 || !strings.HasSuffix(l.Classes[0], classifier) {
+		return nil
+	}
+	n := 2 // of their classes
+	if given(l.Names) {
+		var names map[string]string
+		if err := json.Unmarshal(l.Names, &names); err != nil {
+			return fmt.Errorf("config.json: id2label: %w", err)
+		}
+		n = len(names)
+	} else if l.Labels != nil {
+		n = *l.Labels
+	}
+	if c.Score = true; n != 1 {
+		return fmt.Errorf("config.json: architectures is %q with %d labels (id2label, num_labels; 2 if there are none); only heads with one are read, whose value is a score", l.Classes, n)
+	}
+	return nil
+}
+
+// classifier ends the names of the classes of transformers whose head has a score for each label.
+const classifier = "ForSequenceClassification"
+
 // parseWindows completes the types of the layers, where boundary is max_window_layers. Those of a model without windows are of no use.
 func (c *Config) parseWindows(boundary int) error {
 	windows := c.family().windows
@@ -233,7 +290,7 @@ func (c *Config) parseWindows(boundary int) error {
 		kinds = append(kinds, slidingLayer)
 	}
 	if n := len(c.LayerTypes); n != 0 && (n != c.Layers || slices.ContainsFunc(c.LayerTypes, func(t string) bool { return !slices.Contains(kinds, t) })) {
-		return fmt.Errorf("config.json: layer_types is %q for %d layers; those of this configuration have %s", c.LayerTypes, c.Layers, strings.Join(kinds, " or "))
+		return fmt.Errorf("config.json: layer_types has %d entries for %d layers, which are %s in this configuration", n, c.Layers, strings.Join(kinds, " or "))
 	}
 	switch {
 	case !windows.byLayer() || c.Window == 0:
@@ -245,7 +302,7 @@ func (c *Config) parseWindows(boundary int) error {
 }
 
 func unknownType(name string) error {
-	return fmt.Errorf("model_type %q is not supported; use one of %v", name, ModelTypes())
+	return fmt.Errorf("model_type %.80q is not supported; use one of %v, or of the encoders %v", name, ModelTypes(), EncoderTypes())
 }
 
 // textConfig takes the part "text_config" out of the configuration of a model that sees images, with what the
@@ -292,9 +349,12 @@ func textConfig(text []byte) ([]byte, error) {
 	return json.Marshal(outer.Text)
 }
 
+// MostConfig is the size in bytes up to which a config.json is read. The largest have a few hundred kilobytes.
+const MostConfig = 4 << 20
+
 // ReadConfig reads a config.json file, see ParseConfig.
 func ReadConfig(path string) (Config, error) {
-	text, err := budget.ReadFile(path, budget.Config)
+	text, err := budget.ReadFile(path, MostConfig)
 	if err != nil {
 		return Config{}, err
 	}
@@ -309,6 +369,9 @@ const maxLayers = 4096
 func (c Config) Validate() error {
 	if _, known := families[c.ModelType]; !known {
 		return fmt.Errorf("model: %w", unknownType(c.ModelType))
+	}
+	if c.Encoder() {
+		return c.validateEncoder()
 	}
 	for _, f := range []struct {
 		name  string
@@ -350,9 +413,9 @@ func (c Config) Validate() error {
 	}
 	switch {
 	case !slices.Contains([]string{"", "silu", "gelu", "gelu_pytorch_tanh"}, c.Activation):
-		return fmt.Errorf("model: hidden_act is %q; use silu, gelu or gelu_pytorch_tanh", c.Activation)
+		return fmt.Errorf("model: hidden_act is %.80q; use silu, gelu or gelu_pytorch_tanh", c.Activation)
 	case c.Activation != "" && c.Activation != "silu" && c.family().sparse:
-		return fmt.Errorf("model: hidden_act is %q; experts are SwiGLU, whose activation is silu", c.Activation)
+		return fmt.Errorf("model: hidden_act is %.80q; experts are SwiGLU, whose activation is silu", c.Activation)
 	case c.Heads%c.KVHeads != 0:
 		return fmt.Errorf("model: %d attention heads are not a multiple of %d key/value heads", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
@@ -372,6 +435,9 @@ func (c Config) Validate() error {
 
 // Parameters returns the number of weights.
 func (c Config) Parameters() int {
+	if c.Encoder() {
+		return c.encoderParameters()
+	}
 	n, norms := c.VocabSize*c.HiddenSize+c.HiddenSize, 0
 	for _, name := range c.normNames() {
 		if name != "" {
@@ -381,7 +447,10 @@ func (c Config) Parameters() int {
 	for i := range c.Layers {
 		n += c.mixerParameters(i) + c.feedForwardParameters(i) + norms*c.HiddenSize
 	}
-	if !c.TieWordEmbeddings {
+	switch {
+	case c.Score:
+		n += c.HiddenSize
+	case !c.TieWordEmbeddings:
 		n += c.VocabSize * c.HiddenSize
 	}
 	return n

@@ -32,9 +32,9 @@ type Decoder struct {
 	taken  *acl.Buffer
 	logits *acl.HostBuffer // of the last step, float32
 
-	ids, slots, positions     *aclnn.Tensor // views of taken
-	slotsAt, positionsAt, end int           // where these start in given
-	numbers                   *aclnn.Tensor // of the places of a sequence
+	ids, slots, positions, turns       *aclnn.Tensor // views of taken
+	slotsAt, positionsAt, turnsAt, end int           // where these start in given
+	numbers                            *aclnn.Tensor // of the places of a sequence
 }
 
 // fewestPlaces is the number of places that the first graph reads.
@@ -61,7 +61,7 @@ func (d *Decoder) allocate(ctx context.Context) (err error) {
 		return at
 	}
 	part(4 * b) // the token ids
-	d.slotsAt, d.positionsAt = part(8*b), part(8*b)
+	d.slotsAt, d.positionsAt, d.turnsAt = part(8*b), part(8*b), part(8)
 	if d.given, err = m.st.Device().MallocHost(d.end); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (d *Decoder) allocate(ctx context.Context) (err error) {
 		shape []int64
 	}{
 		{&d.ids, 0, aclnn.Int32, []int64{b}}, {&d.slots, d.slotsAt, aclnn.Int64, []int64{b}},
-		{&d.positions, d.positionsAt, aclnn.Int64, []int64{b}},
+		{&d.positions, d.positionsAt, aclnn.Int64, []int64{b}}, {&d.turns, d.turnsAt, aclnn.Int64, []int64{1}},
 	} {
 		view, err := d.taken.View(v.at, d.end-v.at)
 		if err != nil {
@@ -96,8 +96,7 @@ func (d *Decoder) allocate(ctx context.Context) (err error) {
 	if err := d.memory.Err(); err != nil {
 		return err
 	}
-	_, err = d.rope.get(ctx, m.st, m.Config, m.dt, 0, capacity)
-	return err
+	return d.rope.cached(ctx, m.st, m.Config, m.dt, capacity)
 }
 
 // Close waits for the graphs and frees them.
@@ -126,7 +125,7 @@ func (d *Decoder) Next(ctx context.Context, tokens []int32) (logits []float32, e
 	if int64(len(tokens)) != d.c.batch {
 		return nil, fmt.Errorf("model: %d tokens for %d sequences; a decoder reads one of each", len(tokens), d.c.batch)
 	}
-	if d.c.length == 0 { // the states of delta nets start with the first token
+	if d.c.length == 0 || d.c.switches(1) { // the states of delta nets start with the first token
 		return d.m.Extend(ctx, d.c, tokens)
 	}
 	defer func() { d.c.err = err }()
@@ -136,7 +135,7 @@ func (d *Decoder) Next(ctx context.Context, tokens []int32) (logits []float32, e
 	if err := d.m.st.Synchronize(ctx); err != nil {
 		return nil, err
 	}
-	d.c.length++
+	d.c.note(tokens)
 	return append([]float32(nil), acl.Slice[float32](d.logits)...), nil
 }
 
@@ -170,6 +169,7 @@ func (d *Decoder) give(tokens []int32) (places int64) {
 		binary.NativeEndian.PutUint64(bytes[d.slotsAt+int(8*i):], uint64(i*d.c.capacity+at))
 		binary.NativeEndian.PutUint64(bytes[d.positionsAt+int(8*i):], uint64(at))
 	}
+	binary.NativeEndian.PutUint64(bytes[d.turnsAt:], uint64(d.rope.row(at, d.c.long(1))))
 	places = fewestPlaces
 	for places <= at {
 		places *= 2
@@ -187,8 +187,7 @@ func (d *Decoder) launch(ctx context.Context, places int64) (err error) {
 	}
 	p.do(func() error { return m.st.Copy(d.taken, d.given, d.given.Size()) })
 	in.hidden = p.unseenFrom(m.Config, d.numbers, d.positions.Reshape(d.c.batch, 1, 1, 1))
-	position := d.positions.Narrow(0, 0, 1)
-	in.rope = rotation{p.at(d.rope.cos, position), p.at(d.rope.sin, position)}
+	in.rope = rotation{p.at(d.rope.cos, d.turns), p.at(d.rope.sin, d.turns)}
 	p.deliver(d.logits, m.forward(p, in, nil).Value)
 	return p.Err()
 }

@@ -29,7 +29,7 @@ func newDeltaNet(ps *parameters, c Config, prefix string) deltaNet {
 	project := func(name string, axis int, out, in int64) linear {
 		return ps.linear(ps.addSplit(prefix+name, axis, out, in))
 	}
-	ranks := max(ps.tensor.parts, 1)
+	ranks := max(ps.tensor.Of, 1)
 	d := deltaNet{
 		dtBias: ps.addHeads(prefix+"dt_bias", hv, one),
 		aLog:   ps.addHeads(prefix+"A_log", hv, func(r *rand.Rand) float32 { return float32(math.Log(0.01 + 15.99*r.Float64())) }),

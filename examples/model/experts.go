@@ -18,7 +18,7 @@ type experts struct {
 	count        int64      // number of experts of all ranks
 	perToken     int64
 	routing      ops.MoERoutingArgs // without tensors
-	bias         *Parameter         // of the choice, or nil; training leaves it as it is
+	bias         *Parameter         // of the choice, or nil; training leaves it as it is, but for BalanceExperts
 	nz           nzUse
 	clipped      *clippedUnit // in place of SwiGLU, or nil
 }
@@ -52,8 +52,8 @@ func newExperts(ps *parameters, c Config, prefix string) experts {
 	}
 	f := experts{
 		router: linear{weight: ps.add(prefix+"gate.weight", n, h)},
-		gateUp: ps.addExperts(prefix+"experts.gate_up_proj", n, 2*i, h),
-		down:   ps.addExperts(prefix+"experts.down_proj", n, h, i),
+		gateUp: ps.addExperts(prefix+"experts.gate_up_proj", n, 2*i, h).sharded(1, i, i),
+		down:   ps.addExperts(prefix+"experts.down_proj", n, h, i).sharded(2),
 		count:  n, perToken: int64(c.ExpertsPerToken), routing: c.routing(), nz: c.nzUse(),
 	}
 	if c.family().sigmoid {
@@ -101,29 +101,33 @@ func (c Config) validateRouting() error {
 }
 
 func (f experts) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Routing) {
-	return f.beside(p, x, nil)
+	return f.beside(p, x, func() *autograd.Var { return nil })
 }
 
-// beside adds the result of a shared expert, if there is one.
-func (f experts) beside(p *pass, x, shared *autograd.Var) (*autograd.Var, *autograd.Routing) {
+// beside adds the result of a shared expert, or of nil.
+func (f experts) beside(p *pass, x *autograd.Var, shared func() *autograd.Var) (*autograd.Var, *autograd.Routing) {
 	// The router computes in float32 for every dtype of the model.
 	how := f.routing
 	if f.bias != nil {
 		p.queue(func(s *aclnn.Scope) { how.Bias = s.Cast(f.bias.Value, aclnn.Float32) })
 	}
 	routing := p.MoERouting(p.Cast(f.router.forward(p, x), aclnn.Float32), f.perToken, how)
-	if f.shares(p) {
-		return f.share(p, x, shared, routing), &routing
+	routing.Weights = f.imbalance(p, routing)
+	if f.shares(p) || p.room.capacity > 0 && p.ep.Size() > 1 && !f.byExpert(p) {
+		return f.gathered(p, x, routing, shared), &routing
 	}
+	also := shared()
 	rows := p.MoEPermute(x, routing, f.count)
-	// CANN reads float32 weights in FRACTAL_NZ in plain products only, one per expert. The host
-	// must then know the number of rows, as it must to send them to other ranks.
-	if p.ep.Size() > 1 || f.nz.forward && p.dt == aclnn.Float32 {
+	if p.ep.Size() > 1 || f.byExpert(p) {
 		sent := p.Dispatch(p.ep, rows)
-		return p.MoEUnpermute(p.Combine(sent, f.compute(p, sent.Rows, sent.Groups)), rows, routing, shared), &routing
+		return p.MoEUnpermute(p.Combine(sent, f.compute(p, sent.Rows, sent.Groups)), rows, routing, also), &routing
 	}
-	return p.MoEUnpermute(f.compute(p, rows.Rows, rows.Groups), rows, routing, shared), &routing
+	return p.MoEUnpermute(f.compute(p, rows.Rows, rows.Groups), rows, routing, also), &routing
 }
+
+// byExpert reports whether there is a product for each expert, so that the host must know the numbers of rows: CANN reads float32 weights in
+// FRACTAL_NZ in plain products only.
+func (f experts) byExpert(p *pass) bool { return f.nz.forward && p.dt == aclnn.Float32 }
 
 // compute runs the experts on their rows.
 func (f experts) compute(p *pass, rows *autograd.Var, groups autograd.Groups) *autograd.Var {

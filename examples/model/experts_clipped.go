@@ -44,19 +44,3 @@ func (p *pass) groupedBias(w *Parameter) *autograd.Var {
 	}
 	return w.Var
 }
-
-// compute is forward without gradient, of this rank's experts alone: it writes no other rows.
-func (u *clippedUnit) compute(p *pass, s *aclnn.Scope, rows *aclnn.Tensor, groups ops.Groups, gateUp, down, out *aclnn.Tensor) {
-	bias := func(w *Parameter) *aclnn.Tensor {
-		if p.dt == aclnn.BFloat16 {
-			return s.Cast(w.Value, aclnn.Float32)
-		}
-		return w.Value
-	}
-	hidden, unit := s.Tensor(p.dt, rows.Dim(0), gateUp.Dim(2)), clippedForm
-	s.Zero(hidden)
-	ops.Queue(p.ctx, s, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: rows, Weight: gateUp, Bias: bias(u.gateUp), Groups: groups, Out: hidden})
-	unit.X, unit.Out = hidden, s.Tensor(p.dt, rows.Dim(0), down.Dim(1))
-	ops.Queue(p.ctx, s, p.reg.ClippedSwiGLU(), &unit)
-	ops.Queue(p.ctx, s, p.reg.GroupedMatmul(), &ops.GroupedMatmulArgs{X: unit.Out, Weight: down, Bias: bias(u.down), Groups: groups, Out: out})
-}

@@ -23,9 +23,11 @@ func newSharedExperts(ps *parameters, c Config, prefix string) sharedExperts {
 }
 
 func (f sharedExperts) forward(p *pass, x *autograd.Var) (*autograd.Var, *autograd.Routing) {
-	y, _ := f.shared.forward(p, x)
-	if f.gate.weight == nil {
-		return f.experts.beside(p, x, y)
-	}
-	return f.experts.beside(p, x, p.Mul(y, p.Sigmoid(f.gate.forward(p, x))))
+	return f.experts.beside(p, x, func() *autograd.Var {
+		y, _ := f.shared.forward(p, x)
+		if f.gate.weight == nil {
+			return y
+		}
+		return p.Mul(y, p.Sigmoid(f.gate.forward(p, x)))
+	})
 }

@@ -35,6 +35,9 @@ const weightsFile = "model.safetensors"
 // configuration, and weights in dt. The weights come from a checkpoint of the model, or with nil from
 // this device, which must then have all of them.
 func (m *Model) Export(ctx context.Context, folder, like string, dt aclnn.DType, from Weights) error {
+	if m.Config.Encoder() {
+		return errEncoder
+	}
 	if from == nil {
 		if err := m.alone("Export without a checkpoint"); err != nil {
 			return err
@@ -54,8 +57,8 @@ func (m *Model) Export(ctx context.Context, folder, like string, dt aclnn.DType,
 	if same, err := sameFolder(folder, like); err != nil || same {
 		return errors.Join(err, fmt.Errorf("model: %s is the folder that the model comes from; export it to another one", folder))
 	}
-	if m.Config.Quantization != nil {
-		return e.plain(ctx, folder, like, m.Config.Quantization, dt)
+	if m.Config.Quantization != nil || m.Config.NewScore {
+		return e.plain(ctx, folder, like, m.Config, dt)
 	}
 	return e.alike(ctx, folder, like)
 }
@@ -346,7 +349,10 @@ func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
 	if cfg.family().sparse {
 		all["norm_topk_prob"], all["router_aux_loss_coef"] = cfg.NormTopK, cfg.RouterLossScale // their zero is not the default
 	}
-	all["architectures"], all["dtype"], all["rope_parameters"] = []string{cfg.family().class}, dt.String(), rope
+	all["architectures"], all["dtype"], all["rope_parameters"] = []string{cfg.class()}, dt.String(), rope
+	if cfg.Score {
+		all["id2label"], all["label2id"] = oneLabel, map[string]int{oneLabel["0"]: 0}
+	}
 	all["hidden_act"], all["attention_bias"], all["use_sliding_window"] = cmp.Or(cfg.Activation, "silu"), cfg.AttentionBias, cfg.Window > 0
 	if cfg.Window == 0 {
 		all["sliding_window"] = nil
@@ -378,6 +384,18 @@ func describeConfig(cfg Config, dt aclnn.DType) ([]byte, error) {
 		delete(all, "layer_types")
 	}
 	return json.MarshalIndent(all, "", "  ")
+}
+
+// oneLabel is the id2label of a classifier with one label, as transformers writes it.
+var oneLabel = map[string]string{"0": "LABEL_0"}
+
+// class is the name of the class in transformers.
+func (c Config) class() string {
+	name := c.family().class
+	if c.Score {
+		name = strings.TrimSuffix(name, "ForCausalLM") + classifier
+	}
+	return name
 }
 
 // remarshal gives a value's JSON another type.

@@ -15,14 +15,14 @@ import (
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/durable"
-	"github.com/goascend/cann/examples/quantization"
 )
 
 // quantizedFiles are files of a folder that describe its codes.
 var quantizedFiles = []string{"model.safetensors.index.json", "quantize_config.json", "quant_config.json", "recipe.yaml"}
 
-// plain writes a quantised folder as if it had never been quantised. Weights that were are written in dt.
-func (e *exporter) plain(ctx context.Context, folder, like string, c *quantization.Config, dt aclnn.DType) (err error) {
+// plain writes a quantised folder as if it had never been quantised, and with Config.NewScore a language model's folder as the folder of a
+// classifier. Weights that were quantised, or are new, are written in dt.
+func (e *exporter) plain(ctx context.Context, folder, like string, c Config, dt aclnn.DType) (err error) {
 	entries, err := os.ReadDir(like)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (e *exporter) plain(ctx context.Context, folder, like string, c *quantizati
 		switch {
 		case entry.IsDir() || strings.HasPrefix(name, ".") || filepath.Ext(name) == ".safetensors" || otherWeights(name) || slices.Contains(quantizedFiles, name):
 		case name == "config.json":
-			err = plainConfig(from, to)
+			err = c.plainFile(from, to)
 		default:
 			err = copyFile(from, to)
 		}
@@ -46,12 +46,15 @@ func (e *exporter) plain(ctx context.Context, folder, like string, c *quantizati
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	view, err := c.View(f)
+	view, err := c.Quantization.View(f)
 	if err != nil {
 		return err
 	}
 	var infos []safetensors.Info
 	for _, name := range view.Names() {
+		if c.NewScore && name == "lm_head.weight" {
+			continue
+		}
 		t, err := view.Tensor(name)
 		if err != nil {
 			return err
@@ -60,6 +63,9 @@ func (e *exporter) plain(ctx context.Context, folder, like string, c *quantizati
 			t.DType = dt
 		}
 		infos = append(infos, t.Info)
+	}
+	if c.NewScore {
+		infos = append(infos, safetensors.Info{Name: "score.weight", Shape: []int{1, c.HiddenSize}, DType: dt})
 	}
 	w, err := createFolder(folder, infos)
 	if err != nil {
@@ -76,9 +82,9 @@ func (e *exporter) plain(ctx context.Context, folder, like string, c *quantizati
 	return w.Commit()
 }
 
-// plainConfig copies a config.json without its quantization_config.
-func plainConfig(from, to string) error {
-	text, err := budget.ReadFile(from, budget.Config)
+// plainFile copies a config.json without its quantization_config, and with NewScore lets it describe a classifier with one label.
+func (c Config) plainFile(from, to string) error {
+	text, err := budget.ReadFile(from, MostConfig)
 	if err != nil {
 		return err
 	}
@@ -87,6 +93,13 @@ func plainConfig(from, to string) error {
 		return err
 	}
 	delete(all, "quantization_config")
+	if c.NewScore {
+		for name, value := range map[string]any{"architectures": []string{c.class()}, "id2label": oneLabel, "label2id": map[string]int{oneLabel["0"]: 0}} {
+			if all[name], err = json.Marshal(value); err != nil {
+				return err
+			}
+		}
+	}
 	if inner, ok := all["text_config"]; ok {
 		var text map[string]json.RawMessage
 		if err := json.Unmarshal(inner, &text); err != nil {

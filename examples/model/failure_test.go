@@ -201,6 +201,7 @@ func TestBalanceOverRanks(t *testing.T) {
 		{model: "qwen3_moe", ranks: 1, micros: 2},
 		{model: "qwen3_moe", ranks: 2},
 		{model: "qwen3_moe", ranks: 2, layout: world.Layout{EP: 2}},
+		{model: "qwen3_moe", ranks: 2, layout: world.Layout{ExpertTP: 2}},
 		{model: "qwen3_moe", ranks: 2, layout: world.Layout{TP: 2}, sequence: true},
 	} {
 		t.Run(s.String(), func(t *testing.T) {

@@ -93,6 +93,12 @@ func norm(ctx context.Context, m *model.Model, b model.Batch) (loss, norm float6
 	return loss, norm, err
 }
 
+// dividesExperts reports whether ranks may share each expert.
+func (k kindFolder) dividesExperts(t *testing.T) bool {
+	cfg := k.config(t)
+	return cfg.Experts > 0 && cfg.ModelType != "gpt_oss"
+}
+
 // TestKindsOnRanks: with every parallelism each kind of model has the golden loss, and gradients with the norm of one device.
 func TestKindsOnRanks(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kindFolder) {
@@ -105,14 +111,17 @@ func TestKindsOnRanks(t *testing.T) {
 			{layout: world.Layout{CP: 2}}, {layout: world.Layout{CP: 2}, ulysses: 2}, {shard: true}, {layout: world.Layout{PP: 2}},
 		}
 		if experts {
-			layouts = append(layouts[1:], spread{layout: world.Layout{EP: 2}})
+			layouts = append(layouts[1:], spread{layout: world.Layout{EP: 2}}, spread{layout: world.Layout{EP: 2}, capacity: 1.25})
+		}
+		if k.dividesExperts(t) {
+			layouts = append(layouts, spread{layout: world.Layout{ExpertTP: 2}}, spread{layout: world.Layout{ExpertTP: 2}, capacity: 1})
 		}
 		for _, s := range layouts {
 			s.model, s.ranks = filepath.Base(k.path), 2
 			t.Run(s.String(), func(t *testing.T) {
 				onRanks(t, s.ranks, s.whole(), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 					par := ranks.Parallel
-					par.Sequence, par.Shard = s.sequence, s.shard
+					par.Sequence, par.Shard, par.ExpertCapacity = s.sequence, s.shard, s.capacity
 					m, err := model.NewParallel(st, reg, k.config(t), aclnn.Float32, par)
 					if err != nil {
 						return err
@@ -147,8 +156,12 @@ func TestKindsInPages(t *testing.T) {
 		if len(k.Greedy) == 0 {
 			t.Skip("no tokens")
 		}
-		for ranks := 1; ranks <= 2; ranks++ {
-			onRanks(t, ranks, model.Layout{Layout: world.Layout{TP: ranks}}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, r *model.Ranks) (err error) {
+		layouts := []world.Layout{{TP: 1}, {TP: 2}}
+		if k.dividesExperts(t) {
+			layouts = append(layouts, world.Layout{TP: 2, ExpertTP: 2})
+		}
+		for _, layout := range layouts {
+			onRanks(t, layout.TP, model.Layout{Layout: layout}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, r *model.Ranks) (err error) {
 				cfg := k.config(t)
 				cfg.Frozen = true
 				m, err := model.NewParallel(st, reg, cfg, aclnn.Float32, r.Parallel)

@@ -56,6 +56,8 @@ type family struct {
 	deepseek bool
 	// sigmoid scores experts one by one, with a bias for the choice.
 	sigmoid bool
+	// encoder is set for models whose tokens see all others, see encoder.go; no other property is then.
+	encoder *encoder
 }
 
 // joined says which projections share a weight.
@@ -126,6 +128,9 @@ var families = map[string]family{
 	"deepseek_v2": {class: "DeepseekV2ForCausalLM", plain: true, sparse: true, shared: true, deepseek: true, latent: true, absent: Config{
 		KVRank: 512, QRank: 1536, PlainHeadDim: 128, RotatedHeadDim: 64, ValueHeadDim: 128, SharedExperts: 2, RoutedScale: 1,
 	}},
+	"bert":        {class: "BertModel", encoder: &bert},
+	"roberta":     {class: "RobertaModel", encoder: &roberta},
+	"xlm-roberta": {class: "XLMRobertaModel", encoder: &roberta},
 	"deepseek_v3": deepseekV3,
 	"kimi_k2":     deepseekV3, // with other sizes
 	"glm4_moe": {
@@ -151,9 +156,14 @@ var families = map[string]family{
 
 func (c Config) family() family { return families[c.ModelType] }
 
-// ModelTypes lists the values of Config.ModelType in alphabetical order; empty means qwen3.
+// ModelTypes lists the values of Config.ModelType of language models in alphabetical order; empty means qwen3.
 func ModelTypes() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(families)), func(name string) bool { return name == "" })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(families)), func(name string) bool { return name == "" || families[name].encoder != nil })
+}
+
+// EncoderTypes lists the values of Config.ModelType of encoders in alphabetical order.
+func EncoderTypes() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(families)), func(name string) bool { return families[name].encoder == nil })
 }
 
 const (
@@ -183,6 +193,19 @@ func (c Config) window(layer int) int64 {
 	return int64(c.Window)
 }
 
+// Reach is the number of tokens, itself included, of which a token sees keys and values in any layer, or 0 if it sees all in some layer.
+func (c Config) Reach() int {
+	for i := range c.Layers {
+		if c.linear(i) || c.window(i) == 0 {
+			return 0
+		}
+	}
+	if c.Predict { // its layer has no window
+		return 0
+	}
+	return c.Window
+}
+
 // slidingLayers returns the types of the layers where the configuration gives none: the first layers up to a number, or those from it on,
 // differ from the others; of allButNth it is the distance of layers without a window.
 func (c Config) slidingLayers(boundary int) (types []string) {
@@ -210,7 +233,7 @@ func (c Config) validateWindows() error {
 	}
 	for i, t := range c.LayerTypes {
 		if t != slidingLayer && t != fullLayer {
-			return fmt.Errorf("model: layer_types[%d] is %q; use %q or %q", i, t, slidingLayer, fullLayer)
+			return fmt.Errorf("model: layer_types[%d] is %.80q; use %q or %q", i, t, slidingLayer, fullLayer)
 		}
 	}
 	return nil
@@ -250,9 +273,9 @@ func (c Config) Recurrent() bool {
 	return false
 }
 
-// linear reports whether a layer is a gated delta net.
+// linear reports whether a layer is a gated delta net. The one behind the last, which predicts a further token, is none.
 func (c Config) linear(layer int) bool {
-	return c.family().hybrid && c.LayerTypes[layer] == linearLayer
+	return c.family().hybrid && layer < len(c.LayerTypes) && c.LayerTypes[layer] == linearLayer
 }
 
 // sparse reports whether a layer has experts.
@@ -372,7 +395,7 @@ func (c Config) validateHybrid() error {
 	}
 	for i, t := range c.LayerTypes {
 		if t != linearLayer && t != fullLayer {
-			return fmt.Errorf("model: layer_types[%d] is %q; use %q or %q", i, t, linearLayer, fullLayer)
+			return fmt.Errorf("model: layer_types[%d] is %.80q; use %q or %q", i, t, linearLayer, fullLayer)
 		}
 	}
 	for _, f := range []struct {

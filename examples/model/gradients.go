@@ -49,7 +49,7 @@ func (p *pass) reading(w section) {
 		},
 		Complete: func() error {
 			p.finiteGradients(w.units[0])
-			if p.lastMicro {
+			if p.complete {
 				p.trained.ready(p, w.units[0])
 			}
 			return nil
@@ -199,12 +199,17 @@ func (m *Model) output(p *pass, in *inputs, x, y *autograd.Var) *autograd.Var {
 	} else {
 		_, normed = m.finalNorm.after(p, in.newest(p, x), in.newest(p, y))
 	}
-	normed = p.enter(normed)
+	if !m.Config.Score { // whose head is whole on every rank
+		normed = p.enter(normed)
+	}
 	switch {
 	case in.headless:
 		return normed
 	case in.loss != nil:
 		return in.loss(normed)
+	}
+	if m.tables.dense.weight != nil {
+		normed = p.Tanh(m.tables.dense.forward(p, normed))
 	}
 	return m.head.forward(p, normed)
 }
@@ -220,7 +225,10 @@ func (m *Model) headUnits() []int {
 // embed looks up the tokens: [tokens, hidden], or with sequence parallelism this rank's rows.
 func (m *Model) embed(p *pass, in *inputs) *autograd.Var {
 	x := p.ParallelEmbedding(m.tp, m.embedding.Var, p.Input(in.ids))
-	if !m.Config.family().gemma {
+	switch {
+	case m.Config.Encoder():
+		return m.embedEncoder(p, in, x)
+	case !m.Config.family().gemma:
 		return x
 	}
 	scale := float32(math.Sqrt(float64(m.Config.HiddenSize)))
@@ -240,17 +248,37 @@ func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error
 	if err := m.checkPlain(b); err != nil {
 		return 0, err
 	}
+	losses, _, err := m.gradients(ctx, b)
+	if err != nil {
+		return 0, err
+	}
+	return losses[0], nil
+}
+
+// gradients computes the gradients of a batch, if need be twice, and returns the losses over all ranks and how many labels they are of, by portion.number.
+func (m *Model) gradients(ctx context.Context, b Batch) (losses []float64, targets []int, err error) {
+	losses, targets, again, err := m.attempt(ctx, b, m.par.ExpertCapacity)
+	if again && err == nil {
+		losses, targets, _, err = m.attempt(ctx, b, 0)
+	}
+	return losses, targets, err
+}
+
+// attempt is gradients with room for a multiple of the rows of a balanced routing. again reports that experts got more.
+func (m *Model) attempt(ctx context.Context, b Batch, capacity float64) (losses []float64, targets []int, again bool, err error) {
 	s, err := m.newStep(ctx, b)
 	if s != nil {
 		defer func() { err = errors.Join(err, s.close()) }()
 	}
 	if err != nil {
-		return 0, err
+		return nil, nil, false, err
 	}
+	s.gather(capacity)
 	if err := s.run(ctx); err != nil {
-		return 0, err
+		return nil, nil, false, err
 	}
-	return s.total(ctx)
+	losses, err = s.totals(ctx)
+	return losses, s.targets, err == nil && s.again(), err
 }
 
 // Logits runs the forward pass and returns the logits, [size, length, vocabulary].
@@ -262,7 +290,8 @@ func (m *Model) Logits(ctx context.Context, b Batch) (logits []float32, err erro
 }
 
 // Hidden runs the forward pass and returns the normalised states that the head would read, [size,
-// length, hidden]. Their mean over the tokens of a text is an embedding of it.
+// length, hidden]. Their mean over the tokens of a text, the first or the last of them is an embedding of it. Padding, behind Batch.Lengths, has states
+// without a meaning.
 func (m *Model) Hidden(ctx context.Context, b Batch) (states []float32, err error) {
 	if err := m.together("Hidden"); err != nil {
 		return nil, err
@@ -275,6 +304,14 @@ func (m *Model) outputs(ctx context.Context, b Batch, headless bool) (values []f
 	if err := m.checkPlain(b); err != nil {
 		return nil, err
 	}
+	if m.Config.Encoder() && !headless {
+		return nil, errEncoder
+	}
+	return m.read(ctx, b, headless)
+}
+
+// read is outputs of a batch that was checked.
+func (m *Model) read(ctx context.Context, b Batch, headless bool) (values []float32, err error) {
 	p := m.pass(ctx, autograd.Options{NoGrad: true})
 	defer func() { err = errors.Join(err, p.Close()) }()
 	in, err := m.inputs(p, b)

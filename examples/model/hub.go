@@ -27,6 +27,11 @@ func hubTensor(f *safetensors.File, name string, shape []int64) (safetensors.Ten
 			}
 		}
 	}
+	for _, e := range []encoder{bert, roberta} {
+		if nested, inner := f.Tensor(e.prefix + name); errors.Is(err, safetensors.ErrNotFound) && !errors.Is(inner, safetensors.ErrNotFound) {
+			t, err = nested, inner
+		}
+	}
 	switch {
 	case err != nil:
 		return t, err
@@ -55,6 +60,11 @@ func canonical(name string) string {
 	if rest, ok := strings.CutPrefix(name, nestedPrefix); ok {
 		return "model." + rest
 	}
+	for _, e := range []encoder{bert, roberta} {
+		if rest, ok := strings.CutPrefix(name, e.prefix); ok {
+			return rest
+		}
+	}
 	for _, bare := range []string{"layers.", "embed_tokens.", "norm."} {
 		if strings.HasPrefix(name, bare) {
 			return "model." + name
@@ -73,6 +83,8 @@ var others = []struct {
 }{
 	{regexp.MustCompile(`^(model\.)?visual\.`), true, "the vision tower"},
 	{regexp.MustCompile(`^(model\.)?mtp\.`), true, "heads that predict further tokens"},
+	{regexp.MustCompile(`^(bert\.|roberta\.)?pooler\.dense\.`), true, "a pooler, which no embedding comes from"},
+	{regexp.MustCompile(`^(bert\.|roberta\.)?embeddings\.position_ids$`), true, "the numbers of the positions"},
 	{regexp.MustCompile(`\.rotary_emb\.inv_freq$`), true, "frequencies, which config.json gives"},
 	{regexp.MustCompile(`\.[kv]_scale$`), true, "scales of an 8-bit key-value cache"},
 	{regexp.MustCompile(`\.weight_scale_inv$`), false, "scales of FP8 weights in blocks"},
@@ -133,7 +145,7 @@ func (m *Model) places(f *safetensors.File) (parts []string, err error) {
 		}
 	}
 	for what, names := range lost {
-		err = errors.Join(err, fmt.Errorf("model: %d tensors have no place in a model of type %s: %s is %s", len(names), m.Config.ModelType, names[0], what))
+		err = errors.Join(err, fmt.Errorf("model: %d tensors have no place in a model of type %s: %.200s is %s", len(names), m.Config.ModelType, names[0], what))
 	}
 	for name, n := range counts {
 		parts = append(parts, fmt.Sprintf("%s: %d tensors", name, n))
@@ -160,7 +172,10 @@ var (
 // placed reports whether a tensor is a weight, or one expert of it, of the whole model. A stage of a pipeline has only
 // some layers: for others it compares the name with those of its own.
 func (m *Model) placed(name string) bool {
-	if name == "lm_head.weight" || name == "model.embed_tokens.weight" || name == "model.norm.weight" {
+	if m.Config.Encoder() {
+		return slices.ContainsFunc(m.params.all, func(p *Parameter) bool { return p.Name == name })
+	}
+	if name == "lm_head.weight" && (!m.Config.Score || m.Config.NewScore) || name == "model.embed_tokens.weight" || name == "model.norm.weight" {
 		return true // with a tied head the embedding counts
 	}
 	if one := oneExpertWeight.FindStringSubmatch(name); one != nil {

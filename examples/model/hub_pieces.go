@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/checkpoint"
 )
 
 // pieces are parts of the tensors of a hub folder that one after another are this rank's part of a
@@ -45,24 +46,37 @@ func hubPieces(f *safetensors.File, q *Parameter) (pieces, error) {
 			return found, err
 		}
 	}
-	if err != nil || q.spread.parts == 0 {
-		return pieces{t}, err
+	if err != nil {
+		return nil, err
 	}
-	blocks := q.spread.blocks
-	if blocks == nil {
-		blocks = []int64{q.shape[q.spread.axis]}
+	list, err := pieces(nil).of(t, q.spread.Cut)
+	if err != nil || q.spread.inner.Of == 0 {
+		return list, err
 	}
-	var list pieces
-	at := int64(0)
-	for _, b := range blocks {
-		n := b / q.spread.parts
-		part, err := t.Narrow(q.spread.axis, int(at+q.spread.part*n), int(n))
+	own := list[0]
+	list = nil
+	for e := range own.Shape[0] {
+		one, err := own.Narrow(0, e, 1)
+		if err == nil {
+			list, err = list.of(one, q.spread.inner)
+		}
 		if err != nil {
 			return nil, err
 		}
-		list, at = append(list, part), at+b
 	}
 	return list, nil
+}
+
+// of adds the pieces that a cut takes of a tensor.
+func (p pieces) of(t safetensors.Tensor, c checkpoint.Cut) (pieces, error) {
+	for _, r := range c.Ranges(int64(t.Shape[c.Axis])) {
+		part, err := t.Narrow(c.Axis, int(r.From), int(r.To-r.From))
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, part)
+	}
+	return p, nil
 }
 
 // expertPieces finds this rank's experts by their own tensors; nil if the weight is not of experts.
@@ -76,14 +90,18 @@ func expertPieces(f *safetensors.File, q *Parameter) (list pieces, err error) {
 		return nil, nil
 	}
 	shape := []int64{q.shape[1] / int64(len(projections)), q.shape[2]}
-	own := q.local()[0]
-	for e := q.spread.part * own; e < (q.spread.part+1)*own; e++ {
+	shard := q.spread.inner
+	shard.Axis, shard.Blocks = max(shard.Axis-1, 0), nil // of one projection of one expert
+	own := q.spread.Ranges(q.shape[0])[0]
+	for e := own.From; e < own.To; e++ {
 		for _, projection := range projections {
 			t, err := hubTensor(f, fmt.Sprintf("%sexperts.%d.%s.weight", layer, e, projection), shape)
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, t)
+			if list, err = list.of(t, shard); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return list, nil

@@ -1,6 +1,9 @@
 package model
 
 import (
+	"fmt"
+
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops/autograd"
 	"github.com/goascend/cann/ops/mask"
@@ -11,15 +14,20 @@ import (
 type inputs struct {
 	batch, length int64
 	ids, labels   *aclnn.Tensor
+	targets       []int32   // labels, on the host
 	parts         []portion // with losses of their own
 	mask          mask.Mask
 	cu            []int64       // boundaries of packed sequences, or nil
 	valid         *aclnn.Tensor // [tokens, 1], 1 for tokens and 0 for padding; nil without padding
 	rope          rotation
 	scale         float64
+	// Of an encoder: rows of its tables.
+	positions, types *aclnn.Tensor
 
 	headless bool                              // the pass ends before the head
 	loss     func(*autograd.Var) *autograd.Var // computes the loss from what the head would read, or nil
+	weighted bool                              // that loss is the weighted sum of those of all parts, and the step has them already
+	trains   bool                              // it has gradients
 
 	from  int64  // tokens of each sequence that are already in the cache
 	cache *Cache // nil in training
@@ -70,12 +78,24 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	in.length = int64(len(ids)) / in.batch
 	in.parts = []portion{{rows: int64(len(ids)), labelled: labelled, trained: true}}
 	if b.Adapters != nil {
-		in.parts = b.adapterParts(chunks, labels)
+		in.parts = b.portions(b.Adapters, chunks, labels)
 		p.multi = &multiAdapterPass{multiAdapter: m.multi, parts: in.parts, rows: int64(len(ids))}
 	}
-	in.ids, in.labels = p.tokens(ids), p.tokens(labels)
+	if b.Numbers != nil {
+		in.parts = b.portions(b.Numbers, chunks, labels)
+		for i := range in.parts {
+			in.parts[i].trained = true
+		}
+	}
+	in.ids, in.labels, in.targets = p.tokens(ids), p.tokens(labels), labels
 	if b.Lengths != nil && m.Config.family().hybrid { // attention uses its mask instead
 		in.valid = p.valid(b, chunks)
+	}
+	if b.Types != nil && !m.Config.Encoder() {
+		return nil, fmt.Errorf("model: a batch with Types, which %s has none of: %w", m.Config.ModelType, acl.ErrInvalidArgument)
+	}
+	if m.Config.Encoder() {
+		return in, m.encoderInputs(p, in, b)
 	}
 	table, err := m.rope.whole(p.ctx, m.st, m.Config, m.dt, b)
 	if err != nil {

@@ -9,10 +9,13 @@ import (
 	"github.com/goascend/cann/examples/verdict"
 )
 
-// ConfigTable returns what becomes of each key of the config.json of a model type, one of ModelTypes. Keys that are
+// ConfigTable returns what becomes of each key of the config.json of a model type, one of ModelTypes or EncoderTypes. Keys that are
 // not on it are refused, since a key that nobody knows may change every number.
 func ConfigTable(modelType string) verdict.Table {
 	f := families[modelType]
+	if f.encoder != nil {
+		return verdict.Table{Format: "config.json", Keys: f.encoderKeys()}
+	}
 	keys := slices.Concat(sizeKeys, f.attentionKeys(), f.windowKeys(), headKeys(f.class, autoMaps[modelType]...), ropeKeys("rope_parameters."), ropeKeys("rope_parameters."+fullLayer+"."), ropeKeys("rope_scaling."))
 	if f.latent {
 		keys = slices.DeleteFunc(keys, func(k verdict.Key) bool { return k.Name == "num_key_value_heads" || k.Name == "head_dim" })
@@ -171,8 +174,8 @@ var hybridKeys = []verdict.Key{
 	verdict.Refuse("mamba_ssm_dtype", "states of delta nets are float32", `"float32"`),
 	verdict.Refuse("use_sliding_window", "attention sees all earlier tokens", "false"),
 	verdict.Refuse("sliding_window", "attention sees all earlier tokens"),
-	verdict.NoEffect("mtp_num_hidden_layers", "heads that predict further tokens are left out"),
-	verdict.NoEffect("mtp_use_dedicated_embeddings", "heads that predict further tokens are left out"),
+	verdict.NoEffect("mtp_num_hidden_layers", "layers that predict further tokens: left out, or drafts of -speculate"),
+	verdict.NoEffect("mtp_use_dedicated_embeddings", "layers that predict further tokens with an embedding of their own are left out"),
 }
 
 var routerKeys = []verdict.Key{
@@ -246,12 +249,12 @@ var expertKeys = []verdict.Key{
 	verdict.Honour("mlp_only_layers", "layers without experts"),
 }
 
-// headKeys name the class, of which the language model with its head, and the model without one, can be read.
+// headKeys name the class, of which the language model with its head, the model without one, and a classifier with one label can be read.
 func headKeys(class string, maps ...string) []verdict.Key {
-	bare := class[:len(class)-len("ForCausalLM")] + "Model"
+	name := class[:len(class)-len("ForCausalLM")]
 	return []verdict.Key{
-		verdict.Refuse("architectures", "only the language model of this type is read, which has no other head", `["`+class+`"]`, `["`+bare+`"]`),
-		verdict.Honour("quantization_config", "form of the weights, which are dequantised; see its tables"),
+		verdict.Refuse("architectures", "only the language model of this type, and a classifier with one label, are read, which have no other heads", `["`+class+`"]`, `["`+name+`Model"]`, `["`+name+classifier+`"]`),
+		verdict.Honour("quantization_config", "form of the weights, which are dequantised, or kept with -quant kept; see its tables"),
 		verdict.Refuse("is_encoder_decoder", "the model is a decoder", "false"),
 		verdict.Refuse("add_cross_attention", "the model is a decoder", "false"),
 		verdict.Refuse("cross_attention_hidden_size", "the model is a decoder"),
@@ -294,5 +297,7 @@ var plainKeys = slices.Concat(
 	verdict.Each("use_cache return_dict output_attentions output_hidden_states torchscript use_bfloat16 chunk_size_feed_forward pretraining_tp _attn_implementation _attn_implementation_autoset attn_implementation gradient_checkpointing tf_legacy_loss", verdict.NoEffect("", "how transformers computes or what it returns, not the result")),
 	verdict.Each("eos_token_id", verdict.Honour("", "tokens that end a text, where generation_config.json names none")),
 	verdict.Each("bos_token_id pad_token_id sep_token_id cls_token_id unk_token_id decoder_start_token_id tokenizer_class prefix", verdict.NoEffect("", "the tokenizer and the chat template say which tokens there are")),
-	verdict.Each("id2label label2id num_labels problem_type finetuning_task task_specific_params is_decoder tie_encoder_decoder", verdict.NoEffect("", "of classifiers and of encoders with a decoder, whose classes are refused")),
+	verdict.Each("id2label num_labels", verdict.NoEffect("", "labels, of which a classifier must have one; other models have none")),
+	verdict.Each("label2id problem_type finetuning_task", verdict.NoEffect("", "what the label of a classifier is called, and the loss that it was trained with")),
+	verdict.Each("task_specific_params is_decoder tie_encoder_decoder", verdict.NoEffect("", "of encoders with a decoder, whose classes are refused")),
 )

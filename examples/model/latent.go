@@ -27,7 +27,7 @@ type latentAttention struct {
 func newLatentAttention(ps *parameters, c Config, prefix string) latentAttention {
 	h, heads := int64(c.HiddenSize), int64(c.Heads)
 	a := latentAttention{
-		heads: heads / max(ps.tensor.parts, 1), plain: int64(c.PlainHeadDim), rotated: int64(c.RotatedHeadDim), dv: int64(c.ValueHeadDim), rank: int64(c.KVRank),
+		heads: heads / max(ps.tensor.Of, 1), plain: int64(c.PlainHeadDim), rotated: int64(c.RotatedHeadDim), dv: int64(c.ValueHeadDim), rank: int64(c.KVRank),
 		interleaved: c.neighbours(), scale: c.latentScale(),
 	}
 	// Every rank has these whole, and uses them for its own heads.
@@ -133,9 +133,7 @@ func (a latentAttention) read(p *pass, s *aclnn.Scope, m *inputs, query, rotated
 	args := decode.AttentionArgs{Query: query, QueryRope: s.Contiguous(rotated), Layout: ops.BSND, Scale: a.scale, Out: out}
 	if m.paged != nil {
 		args.Keys, args.Values, args.KeyRope = m.paged.keys, m.paged.keys, m.paged.values
-		ops.Queue(p.ctx, s, m.pages.ops.Write(), &decode.WriteArgs{
-			Keys: latent.Squeeze(0), Values: key.Squeeze(0), KeyCache: m.paged.keys, ValueCache: m.paged.values, Slots: m.slots,
-		})
+		s.Do(func() error { return m.paged.write(p, m.pages.ops, latent.Squeeze(0), key.Squeeze(0), m.slots) })
 		for i := range m.subBatches {
 			sub := &m.subBatches[i]
 			part := args
@@ -147,18 +145,12 @@ func (a latentAttention) read(p *pass, s *aclnn.Scope, m *inputs, query, rotated
 		return
 	}
 	past := m.past
-	args.Keys, args.Values, args.KeyRope, args.Lengths = past.keys, past.keys, past.values, []int64{m.from + m.length}
+	args.Keys, args.KeyRope, args.Lengths = past.keys.Unsqueeze(2), past.values.Unsqueeze(2), []int64{m.places}
+	args.Values = args.Keys
 	args.Hidden, args.Window = m.hidden.of(0)
-	if m.slots == nil {
-		s.Copy(past.keys.Narrow(1, m.from, m.length), latent)
-		s.Copy(past.values.Narrow(1, m.from, m.length), key)
-	} else {
-		args.Lengths[0] = m.places
-		ops.Queue(p.ctx, s, m.cache.ops.Write(), &decode.WriteArgs{
-			Keys: latent.Reshape(-1, 1, a.rank), Values: key.Reshape(-1, 1, a.rotated), Slots: m.slots,
-			KeyCache: past.keys.Reshape(m.batch, -1, a.rank), ValueCache: past.values.Reshape(m.batch, -1, a.rotated),
-		})
-	}
+	s.Do(func() error {
+		return past.write(p, m.cache.ops, latent.Reshape(-1, 1, a.rank), key.Reshape(-1, 1, a.rotated), m.slots)
+	})
 	ops.Queue(p.ctx, s, m.cache.ops.Attention(), &args)
 }
 

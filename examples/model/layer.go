@@ -28,9 +28,10 @@ func (l linear) forward(p *pass, x *autograd.Var) *autograd.Var {
 	return p.multi.forward(p, l.weight, x, y)
 }
 
-// norm is RMSNorm over the last dimension.
+// norm is RMSNorm over the last dimension, or with a shift LayerNorm.
 type norm struct {
 	scale   *Parameter
+	shift   *Parameter // or nil
 	epsilon float64
 	centred bool // the weight is the scale minus one
 }
@@ -48,12 +49,19 @@ func (n norm) forward(p *pass, x *autograd.Var) *autograd.Var {
 	if n.scale == nil { // the family has none here
 		return x
 	}
+	if n.shift != nil {
+		return p.LayerNorm(x, n.scale.Var, n.shift.Var, n.epsilon)
+	}
 	return p.RMSNorm(x, n.factor(p), n.epsilon)
 }
 
 // after normalises x + y, and returns that sum too; without y, x.
 func (n norm) after(p *pass, x, y *autograd.Var) (sum, normed *autograd.Var) {
 	if y == nil {
+		return x, n.forward(p, x)
+	}
+	if n.shift != nil {
+		x = p.Add(x, y)
 		return x, n.forward(p, x)
 	}
 	return p.AddRMSNorm(x, y, n.factor(p), n.epsilon)
@@ -95,6 +103,7 @@ type attention struct {
 	gated        bool
 	rotated      int64      // features of the tables' parts, or 0 if they have one
 	interleaved  bool       // rotates pairs of neighbouring features
+	unrotated    bool       // of encoders, whose embeddings have the positions
 	window       int64      // tokens that a token sees, itself included; 0 for all
 	sinks        *Parameter // of the heads, or nil
 }
@@ -123,11 +132,14 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 		halves := p.Split(q, 3, a.dim, a.dim)
 		q, gate = halves[0], p.Sigmoid(halves[1])
 	}
-	rope, rotate := m.rope.of(a), p.RoPE
-	if a.interleaved {
-		rotate = p.RoPEInterleaved
+	q, k = a.qNorm.forward(p, q), a.kNorm.forward(p, k)
+	if !a.unrotated {
+		rope, rotate := m.rope.of(a), p.RoPE
+		if a.interleaved {
+			rotate = p.RoPEInterleaved
+		}
+		q, k = rotate(q, k, rope.cos, rope.sin)
 	}
-	q, k = rotate(a.qNorm.forward(p, q), a.kNorm.forward(p, k), rope.cos, rope.sin)
 	var y, sinks *autograd.Var
 	if a.sinks != nil {
 		sinks = p.Cast(p.own(a.sinks), aclnn.Float32)
@@ -218,14 +230,17 @@ func (f mlp) activate(p *pass, x *autograd.Var) *autograd.Var {
 // layer is a transformer block: a mixer and a feed-forward layer, each on the normalised residual. Some families normalise the results of both too, before
 // they add them.
 type layer struct {
-	number                               int // in the model
+	number                               int  // in the model
+	post                                 bool // the stream goes on with what the norms give
 	mixerNorm, mixerEnd, mlpNorm, mlpEnd norm
 	mixer                                mixer
 	feedForward                          feedForward
 }
 
-func newLayer(ps *parameters, c Config, index int) layer {
-	prefix := fmt.Sprintf("model.layers.%d.", index)
+func layerPrefix(index int) string { return fmt.Sprintf("model.layers.%d.", index) }
+
+// newLayer describes a layer, whose weights have names with a prefix. The one behind the last predicts a further token.
+func newLayer(ps *parameters, c Config, index int, prefix string) layer {
 	h, i := int64(c.HiddenSize), int64(c.IntermediateSize)
 	l := layer{number: index}
 	for i, n := range []*norm{&l.mixerNorm, &l.mixerEnd, &l.mlpNorm, &l.mlpEnd} {
@@ -261,7 +276,7 @@ func newAttention(ps *parameters, c Config, prefix string, window int64) attenti
 	project := func(name string, axis int, out, in int64) linear {
 		return ps.linear(ps.addSplit(prefix+name, axis, out, in))
 	}
-	ranks := max(ps.tensor.parts, 1)
+	ranks := max(ps.tensor.Of, 1)
 	a := attention{heads: q / ranks, kv: kv / ranks, dim: d, gated: gated, window: window, interleaved: c.family().interleaved}
 	if c.family().gemma {
 		a.rotated = int64(c.rotaryDim())
@@ -297,12 +312,18 @@ func newAttention(ps *parameters, c Config, prefix string, window int64) attenti
 // adds up, and the routing of experts. x [tokens, hidden] is the stream before the layer; y, if not nil, is its other term.
 func (l layer) forward(p *pass, x, y *autograd.Var, m *inputs) (_, _ *autograd.Var, _ *autograd.Routing) {
 	x, normed := l.mixerNorm.after(p, x, y)
+	if l.post {
+		x = normed
+	}
 	mixed, run := normed, p.Block
 	if p.recompute == RecomputeAttention {
 		run = p.Checkpoint
 	}
 	y = l.mixerEnd.forward(p, run("attention or delta net", func() *autograd.Var { return l.mixer.forward(p, mixed, m) }))
 	x, normed = l.mlpNorm.after(p, x, y)
+	if l.post {
+		x = normed
+	}
 	result, routing := l.feedForward.forward(p, normed)
 	return x, l.mlpEnd.forward(p, result), routing
 }

@@ -16,25 +16,34 @@ func (m *Model) Loss(ctx context.Context, b Batch) (loss float64, err error) {
 	if err := m.checkPlain(b); err != nil {
 		return 0, err
 	}
-	s, err := m.pieces(ctx, b)
+	s, err := m.losses(ctx, b)
 	if s != nil {
 		defer func() { err = errors.Join(err, s.close()) }()
 	}
 	if err != nil {
 		return 0, err
 	}
+	return s.total(ctx)
+}
+
+// losses runs the forward passes of a batch that was checked.
+func (m *Model) losses(ctx context.Context, b Batch) (*step, error) {
+	s, err := m.pieces(ctx, b)
+	if err != nil {
+		return s, err
+	}
 	rows, err := s.rows()
 	if err != nil {
-		return 0, err
+		return s, err
 	}
 	for _, part := range s.batches {
 		for chunk := range m.ends {
 			if err := s.evaluate(ctx, part, chunk, rows); err != nil {
-				return 0, err
+				return s, err
 			}
 		}
 	}
-	return s.total(ctx)
+	return s, nil
 }
 
 // evaluate adds the loss of a micro-batch if the chunk of layers computes it, and frees what the forward pass has made. Each stage of a

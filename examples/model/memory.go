@@ -30,7 +30,7 @@ type Memory struct {
 	// Offload keeps the inputs of layers in page-locked host memory between the passes, copied beside the kernels. It needs RecomputeBlock.
 	Offload bool
 	// LogitBytes is how much memory the logits of a part of the tokens may take: more logits are computed in parts, and again in
-	// the backward pass. 0 means 32 MiB. Adapters of the output head, and several adapters in one pass, need all logits at once.
+	// the backward pass. 0 means 32 MiB. A Trainer computes those of a head with an adapter at once.
 	LogitBytes int64
 }
 
@@ -81,14 +81,26 @@ func (m *Model) group() int {
 	return max(1, int(math.Sqrt(float64(len(m.layers)))))
 }
 
-// chunks reports whether the logits of so many rows are computed in parts, so that the head computes the loss at once.
+// special reports whether the loss is more than that of a plain product: the head has an adapter, samples have their own, or logits are looked at.
+func (m *Model) special() bool {
+	return m.detect || m.multi != nil || m.adapter != nil && len(m.adapter.pairs[m.head.weight]) > 0
+}
+
+// chunks reports whether the logits of a micro-batch are computed in parts, so that the head computes the loss at once. In a captured step an adapter of the head has
+// them whole, as the host weights the losses of parts by their labels.
 func (m *Model) chunks(u *micro) bool {
-	if len(u.in.parts) != 1 || u.in.parts[0].labelled == 0 || m.detect || m.multi != nil || m.adapter != nil && len(m.adapter.pairs[m.head.weight]) > 0 {
-		return false
+	rows, labelled := int64(0), 0
+	for _, part := range u.in.parts {
+		rows, labelled = rows+part.rows, labelled+part.labelled
 	}
+	return labelled > 0 && rows > m.chunkRows() && !(m.feed != nil && m.special())
+}
+
+// chunkRows is how many rows have their logits at a time.
+func (m *Model) chunkRows() int64 {
 	limit := m.memory.LogitBytes
 	if limit == 0 {
 		limit = 32 << 20
 	}
-	return u.in.parts[0].rows*m.head.weight.local()[0]*int64(m.dt.Size()) > limit
+	return max(limit/(m.head.weight.local()[0]*int64(m.dt.Size())), 1)
 }

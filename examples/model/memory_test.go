@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -81,23 +82,25 @@ func TestMemoryOfSteps(t *testing.T) {
 	assert.LessOrEqual(t, evaluated, few*105/100)
 }
 
-// TestMemoryOfLogits: with logits in parts the peak of a step, and of an evaluation, hardly depends on the number of words, and the losses and gradients are
-// the same but for rounding.
+// TestMemoryOfLogits: with logits in parts the peak of a step, and of an evaluation, above weights and gradients does not depend on the number of words, up to
+// Qwen3's, and the losses and gradients are the same but for rounding.
 func TestMemoryOfLogits(t *testing.T) {
 	var steps, evaluations []int
-	for _, words := range []int{500, 4000} {
+	for _, words := range []int{4000, 151936} {
 		b := deepBatch(words)
 		for i := range 100 {
 			b.Labels[i] = -100
 		}
-		m, st := deepModel(t, deep(2, words))
+		narrow := deep(2, words)
+		narrow.HiddenSize = 16
+		m, st := deepModel(t, narrow)
 		want, err := m.Gradients(t.Context(), b)
 		require.NoError(t, err)
 		var gradients [][]float32
 		for _, p := range m.Parameters() {
 			gradients = append(gradients, download(t, st, p.Grad))
 		}
-		require.NoError(t, m.SetMemory(model.Memory{LogitBytes: 20 << 10}))
+		require.NoError(t, m.SetMemory(model.Memory{LogitBytes: 1 << 20}))
 		loss, err := m.Gradients(t.Context(), b)
 		require.NoError(t, err)
 		require.InEpsilon(t, want, loss, 1e-6)
@@ -111,8 +114,38 @@ func TestMemoryOfLogits(t *testing.T) {
 		evaluations = append(evaluations, peak(t, st, func() error { return errorOf(m.Loss(t.Context(), b)) }))
 	}
 	t.Log(steps, evaluations)
-	assert.LessOrEqual(t, steps[1], steps[0]*105/100)
-	assert.LessOrEqual(t, evaluations[1], evaluations[0]*105/100)
+	assert.LessOrEqual(t, steps[1], steps[0]*101/100)
+	assert.LessOrEqual(t, evaluations[1], evaluations[0]*101/100)
+}
+
+// TestMemoryOfShards: shards take the gradients of each micro-batch, so that more micro-batches need no more memory than one.
+func TestMemoryOfShards(t *testing.T) {
+	const layers, words = 16, 300
+	peaks := map[int]int{}
+	for _, micros := range []int{1, 3} {
+		onRanks(t, 2, model.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+			par := ranks.Parallel
+			par.Shard, par.MicroBatches = true, micros
+			m, err := model.NewParallel(st, reg, deep(layers, words), aclnn.Float32, par)
+			if err != nil {
+				return err
+			}
+			defer closing(&err, m)
+			if err := errors.Join(m.Init(ctx, 1), m.SetMemory(model.Memory{Recompute: model.RecomputeBlock})); err != nil {
+				return err
+			}
+			b := model.Batch{Size: micros, Length: 32, Inputs: make([]int32, 32*micros), Labels: make([]int32, 32*micros), Targets: 64 * micros}
+			before := st.Device().Allocator().Stats().InUse
+			if _, err := m.Gradients(ctx, b); err != nil {
+				return err
+			}
+			if ranks.Group.Rank() == 0 {
+				peaks[micros] = m.Peaks().Largest() - before
+			}
+			return nil
+		})
+	}
+	require.Less(t, peaks[3], peaks[1]*11/10, "%v", peaks)
 }
 
 // TestRecomputedGradients: no way to save memory changes a bit of what two steps train, in each family and layout; logits in parts change rounding.
@@ -196,5 +229,82 @@ func TestMemoryRefusals(t *testing.T) {
 		err := m.SetMemory(o)
 		require.ErrorIs(t, err, acl.ErrInvalidArgument)
 		require.ErrorContains(t, err, text)
+	}
+}
+
+// TestLogitsInParts: with an adapter of the output head, with several adapters, and while anomalies are looked for, logits in parts have the same losses and gradients as whole
+// ones but for rounding, and need less memory.
+func TestLogitsInParts(t *testing.T) {
+	r := openAdapterRun(t, "qwen3")
+	lora := model.LoRA{Rank: 3, Alpha: 5, Targets: []string{"q_proj", "lm_head"}}
+	adapted := func(t *testing.T, m *model.Model) *model.Adapter {
+		a, err := model.NewAdapter(t.Context(), m, lora, 3)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, a.Close()) })
+		require.NoError(t, random(t.Context(), a))
+		return a
+	}
+	b := r.batch(t, "a", 0)
+	for i := range 50 { // a part without labels, and one with some
+		b.Labels[i] = -1
+	}
+	for name, prepare := range map[string]func(t *testing.T, m *model.Model) (adapters []*model.Adapter, step func() ([]float64, error)){
+		"adapter of the head": func(t *testing.T, m *model.Model) ([]*model.Adapter, func() ([]float64, error)) {
+			a := adapted(t, m)
+			require.NoError(t, m.Use(a))
+			return []*model.Adapter{a}, func() ([]float64, error) {
+				loss, err := m.Gradients(t.Context(), b)
+				return []float64{loss}, err
+			}
+		},
+		"anomalies": func(t *testing.T, m *model.Model) ([]*model.Adapter, func() ([]float64, error)) {
+			lora.Targets = []string{"q_proj"}
+			a := adapted(t, m)
+			require.NoError(t, m.Use(a))
+			m.DetectAnomalies(true)
+			return []*model.Adapter{a}, func() ([]float64, error) {
+				loss, err := m.Gradients(t.Context(), b)
+				return []float64{loss}, err
+			}
+		},
+		"several adapters": func(t *testing.T, m *model.Model) ([]*model.Adapter, func() ([]float64, error)) {
+			lora.Targets = []string{"q_proj", "lm_head"}
+			first := adapted(t, m)
+			lora.Targets = []string{"v_proj"}
+			all := []*model.Adapter{first, adapted(t, m)}
+			require.NoError(t, m.UseEach(all...))
+			return all, func() ([]float64, error) {
+				losses, err := m.GradientsEach(t.Context(), mixed([]int{1, 1, 2}, model.Batch{Length: 40}, b, r.batch(t, "b", 1)))
+				return losses[1:], err
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, reg := setUp(t)
+			m := r.base(t, st, reg, aclnn.Float32, model.Parallel{})
+			adapters, step := prepare(t, m)
+			gradients := func() (all [][]float32) {
+				for _, a := range adapters {
+					for _, p := range a.Parameters() {
+						all = append(all, download(t, st, p.Grad))
+					}
+				}
+				return all
+			}
+			losses, err := step()
+			require.NoError(t, err)
+			want := gradients()
+			whole := peak(t, st, func() error { _, err := step(); return err })
+			require.NoError(t, m.SetMemory(model.Memory{LogitBytes: int64(7 * 4 * m.Config.VocabSize)}))
+			parts, err := step()
+			require.NoError(t, err)
+			for i, loss := range losses {
+				require.InEpsilon(t, loss, parts[i], 1e-6)
+			}
+			for i, g := range gradients() {
+				require.NoError(t, golden.CheckRMS(g, want[i], 2e-6), "gradient %d", i)
+			}
+			require.Less(t, peak(t, st, func() error { _, err := step(); return err }), whole*19/20)
+		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/goascend/cann/ops/parallel"
 )
 
-// Model is a Qwen model, or this rank's part of it, on one stream. It is not safe for concurrent
+// Model is a language model or an encoder, or this rank's part of it, on one stream. It is not safe for concurrent
 // use.
 type Model struct {
 	Config Config
@@ -41,11 +41,17 @@ type Model struct {
 	offload *autograd.Offload
 	copied  int64 // bytes, by copies of weights
 	peaks   Peaks
+	// biasRate is that of BalanceExperts. side is for exchanges of tokens beside shared experts, or nil.
+	biasRate float64
+	side     *acl.Stream
+	overflow overflow
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
 	multi   *multiAdapter // adapters of UseEach instead, or nil
 	// quantized holds the weights that Quantize has made.
 	quantized aclnn.Scope
+	kept      map[string]int // numbers of weights, see Kept
+	factors   []float64      // of the values of sequences in the step; nil otherwise
 
 	// In a pipeline stage, only the parts that it has are set.
 	embedding *Parameter
@@ -53,7 +59,9 @@ type Model struct {
 	ends      []int // of the layers of each chunk
 	finalNorm norm
 	predictor *predictor // or nil
-	head      linear     // the embedding itself if tied, or in a pipeline a copy of it
+	ended     bool       // the model ends here
+	head      linear     // the embedding itself if tied, or in a pipeline a copy of it; without a weight of an encoder that is no classifier
+	tables    encoderTables
 }
 
 // New makes a model on one device. Its weights are not initialised: call Init or Load. dt is the
@@ -82,7 +90,11 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	m := &Model{
 		Config: cfg, st: st, reg: reg, dt: dt, par: par, scale: newLossScale(dt),
 		tp:    parallel.NewTensorParallel(reg, par.Tensor, par.Sequence),
-		heads: parallel.NewUlysses(par.Heads, mask.Contiguous), ep: parallel.NewExpertParallel(par.Experts),
+		heads: parallel.NewUlysses(par.Heads, mask.Contiguous),
+	}
+	var err error
+	if m.ep, err = parallel.NewExpertParallel(par.Experts, int(par.expertTP())); err != nil {
+		return nil, err
 	}
 	schedule, err := par.schedule()
 	if err != nil {
@@ -96,7 +108,19 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	}
 	reg.SetParallel(par.signature())
 	m.params.tensor, m.params.expert = par.spreads()
-	m.build()
+	if cfg.Encoder() {
+		m.buildEncoder()
+	} else {
+		m.build()
+	}
+	if err := m.checkKept(); err != nil {
+		return nil, errors.Join(err, m.cp.Close())
+	}
+	if cfg.KeepCodes { // Load finds out which of them have codes
+		for _, w := range m.narrowable() {
+			w.deferred = true
+		}
+	}
 	if par.Shard || par.DistributedOptimizer {
 		m.store, err = newSharded(st, reg, &m.params, cfg, dt, &m.par)
 	} else {
@@ -104,6 +128,11 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.cp.Close())
+	}
+	if cfg.family().shared && par.ExpertCapacity > 0 && m.ep.Size() > 1 {
+		if m.side, err = st.Device().NewStream(); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
 	}
 	return m, nil
 }
@@ -117,13 +146,13 @@ func (m *Model) build() {
 	ps.begin()
 	if at == 0 {
 		m.embedding = ps.addSplit("model.embed_tokens.weight", 0, v, h)
-		m.embedding.tied = cfg.TieWordEmbeddings && stages > 1
+		m.embedding.tied = cfg.TieWordEmbeddings && !cfg.Score && stages > 1
 	}
 	for chunk := range m.par.chunks() {
 		from, to := m.par.layers(cfg.Layers, chunk)
 		for i := from; i < to; i++ {
 			ps.begin()
-			m.layers = append(m.layers, newLayer(ps, cfg, i))
+			m.layers = append(m.layers, newLayer(ps, cfg, i, layerPrefix(i)))
 		}
 		m.ends = append(m.ends, len(m.layers))
 	}
@@ -131,8 +160,10 @@ func (m *Model) build() {
 	if at+1 < stages {
 		return
 	}
-	m.finalNorm = newNorm(ps, cfg, "model.norm.weight", h)
+	m.finalNorm, m.ended = newNorm(ps, cfg, "model.norm.weight", h), true
 	switch {
+	case cfg.Score:
+		m.head = linear{weight: ps.add("score.weight", 1, h)}
 	case !cfg.TieWordEmbeddings:
 		m.head = ps.linear(ps.addSplit("lm_head.weight", 0, v, h))
 	case m.first():
@@ -164,7 +195,7 @@ func (m *Model) chunk(i int) (from, to int) {
 
 // first and last report whether this rank is an end of the pipeline.
 func (m *Model) first() bool { return m.embedding != nil }
-func (m *Model) last() bool  { return m.head.weight != nil }
+func (m *Model) last() bool  { return m.ended }
 
 // starts and finishes report whether a chunk of this rank has the first or the last layer of the model, and with it the embedding or the head.
 func (m *Model) starts(chunk int) bool   { return m.first() && chunk == 0 }
@@ -199,7 +230,10 @@ func (m *Model) CopiedBytes() int64 { return m.copied }
 
 // Close frees the weights; activations are freed after each pass.
 func (m *Model) Close() error {
-	return errors.Join(m.closeOffload(), m.store.Close(), m.quantized.Close(), m.rope.close(), m.cp.Close())
+	if m == nil {
+		return nil
+	}
+	return errors.Join(m.closeOffload(), m.store.Close(), m.quantized.Close(), m.rope.close(), m.cp.Close(), m.side.Close())
 }
 
 // Parameters lists the weights of which this rank has a part, in the order of the checkpoint.
@@ -209,14 +243,26 @@ func (m *Model) Parameters() []*Parameter { return m.params.all }
 // parallelism.
 func (m *Model) Init(ctx context.Context, seed uint64) error {
 	for _, p := range m.params.all {
-		name := fnv.New64a()
-		_, _ = name.Write([]byte(p.Name))
-		rng := rand.New(rand.NewPCG(seed, name.Sum64()))
-		if err := m.Set(ctx, p, p.initial(rng, m.Config.InitializerRange)); err != nil {
+		if err := m.init(ctx, p, seed); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// InitScore is Init for the head of a classifier alone, after Load with Config.NewScore.
+func (m *Model) InitScore(ctx context.Context, seed uint64) error {
+	if !m.Config.Score || !m.last() {
+		return nil
+	}
+	return m.init(ctx, m.head.weight, seed)
+}
+
+func (m *Model) init(ctx context.Context, p *Parameter, seed uint64) error {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(p.Name))
+	rng := rand.New(rand.NewPCG(seed, name.Sum64()))
+	return m.Set(ctx, p, p.initial(rng, m.Config.InitializerRange))
 }
 
 // Batch is the data of a step: token ids and labels, [size, length] in row-major order. The label
@@ -225,8 +271,13 @@ type Batch struct {
 	Size, Length int
 	Inputs       []int32
 	Labels       []int32
+	// Types are the types of an encoder's tokens, [size, length], such as 1 for those of the second text of a pair; nil stands for 0.
+	Types []int32
 	// Lengths are the numbers of valid tokens of each row, which come first; nil if all are valid.
 	Lengths []int64
+	// From is the position of the first token of each sequence, for the rotary embedding: 0 for a text from its start.
+	// Attention sees the tokens of the batch alone.
+	From int
 	// CuSeqLens are the cumulative lengths of sequences packed without padding into the one row of
 	// a batch: 0, the ends of all but the last, Length. Nil when each row is one sequence.
 	CuSeqLens []int64
@@ -237,6 +288,9 @@ type Batch struct {
 	// none. A sample is a row, or a packed sequence. AdapterTargets are, in place of Targets, the numbers of
 	// counted labels by adapter, the first for samples without one; nil means those of this batch.
 	Adapters, AdapterTargets []int
+	// Numbers gives each sequence its place among the sequences of all ranks, for SequenceValues and SequenceGradients, increasing from
+	// 0 on; ranks that share sequences give the same ones.
+	Numbers []int
 }
 
 // Rows returns n rows of a batch.
@@ -244,22 +298,31 @@ func (b Batch) Rows(from, n int) Batch {
 	part := b
 	part.Size = n
 	part.Inputs, part.Labels = b.Inputs[from*b.Length:][:n*b.Length], b.Labels[from*b.Length:][:n*b.Length]
+	if b.Types != nil {
+		part.Types = b.Types[from*b.Length:][:n*b.Length]
+	}
 	if b.Lengths != nil {
 		part.Lengths = b.Lengths[from:][:n]
 	}
 	if b.Adapters != nil {
 		part.Adapters = b.Adapters[from:][:n]
 	}
+	if b.Numbers != nil {
+		part.Numbers = b.Numbers[from:][:n]
+	}
 	return part
 }
 
 func (b Batch) validate(vocab int) error {
 	n := b.Size * b.Length
-	if n == 0 || len(b.Inputs) != n || len(b.Labels) != n || b.Lengths != nil && len(b.Lengths) != b.Size {
-		return fmt.Errorf("model: a batch of %d x %d has %d inputs, %d labels and %d lengths", b.Size, b.Length, len(b.Inputs), len(b.Labels), len(b.Lengths))
+	if n == 0 || len(b.Inputs) != n || len(b.Labels) != n || b.Lengths != nil && len(b.Lengths) != b.Size || b.Types != nil && len(b.Types) != n {
+		return fmt.Errorf("model: a batch of %d x %d has %d inputs, %d labels, %d types and %d lengths", b.Size, b.Length, len(b.Inputs), len(b.Labels), len(b.Types), len(b.Lengths))
 	}
 	if err := cmp.Or(b.checkPacked(), b.checkAdapters()); err != nil {
 		return err
+	}
+	if b.From < 0 || b.From > mostPositions-b.Length {
+		return fmt.Errorf("model: the tokens of a batch begin at position %d; they must be between 0 and %d", b.From, mostPositions)
 	}
 	for row, l := range b.Lengths {
 		if l < 0 || l > int64(b.Length) {
@@ -278,3 +341,6 @@ func (b Batch) validate(vocab int) error {
 }
 
 const ignored = -100
+
+// mostPositions is beyond what models are made for. The tables of a batch have rows for all positions up to its last.
+const mostPositions = 1 << 24

@@ -5,7 +5,7 @@ package model
 // frozen base has no gradients of weights, which spares a third of the products. What is computed again does not count.
 func (c Config) Operations(lengths ...int64) (n float64) {
 	weights := c.Parameters() - c.IdleParameters()
-	if !c.TieWordEmbeddings {
+	if !c.TieWordEmbeddings || c.Score {
 		weights -= c.VocabSize * c.HiddenSize // a row of it is looked up
 	}
 	passes := 3.0

@@ -128,6 +128,9 @@ func (o *Optimizer) queue(ctx context.Context, s *aclnn.Scope, schedule *aclnn.T
 func (o *Optimizer) clip(ctx context.Context, s *aclnn.Scope) (norm *aclnn.Tensor) {
 	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: s.Tensor(aclnn.Float32), Sum: parallel.Sum(o.m.par.World)}
 	for _, w := range o.store.slots() {
+		if w.constant {
+			continue
+		}
 		clip.Grads, clip.Copies = append(clip.Grads, w.grad), append(clip.Copies, w.copies)
 	}
 	ops.Queue(ctx, s, o.m.reg.ClipGradNorm(), &clip)
@@ -145,6 +148,12 @@ func (o *Optimizer) update(ctx context.Context, s *aclnn.Scope, schedule *aclnn.
 		}
 	}
 	for i, w := range o.store.slots() {
+		if w.constant {
+			if o.m.biasRate > 0 {
+				o.balance(s, w)
+			}
+			continue
+		}
 		at := 0
 		if w.vectors && o.Options.DecayMatrices {
 			at = 1

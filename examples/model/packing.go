@@ -35,7 +35,7 @@ func (b Batch) cut(n int) (parts []Batch, err error) {
 		part := b
 		part.Length = width
 		part.Inputs, part.Labels = b.Inputs[i*width:][:width], b.Labels[i*width:][:width]
-		part.CuSeqLens, part.Adapters = nil, nil
+		part.CuSeqLens, part.Adapters, part.Numbers = nil, nil, nil
 		first := at
 		for ; at < len(b.CuSeqLens) && b.CuSeqLens[at] <= int64((i+1)*width); at++ {
 			part.CuSeqLens = append(part.CuSeqLens, b.CuSeqLens[at]-int64(i*width))
@@ -47,14 +47,22 @@ func (b Batch) cut(n int) (parts []Batch, err error) {
 		if b.Adapters != nil {
 			part.Adapters = b.Adapters[first:at]
 		}
+		if b.Numbers != nil {
+			part.Numbers = b.Numbers[first:at]
+		}
 		parts = append(parts, part)
 	}
 	return parts, nil
 }
 
-// sequences returns the positions of a batch's tokens in their sequences, and the mask that
+// sequences returns the positions of a batch's tokens in their texts, and the mask that
 // separates the sequences.
 func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err error) {
+	defer func() {
+		for i := range positions {
+			positions[i].From, positions[i].To = positions[i].From+int64(b.From), positions[i].To+int64(b.From)
+		}
+	}()
 	switch {
 	case b.CuSeqLens != nil:
 		chunks, err := m.par.positions(m.Config, b.Length)
@@ -70,9 +78,15 @@ func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err er
 				}
 			}
 		}
-		return positions, mask.Varlen{CuQueries: b.CuSeqLens, Within: mask.Causal{}}, nil
+		of = mask.Varlen{CuQueries: b.CuSeqLens, Within: mask.Causal{}}
+		if m.Config.Encoder() {
+			of = mask.Varlen{CuQueries: b.CuSeqLens}
+		}
+		return positions, of, nil
 	case b.Lengths != nil:
-		of = mask.Padding{Lengths: b.Lengths, Causal: true}
+		of = mask.Padding{Lengths: b.Lengths, Causal: !m.Config.Encoder()}
+	case m.Config.Encoder():
+		of = mask.None{}
 	default:
 		of = mask.Causal{}
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,10 @@ import (
 // lengths. Keys and values are in blocks of a fixed number of tokens, which the caller assigns to
 // sequences; a block may belong to several sequences that begin with the same tokens. Close the pages
 // before the model.
+//
+// A block has keys and values of all layers. Where every layer has a sliding window, the caller may use a block for something else when no later
+// token sees it (Config.Reach). Where layers differ, as in gpt-oss and Gemma 3, those that see all tokens need every block, so that Reach is 0:
+// the layers with a window read only the tokens in it, and their part of the older blocks is memory without use.
 type Pages struct {
 	// Adapters holds the adapters of the pieces; nil if none has one.
 	Adapters *AdapterBank
@@ -41,9 +46,9 @@ type PageSizes struct {
 // page is the part of one layer. Row 0 of inputs and state remains zero: new sequences start from it. The blocks
 // and the row after those of sequences are for rows of Steps that have none.
 type page struct {
-	keys, values *aclnn.Tensor // of attention, [blocks, tokens, heads·features]; latents and rotated keys of latent attention
-	inputs       *aclnn.Tensor // last inputs of a delta net's convolution, [1 + states + 1, channels, taps]
-	state        *aclnn.Tensor // of its rule, [1 + states + 1, heads, key features, value features], float32
+	cells                // of attention, a row for each block
+	inputs *aclnn.Tensor // last inputs of a delta net's convolution, [1 + states + 1, channels, taps]
+	state  *aclnn.Tensor // of its rule, [1 + states + 1, heads, key features, value features], float32
 }
 
 // allBlocks is the number of blocks with those of rows without a sequence.
@@ -54,8 +59,17 @@ func (m *Model) NewPages(sizes PageSizes) (*Pages, error) {
 	if err := m.together("NewPages"); err != nil {
 		return nil, err
 	}
+	if m.Config.Encoder() {
+		return nil, errEncoder
+	}
+	if m.Config.Score {
+		return nil, errSequences
+	}
 	if sizes.Blocks <= 0 || sizes.Block <= 0 || sizes.States <= 0 || sizes.allBlocks() > math.MaxInt32/sizes.Block {
 		return nil, fmt.Errorf("model: pages of %d blocks of %d tokens and %d states; all must be positive, and all tokens less than 2³¹", sizes.Blocks, sizes.Block, sizes.States)
+	}
+	if err := m.checkCells(); err != nil {
+		return nil, err
 	}
 	dec, err := decode.New(m.reg)
 	if err != nil {
@@ -77,13 +91,7 @@ func (m *Model) NewPages(sizes PageSizes) (*Pages, error) {
 func (g *Pages) layer(index int) *page {
 	cfg, dt, ranks := g.m.Config, g.m.dt, g.m.tp.Size()
 	if !cfg.linear(index) {
-		heads, key, value := cfg.cells()
-		if heads > 1 {
-			heads /= ranks
-		}
-		blocks, tokens := int64(g.sizes.allBlocks()), int64(g.sizes.Block)
-		// Hidden places get a weight of zero, but zero times the NaN of used memory would be NaN.
-		return &page{keys: zeros(&g.memory, dt, blocks, tokens, heads*key), values: zeros(&g.memory, dt, blocks, tokens, heads*value)}
+		return &page{cells: g.m.newCells(&g.memory, int64(g.sizes.allBlocks()), int64(g.sizes.Block))}
 	}
 	hk, hv, dk, dv := int64(cfg.LinearKeyHeads)/ranks, int64(cfg.LinearValueHeads)/ranks, int64(cfg.LinearKeyDim), int64(cfg.LinearValueDim)
 	rows := int64(1 + g.sizes.States + 1)
@@ -106,7 +114,7 @@ func (g *Pages) CopyBlock(to, from int32) error {
 	}
 	return aclnn.Compose(g.m.st, func(s *aclnn.Scope) {
 		for _, l := range g.layers {
-			for _, cache := range []*aclnn.Tensor{l.keys, l.values} {
+			for _, cache := range []*aclnn.Tensor{l.keys, l.values, l.keyScales, l.valueScales} {
 				if cache != nil {
 					s.Copy(cache.Select(0, int64(to)), cache.Select(0, int64(from)))
 				}
@@ -121,10 +129,24 @@ type Piece struct {
 	From   int     // tokens of the sequence that were read before
 	Blocks []int32 // blocks of the sequence in order, for From+len(Tokens) tokens at least
 	State  int     // its place among the states, from 0; no two pieces have the same
+	// Begin is, plus 1, the place of the states before its tokens; 0 stands for State. With another place these remain, for tokens that may
+	// have to be taken back.
+	Begin int
+	// Long says that the sequence has, with tokens that other pieces read, more than Config.SwitchesAfter, which may be sooner than this piece says:
+	// its tokens get the rotation of such sequences, as those of all its pieces must. A sequence that grows beyond is read again from 0.
+	Long bool
 	// Logits is the number of its last tokens after which logits are wanted; 0 stands for 1.
 	Logits int
 	// Adapter is the number of its adapter, or 0 for none: 1 is the first slot of the adapter bank.
 	Adapter int
+}
+
+// before is the row of the states from which a piece goes on, 0 for a new sequence.
+func (x Piece) before() int {
+	if x.From == 0 {
+		return 0
+	}
+	return cmp.Or(x.Begin, x.State+1)
 }
 
 // Advance reads the next tokens of some sequences in one pass, and returns the logits after the last
@@ -191,10 +213,17 @@ func (g *Pages) check(pieces []Piece) error {
 			return fmt.Errorf("model: piece %d has %d tokens from %d on; it needs at least one", i, len(x.Tokens), x.From)
 		case len(x.Blocks)*g.sizes.Block < end:
 			return fmt.Errorf("model: piece %d ends at token %d; its %d blocks hold %d each", i, end, len(x.Blocks), g.sizes.Block)
-		case g.m.Config.longest() > 0 && end > g.m.Config.longest():
-			return fmt.Errorf("model: piece %d ends at token %d: %w", i, end, g.m.Config.tooLong())
+		case x.Long && g.m.Config.SwitchesAfter() == 0:
+			return fmt.Errorf("model: piece %d is Long; sequences of this model have one rotation, whatever their length", i)
+		case !x.Long && g.m.Config.SwitchesAfter() > 0 && end > g.m.Config.SwitchesAfter():
+			return fmt.Errorf("model: piece %d ends at token %d; sequences of more than %d have another rotation: read this one from 0 again, with Piece.Long", i, end, g.m.Config.SwitchesAfter())
 		case x.State < 0 || x.State >= g.sizes.States || taken[x.State]:
 			return fmt.Errorf("model: piece %d has state %d of %d; another has it, or there is no such state", i, x.State, g.sizes.States)
+		case x.Begin < 0 || x.Begin > g.sizes.States:
+			return fmt.Errorf("model: piece %d has Begin %d; it must be a number of the %d states, or 0", i, x.Begin, g.sizes.States)
+		}
+		if err := g.m.Config.fitsCache(x.From + len(x.Tokens)); err != nil {
+			return fmt.Errorf("model: piece %d: %w", i, err)
 		}
 		for _, b := range x.Blocks {
 			if b < 0 || int(b) >= g.sizes.Blocks {

@@ -57,6 +57,16 @@ type Parallel struct {
 	// experts, ExpertReplicas and ExpertShards divide these as Replicas and Shards do Data.
 	Experts, ExpertData          parallel.Communicator
 	ExpertReplicas, ExpertShards parallel.Communicator
+	// ExpertTP is how many consecutive ranks of Experts share each expert (expert tensor parallelism), 1 when 0: each has 1/ExpertTP of its
+	// intermediate features, and their results are summed. It divides the number of these ranks and those features. Experts with biases (gpt-oss), and adapters of
+	// experts, are refused with more than 1.
+	ExpertTP int
+	// ExpertCapacity, if it is not 0, lets the ranks of Experts gather each other's tokens in training, in place of sending rows to the ranks of their experts. The host
+	// then never waits for numbers of rows, and a Trainer can capture steps. A rank's experts have room for ExpertCapacity, 1 at least, times the rows that they would get
+	// of a balanced routing. A step in which they get more is computed once more, with rows that are sent (Overflows); a Trainer has room for all rows that can come. All
+	// ranks of Experts must have equally many tokens. Where these are more ranks than a token has experts, gathering moves more bytes than sending. Weights in FRACTAL_NZ
+	// that each have their own product, in float32, are sent rows all the same, and evaluation sends them too.
+	ExpertCapacity float64
 	// Meter, if it is set, measures how long a step waits for the gradients of other ranks.
 	Meter *meter.Meter
 
@@ -97,6 +107,9 @@ func index(c interface{ Rank() int }) int64 {
 	return int64(c.Rank())
 }
 
+// expertTP returns how many ranks share each expert.
+func (par *Parallel) expertTP() int64 { return int64(max(par.ExpertTP, 1)) }
+
 func (par *Parallel) micros() int { return max(par.MicroBatches, 1) }
 
 // stage returns this rank's place in the pipeline and the number of stages.
@@ -132,7 +145,7 @@ func (par *Parallel) copies(w *Parameter) int {
 	switch {
 	case w.spread.experts:
 		return int(size(par.ExpertData))
-	case w.spread.parts == 0:
+	case w.spread.Of == 0:
 		same *= size(par.Tensor)
 	}
 	if w.tied {
@@ -150,7 +163,7 @@ var errCounted = errors.New("model: layers of experts under tensor parallelism n
 
 // check refuses parallelism that does not divide the model.
 func (par *Parallel) check(c Config) error {
-	tp, ep := size(par.Tensor), size(par.Experts)
+	tp, ep, etp := size(par.Tensor), size(par.Experts), par.expertTP()
 	_, stages := par.stage()
 	for _, f := range []struct {
 		name  string
@@ -163,14 +176,26 @@ func (par *Parallel) check(c Config) error {
 		}
 	}
 	switch {
-	case c.family().sparse && int64(c.Experts)%ep != 0:
-		return fmt.Errorf("model: num_experts %d is not a multiple of the %d ranks of experts", c.Experts, ep)
+	case c.Encoder() && (!c.Frozen || size(par.World) != tp || par.Sequence || par.Shard):
+		return errors.New("model: an encoder is not trained: it needs Config.Frozen, and is divided over Tensor alone, without Sequence and Shard")
+	case c.Score && par.Sequence:
+		return errors.New("model: the score of a sequence is computed where its last token is, and sequence parallelism divides the tokens between ranks with the same head; leave it out")
+	case par.ExpertTP < 0 || ep%etp != 0:
+		return fmt.Errorf("model: ExpertTP is %d; so many of the %d ranks of experts share each expert, which must divide them", par.ExpertTP, ep)
+	case c.family().sparse && int64(c.Experts)%(ep/etp) != 0:
+		return fmt.Errorf("model: num_experts %d is not a multiple of the %d ranks, or groups of ranks, that have different experts", c.Experts, ep/etp)
+	case etp > 1 && c.family().clipped:
+		return fmt.Errorf("model: the experts of %s have biases, which %d ranks that share an expert (ExpertTP) would each add; leave ExpertTP 0", c.ModelType, etp)
+	case etp > 1 && int64(c.ExpertSize())%etp != 0:
+		return fmt.Errorf("model: the %d intermediate features of an expert are not a multiple of the %d ranks that share it (ExpertTP)", c.ExpertSize(), etp)
 	case !c.family().sparse && ep > 1:
 		return fmt.Errorf("model: %d ranks of experts, and %s has none", ep, c.ModelType)
 	case par.NeedsSequence(c) && !par.Sequence && !c.Frozen:
 		return errCounted
 	case par.NeedsSequence(c) && !par.Sequence && ep != tp:
 		return fmt.Errorf("model: the experts are divided over %d ranks and the rest of the model over %d; without sequence parallelism leave Experts nil", ep, tp)
+	case par.ExpertCapacity != 0 && !(par.ExpertCapacity >= 1):
+		return fmt.Errorf("model: ExpertCapacity is %g; it must be 0, or 1 at least, times the rows of a balanced routing", par.ExpertCapacity)
 	case stages*par.chunks() > c.Layers:
 		return fmt.Errorf("model: %d stages for %d layers", stages*par.chunks(), c.Layers)
 	case par.ZeroBubble && par.Shard:
@@ -197,7 +222,7 @@ func (par *Parallel) checkDelta(c Config) error {
 
 // signature returns the facts on which the choice of kernels may depend.
 func (par *Parallel) signature() ops.Parallel {
-	p := ops.Parallel{Tensor: int(size(par.Tensor)), Expert: int(size(par.Experts)), Context: int(size(par.Context)), Sequence: int(size(par.Heads))}
+	p := ops.Parallel{Tensor: int(size(par.Tensor)), Expert: int(size(par.Experts) / par.expertTP()), Context: int(size(par.Context)), Sequence: int(size(par.Heads))}
 	_, p.Pipeline = par.stage()
 	return p
 }
@@ -222,11 +247,15 @@ func (par *Parallel) checkHeads(c Config) error {
 // spreads returns how this rank's parts of weights are cut.
 func (par *Parallel) spreads() (tensor, expert spread) {
 	if n := size(par.Tensor); n > 1 {
-		tensor = spread{part: index(par.Tensor), parts: n}
+		tensor.Index, tensor.Of = index(par.Tensor), n
 	}
 	expert = spread{experts: true}
-	if n := size(par.Experts); n > 1 {
-		expert.part, expert.parts = index(par.Experts), n
+	at, etp := index(par.Experts), par.expertTP()
+	if n := size(par.Experts) / etp; n > 1 {
+		expert.Index, expert.Of = at/etp, n
+	}
+	if etp > 1 {
+		expert.inner.Index, expert.inner.Of = at%etp, etp
 	}
 	return tensor, expert
 }

@@ -38,8 +38,9 @@ type spread struct {
 	ulysses  int
 	replicas int
 	nz       bool
-	zero     bool // zero-bubble
-	dist     bool // distributed optimiser
+	zero     bool    // zero-bubble
+	dist     bool    // distributed optimiser
+	capacity float64 // of experts
 	rules    []parallel.ShardRule
 }
 
@@ -48,12 +49,12 @@ func (s spread) String() string {
 	for _, axis := range []struct {
 		name string
 		size int
-	}{{"tp", s.layout.TP}, {"cp", s.layout.CP}, {"ep", s.layout.EP}, {"pp", s.layout.PP}} {
+	}{{"tp", s.layout.TP}, {"cp", s.layout.CP}, {"ep", s.layout.EP}, {"etp", s.layout.ExpertTP}, {"pp", s.layout.PP}} {
 		if axis.size > 1 {
 			name += fmt.Sprintf(" %s%d", axis.name, axis.size)
 		}
 	}
-	for flag, on := range map[string]bool{" NZ": s.nz, " zero-bubble": s.zero, " distributed optimiser": s.dist, " rules": s.rules != nil, fmt.Sprintf(" ulysses%d", s.ulysses): s.ulysses > 1, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
+	for flag, on := range map[string]bool{fmt.Sprintf(" capacity %g", s.capacity): s.capacity > 0, " NZ": s.nz, " zero-bubble": s.zero, " distributed optimiser": s.dist, " rules": s.rules != nil, fmt.Sprintf(" ulysses%d", s.ulysses): s.ulysses > 1, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
 		if on {
 			name += flag
 		}
@@ -123,6 +124,17 @@ var spreads = []spread{
 	{model: "qwen3_moe", ranks: 8, layout: world.Layout{EP: 4}, shard: true, replicas: 2},
 	{model: "qwen3_moe", ranks: 3, shard: true, nz: true},
 	{model: "qwen3_next", ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
+	{model: "qwen3_moe", ranks: 8, layout: world.Layout{EP: 4}, capacity: 2},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{EP: 2}, capacity: 1, micros: 2},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true, capacity: 4},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{PP: 2, EP: 2}, micros: 2, zero: true, capacity: 1.5},
+	{model: "qwen3_next", ranks: 4, layout: world.Layout{PP: 2, EP: 2}, micros: 2, shard: true, capacity: 2},
+	{model: "qwen3_next", ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true, capacity: 2},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{TP: 2, EP: 2, ExpertTP: 2}, sequence: true},
+	{model: "qwen3_moe", ranks: 4, layout: world.Layout{TP: 2, EP: 2, ExpertTP: 2}, sequence: true, capacity: 2},
+	{model: "qwen3_moe", ranks: 2, layout: world.Layout{ExpertTP: 2}, capacity: 1, micros: 2},
+	{model: "qwen3_moe", ranks: 8, layout: world.Layout{EP: 2, ExpertTP: 2}, shard: true, nz: true},
+	{model: "qwen3_next", ranks: 8, layout: world.Layout{PP: 2, ExpertTP: 2}, micros: 2, dist: true, capacity: 2},
 }
 
 // TestParallelTraining checks that a model trains with every parallelism as PyTorch trains it on
@@ -352,7 +364,7 @@ func TestParallelCheckpoints(t *testing.T) {
 func trainGolden(ctx context.Context, t *testing.T, run *golden.Training, s spread, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
 	par := ranks.Parallel
 	par.Sequence, par.Shard, par.MicroBatches, par.ZeroBubble = s.sequence, s.shard, s.micros, s.zero
-	par.DistributedOptimizer, par.ShardRules = s.dist, s.rules
+	par.DistributedOptimizer, par.ShardRules, par.ExpertCapacity = s.dist, s.rules, s.capacity
 	cfg, err := model.ParseConfig(run.Config.Raw)
 	if err != nil {
 		return err

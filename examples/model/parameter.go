@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/ops/autograd"
 )
 
@@ -28,6 +29,7 @@ type Parameter struct {
 	transposed bool // kept as [experts, in, out]
 
 	quantized *quantized // in place of Value, or nil
+	deferred  bool       // has memory only after replicated.hold
 
 	stack *Parameter // the weight that contains this one as rows
 	row   int64      // the first of these rows
@@ -35,50 +37,41 @@ type Parameter struct {
 	start func(*rand.Rand) float32 // initial values; nil means a normal distribution
 }
 
-// spread says along which dimension the ranks divide a weight, and which part this rank has.
+// spread says how the ranks divide a weight, and which part this rank has. Of is 0 if every rank has all of an axis.
 type spread struct {
-	axis        int
-	part, parts int64 // parts is 0 if every rank has the whole weight
-	experts     bool  // divided over expert-parallel instead of tensor-parallel ranks
-	// blocks are the sizes of the blocks along the axis of which each is divided, nil for one.
-	blocks []int64
+	checkpoint.Cut
+	inner   checkpoint.Cut // of experts: the shards of each
+	experts bool           // divided over expert-parallel instead of tensor-parallel ranks
 }
 
 // Shape returns the shape of the whole weight.
 func (p *Parameter) Shape() []int64 { return p.shape }
 
+// coded reports whether the device has codes in place of the weight.
+func (p *Parameter) coded() bool {
+	return p.quantized != nil || p.stack != nil && p.stack.quantized != nil
+}
+
 // vector reports whether a weight is a norm's scale, a bias or the like.
 func (p *Parameter) vector() bool { return len(p.shape) == 1 }
 
 // local returns the shape of this rank's part.
-func (p *Parameter) local() []int64 {
-	shape := append([]int64(nil), p.shape...)
-	if p.spread.parts > 0 {
-		shape[p.spread.axis] /= p.spread.parts
-	}
-	return shape
-}
+func (p *Parameter) local() []int64 { return p.part("").Local() }
 
-// Part selects this rank's part from the values of the whole weight.
-func (p *Parameter) Part(values []float32) []float32 {
-	if p.spread.parts == 0 {
-		return values
+// part returns this rank's part of the weight, or of a tensor of its optimiser state, in a checkpoint.
+func (p *Parameter) part(prefix string) checkpoint.Part {
+	part := checkpoint.Part{Name: prefix + p.Name, Shape: p.shape}
+	if p.spread.Of > 1 {
+		part.Cut = p.spread.Cut
 	}
-	axis, blocks := p.spread.axis, p.spread.blocks
-	if blocks == nil {
-		blocks = []int64{p.shape[axis]}
-	}
-	inner := count(p.shape[axis+1:])
-	var part []float32
-	for len(values) > 0 {
-		for _, b := range blocks {
-			n := b / p.spread.parts * inner
-			part = append(part, values[p.spread.part*n:][:n]...)
-			values = values[b*inner:]
-		}
+	if p.spread.inner.Of > 1 {
+		part.Inner = p.spread.inner
 	}
 	return part
 }
+
+// Part selects this rank's part from the values of the whole weight.
+func (p *Parameter) Part(values []float32) []float32 { return p.part("").Select(values) }
 
 // count returns the number of elements of a shape.
 func count(shape []int64) int64 {
@@ -128,13 +121,19 @@ func (ps *parameters) addSplit(name string, axis int, shape ...int64) *Parameter
 // addBlocks makes a weight of blocks of rows, each of which the tensor-parallel ranks divide.
 func (ps *parameters) addBlocks(name string, blocks []int64, shape ...int64) *Parameter {
 	p := ps.addSplit(name, 0, shape...)
-	p.spread.blocks = blocks
+	p.spread.Blocks = blocks
 	return p
 }
 
 // addExperts makes a weight [experts, …] whose experts are divided over the ranks.
 func (ps *parameters) addExperts(name string, shape ...int64) *Parameter {
 	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.expert, expert: true}))
+}
+
+// sharded says along which axis the ranks that share an expert divide its weight, or the blocks of it.
+func (p *Parameter) sharded(axis int, blocks ...int64) *Parameter {
+	p.spread.inner.Axis, p.spread.inner.Blocks = axis, blocks
+	return p
 }
 
 // addVector makes a one-dimensional weight whose initial values come from start.
@@ -153,7 +152,7 @@ func (ps *parameters) addHeads(name string, size int64, start func(*rand.Rand) f
 }
 
 func (s spread) along(axis int) spread {
-	s.axis = axis
+	s.Axis = axis
 	return s
 }
 

@@ -22,7 +22,8 @@ type pass struct {
 
 	chunk     int  // of this rank's layers, which the pass computes
 	backward  bool // the forward pass is over
-	lastMicro bool // gradients are complete after the backward pass
+	complete  bool // gradients are ready after the backward pass
+	adds      bool // shards have gradients of earlier micro-batches
 	tp        *parallel.TensorParallel
 	cp        *parallel.ContextParallel
 	ulysses   *parallel.Ulysses // for layers that need whole sequences
@@ -32,12 +33,15 @@ type pass struct {
 	training  bool                // dropout applies
 	adapter   *Adapter            // in use, or nil
 	draws     map[*Adapter]uint64 // numbers of the pass for dropout
+	draw      int64               // the first row of a chunk, whose mask of dropout is another one
 	bank      *bankPass           // adapters of Advance, or nil
 	multi     *multiAdapterPass   // adapters of GradientsEach, or nil
 	narrow    narrowed            // the last input of a quantised product
 	feed      *feed               // of a Trainer; nil otherwise
 	detect    bool                // NaN and infinite elements
 	balanced  bool                // the routing of experts has a loss
+	balances  bool                // biases of experts learn their load
+	room      expertRoom          // for rows of experts that share tokens
 	routings  []autograd.Routing  // of the layers, if so
 	copied    *int64              // of the model
 	recompute Recompute

@@ -20,28 +20,44 @@ type predictor struct {
 	norm            norm
 }
 
+// predictorNames are the names of a predictor's weights.
+type predictorNames struct{ embedded, state, join, layer, norm string }
+
+// predictorNames returns the names in folders of DeepSeek and GLM, which number the layer as the one behind the last, and in those of Qwen.
+func (c Config) predictorNames() predictorNames {
+	if c.family().hybrid {
+		return predictorNames{"mtp.pre_fc_norm_embedding.weight", "mtp.pre_fc_norm_hidden.weight", "mtp.fc.weight", "mtp.layers.0.", "mtp.norm.weight"}
+	}
+	prefix := layerPrefix(c.Layers)
+	return predictorNames{prefix + "enorm.weight", prefix + "hnorm.weight", prefix + "eh_proj.weight", prefix, prefix + "shared_head.norm.weight"}
+}
+
 func newPredictor(ps *parameters, c Config) *predictor {
-	h, prefix := int64(c.HiddenSize), c.predictorPrefix()
+	h, names := int64(c.HiddenSize), c.predictorNames()
 	return &predictor{
-		embedded: newNorm(ps, c, prefix+"enorm.weight", h), state: newNorm(ps, c, prefix+"hnorm.weight", h),
-		join:  ps.linear(ps.add(prefix+"eh_proj.weight", h, 2*h)),
-		layer: newLayer(ps, c, c.Layers), norm: newNorm(ps, c, prefix+"shared_head.norm.weight", h),
+		embedded: newNorm(ps, c, names.embedded, h), state: newNorm(ps, c, names.state, h),
+		join:  ps.linear(ps.add(names.join, h, 2*h)),
+		layer: newLayer(ps, c, c.Layers, names.layer), norm: newNorm(ps, c, names.norm, h),
 	}
 }
 
-func (c Config) predictorPrefix() string { return fmt.Sprintf("model.layers.%d.", c.Layers) }
-
 // HasPredictor reports whether a folder has the weights of a layer that predicts one token further, and the model's family has such layers.
-// Config.Predict then reads the first one.
+// Config.Predict then reads the first one. A layer with an embedding of its own is none.
 func (c Config) HasPredictor(path string) (bool, error) {
-	if !c.family().deepseek || c.NextLayers == 0 {
+	if !c.canPredict() {
 		return false, nil
 	}
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return false, err
 	}
-	return slices.Contains(f.Names(), c.predictorPrefix()+"eh_proj.weight"), f.Close()
+	names := f.Names()
+	return slices.Contains(names, c.predictorNames().join) && !slices.Contains(names, "mtp.embed_tokens.weight"), f.Close()
+}
+
+// canPredict reports whether the model may have layers that predict further tokens. Not all configurations of Qwen name their number.
+func (c Config) canPredict() bool {
+	return c.family().hybrid || c.family().deepseek && c.NextLayers > 0
 }
 
 // validatePredictor refuses a layer that the model cannot have.
@@ -49,7 +65,7 @@ func (c Config) validatePredictor() error {
 	switch {
 	case !c.Predict:
 		return nil
-	case !c.family().deepseek || c.NextLayers < 1:
+	case !c.canPredict():
 		return fmt.Errorf("model: Predict needs a layer that predicts a further token; num_nextn_predict_layers is %d, and the type %s", c.NextLayers, c.ModelType)
 	case !c.Frozen:
 		return errors.New("model: Predict needs Config.Frozen; the layer that predicts a further token is not trained")

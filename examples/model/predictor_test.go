@@ -20,12 +20,12 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// predictorFolder makes a folder of a golden DeepSeek V3 with the golden layer that predicts a further token, as hub folders have it.
-func predictorFolder(t *testing.T) (path string) {
+// predictorFolder joins a golden model and the golden layer that predicts a further token, as hub folders have it.
+func predictorFolder(t *testing.T, model string) (path string) {
 	dir, err := golden.Dir()
 	require.NoError(t, err)
 	var all []safetensors.Data
-	for _, part := range []string{"families/deepseek_v3", "predictor/deepseek_v3.safetensors"} {
+	for _, part := range []string{model, "predictor/" + filepath.Base(model) + ".safetensors"} {
 		f, err := safetensors.Open(filepath.Join(dir, part))
 		require.NoError(t, err)
 		for _, name := range f.Names() {
@@ -39,7 +39,7 @@ func predictorFolder(t *testing.T) (path string) {
 	}
 	path = t.TempDir()
 	require.NoError(t, safetensors.WriteFile(filepath.Join(path, "model.safetensors"), all, nil))
-	text, err := os.ReadFile(filepath.Join(dir, "families", "deepseek_v3", "config.json"))
+	text, err := os.ReadFile(filepath.Join(dir, model, "config.json"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(path, "config.json"), text, 0o600))
 	return path
@@ -48,14 +48,20 @@ func predictorFolder(t *testing.T) (path string) {
 // TestPredict compares the logits of a layer that predicts a further token with those in float64, when it reads a text at once, in parts,
 // and token by token, by graphs and without, and on two ranks.
 func TestPredict(t *testing.T) {
-	folder := predictorFolder(t)
+	for _, model := range []string{"families/deepseek_v3", "families/glm4_moe", "hub/qwen3_next", "hub/qwen3_5"} {
+		t.Run(filepath.Base(model), func(t *testing.T) { testPredict(t, model) })
+	}
+}
+
+func testPredict(t *testing.T, name string) {
+	folder := predictorFolder(t, name)
 	dir, err := golden.Dir()
 	require.NoError(t, err)
 	var want struct {
 		IDs    []int32
 		Logits [][]float32
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "predictor", "deepseek_v3.json"))
+	text, err := os.ReadFile(filepath.Join(dir, "predictor", filepath.Base(name)+".json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &want))
 	for _, c := range []struct {
@@ -121,7 +127,7 @@ func TestPredict(t *testing.T) {
 
 // TestPredictRefusals: what the layer cannot do is named.
 func TestPredictRefusals(t *testing.T) {
-	folder := predictorFolder(t)
+	folder := predictorFolder(t, "families/deepseek_v3")
 	cfg, err := model.ReadConfig(filepath.Join(folder, "config.json"))
 	require.NoError(t, err)
 	cfg.Predict = true

@@ -11,9 +11,18 @@ import (
 	"github.com/goascend/cann/ops/autograd"
 )
 
-// quantized is a weight [out, in] in int8, with a scale for each row. Products with it also take the other factor in
-// int8, with a scale for each token that the device computes (W8A8).
-type quantized struct{ values, scales *aclnn.Tensor }
+// quantized is a weight as codes with scales. Products with it also take the other factor in int8, with a scale for each token that
+// the device computes (W8A8: values [out, in], a scale for each row), or in 16 bits.
+type quantized struct {
+	values, scales, offsets *aclnn.Tensor
+	dynamic                 bool // W8A8
+	bits                    int
+	outputs, inputs, group  int64  // group: inputs that share a scale
+	how                     string // for Model.Kept
+
+	codes           []int8 // on the host, until they are copied
+	factors, shifts []float32
+}
 
 // precise are linear layers that stay in 16 bits: they are small, and an error of a gate reaches everything behind it.
 var precise = []string{".shared_expert_gate", ".in_proj_a", ".in_proj_b", ".in_proj_ba"}
@@ -33,7 +42,7 @@ func (m *Model) Quantize(ctx context.Context) (saved int, err error) {
 	}
 	m.quantized = aclnn.Scope{Stream: m.st}
 	for _, w := range m.narrowable() {
-		q := &quantized{m.quantized.Tensor(aclnn.Int8, w.local()...), m.quantized.Tensor(aclnn.Float32, w.local()[0])}
+		q := &quantized{values: m.quantized.Tensor(aclnn.Int8, w.local()...), scales: m.quantized.Tensor(aclnn.Float32, w.local()[0]), dynamic: true}
 		aclnn.Launch(&m.quantized, aclnn.DynamicQuant, aclnn.DynamicQuantParams{X: w.Value, YOut: q.values, ScaleOut: q.scales})
 		if err := m.quantized.Err(); err != nil {
 			return saved, fmt.Errorf("model: %v: %w", w, err)
@@ -69,6 +78,9 @@ func (m *Model) narrowable() (all []*Parameter) {
 
 // multiply returns x·weightᵀ, where x is [tokens, in] with any dimensions for the tokens. It has no gradient.
 func (q *quantized) multiply(p *pass, x *autograd.Var) *autograd.Var {
+	if !q.dynamic {
+		return q.product(p, x)
+	}
 	if p.narrow.of != x { // queries, keys and values read the same tensor
 		out := p.Record("quantisation", []*autograd.Var{x}, func(c *autograd.Call) {
 			rows := x.Value.Reshape(-1, x.Dim(-1))

@@ -29,7 +29,7 @@ type Ranks struct {
 	places           map[string][]int
 }
 
-// Layout describes how a model is distributed over ranks. Experts are divided over whole ranks: ExpertTP is not used.
+// Layout describes how a model is distributed over ranks. Each expert is on ExpertTP ranks, and 0 stands for 1, not for TP.
 type Layout struct {
 	world.Layout
 	// Ulysses is how many of the CP ranks that share a sequence exchange positions for heads (Parallel.Heads), 1 when 0; the others
@@ -42,7 +42,7 @@ type Layout struct {
 
 // Join makes the communicators of a layout. All ranks of the group call it at the same time.
 func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) (*Ranks, error) {
-	layout.ExpertTP = 1
+	layout.ExpertTP = max(layout.ExpertTP, 1)
 	replicas := max(layout.Replicas, 1)
 	dense, err := layout.Dense(all.Rank(), all.Size())
 	if err != nil {
@@ -53,6 +53,7 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) 
 		return nil, err
 	}
 	r := &Ranks{Group: all, mesh: dense.String(), expertMesh: experts.String(), replicas: replicas, places: map[string][]int{}}
+	r.ExpertTP = layout.ExpertTP
 	for _, mesh := range []**world.Mesh{&dense, &experts} {
 		if *mesh, err = divided(*mesh, all.Size(), "dp", "dp", "replica", replicas); err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout Layout) 
 		{&r.Data, r.beside, dense, []string{"dp", "ulysses", "cp", "replica"}},
 		{&r.Shards, r.beside, dense, []string{"dp", "ulysses", "cp"}},
 		{&r.Replicas, r.dense, dense, []string{"replica"}},
-		{&r.Experts, r.experts, experts, []string{"ep"}},
+		{&r.Experts, r.experts, experts, []string{"tp", "ep"}},
 		{&r.ExpertData, r.experts, experts, []string{"dp", "replica"}},
 		{&r.ExpertShards, r.experts, experts, []string{"dp"}},
 		{&r.ExpertReplicas, r.experts, experts, []string{"replica"}},

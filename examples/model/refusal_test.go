@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +33,11 @@ func TestParallelRefusals(t *testing.T) {
 		"num_key_value_heads 2 is not a multiple of the 4": {"qwen3", model.Parallel{Tensor: on(4)}},
 		"3 stages for 2 layers":                            {"qwen3", model.Parallel{Pipeline: on(3)}},
 		"2 ranks of experts, and qwen3 has none":           {"qwen3", model.Parallel{Experts: on(2)}},
-		"is not a multiple of the 3 ranks of experts":      {"qwen3_moe", model.Parallel{Experts: on(3)}},
+		"is not a multiple of the 3 ranks":                 {"qwen3_moe", model.Parallel{Experts: on(3)}},
+		"ExpertTP is 2; so many of the 3 ranks":            {"qwen3_moe", model.Parallel{Experts: on(3), ExpertTP: 2}},
+		"ExpertTP is -1":                                   {"qwen3_moe", model.Parallel{ExpertTP: -1}},
+		"is not a multiple of the 5 ranks, or groups":      {"qwen3_moe", model.Parallel{Experts: on(10), ExpertTP: 2}},
+		"not a multiple of the 3 ranks that share it":      {"qwen3_moe", model.Parallel{Experts: on(3), ExpertTP: 3}},
 		"need sequence parallelism":                        {"qwen3_moe", model.Parallel{Tensor: on(2)}},
 		"C11: every rank needs as many key heads":          {"qwen3_next", model.Parallel{Heads: on(3)}},
 		"3 ranks of Ulysses cannot share out":              {"qwen3", model.Parallel{Heads: on(3)}},
@@ -47,6 +52,12 @@ func TestParallelRefusals(t *testing.T) {
 	cfg.LinearKeyHeads = 1
 	_, err = model.NewParallel(st, reg, cfg, aclnn.Float32, model.Parallel{Tensor: on(2)})
 	require.ErrorContains(t, err, "C11: every rank needs as many key heads")
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	cfg, err = model.ReadConfig(filepath.Join(dir, "families", "gpt_oss", "config.json"))
+	require.NoError(t, err)
+	_, err = model.NewParallel(st, reg, cfg, aclnn.Float32, model.Parallel{Experts: on(2), ExpertTP: 2})
+	require.ErrorContains(t, err, "the experts of gpt_oss have biases")
 	cfg, err = model.ParseConfig(golden.Model(t, "qwen3").Config.Raw)
 	require.NoError(t, err)
 	m, err := model.NewParallel(st, reg, cfg, aclnn.Float32, model.Parallel{MicroBatches: 2})

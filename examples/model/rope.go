@@ -11,12 +11,16 @@ import (
 
 // ropeTable keeps the cosines and sines of the rotary embedding for the longest sequence
 // seen, [1, length, 1, rotated features]; the two features of a pair have the same. Where layers with a window
-// have a rotation of their own, its features follow.
+// have a rotation of their own, its features follow. For caches whose sequences may have either rotation of LongRoPE, the rows
+// of the other one follow.
 type ropeTable struct {
 	length   int64
 	regime   int64 // see Rope.regime
 	cos, sin *aclnn.Tensor
 }
+
+// bothRegimes stands for a table with the rows of regime 0, and then those of regime 1.
+const bothRegimes = -1
 
 // whole returns the tables of a batch, in which every sequence is whole.
 func (r *ropeTable) whole(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, b Batch) (rotation, error) {
@@ -27,44 +31,64 @@ func (r *ropeTable) whole(ctx context.Context, st *acl.Stream, c Config, dt acln
 			longest = max(longest, end-b.CuSeqLens[i])
 		}
 	}
-	return r.grow(ctx, st, c, dt, 0, int64(b.Length), c.Rope.regime(c, longest))
-}
-
-// get returns the tables of length positions, starting at from, of sequences that grow with a cache. They have at most
-// Config.longest tokens, so that the keys in the cache stay as they are.
-func (r *ropeTable) get(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, from, length int64) (rotation, error) {
-	return r.grow(ctx, st, c, dt, from, length, 0)
-}
-
-func (r *ropeTable) grow(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, from, length, regime int64) (rotation, error) {
-	if end := from + length; end > r.length || regime != r.regime {
-		// Double the length at least, so that a sequence that grows token by token rarely needs a
-		// new table.
-		if err := r.make(ctx, st, c, dt, max(end, 2*min(r.length, end)), regime); err != nil {
-			return rotation{}, err
-		}
+	from := int64(b.From)
+	if err := r.grow(ctx, st, c, dt, from+int64(b.Length), c.Rope.regime(c, from+longest)); err != nil {
+		return rotation{}, err
 	}
-	return rotation{cos: r.cos.Narrow(1, from, length), sin: r.sin.Narrow(1, from, length)}, nil
+	return rotation{r.cos, r.sin}, nil
+}
+
+// cached makes the tables of sequences that grow with a cache have so many positions. Where row finds one.
+func (r *ropeTable) cached(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length int64) error {
+	regime := int64(0)
+	if c.SwitchesAfter() > 0 {
+		regime = bothRegimes
+	}
+	return r.grow(ctx, st, c, dt, length, regime)
+}
+
+// row is that of a position in tables that cached has made.
+func (r *ropeTable) row(position int64, long bool) int64 {
+	if long {
+		return r.length + position
+	}
+	return position
+}
+
+func (r *ropeTable) grow(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length, regime int64) error {
+	if length <= r.length && regime == r.regime {
+		return nil
+	}
+	// Double the length at least, so that a sequence that grows token by token rarely needs a
+	// new table.
+	return r.make(ctx, st, c, dt, max(length, 2*min(r.length, length)), regime)
 }
 
 func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length, regime int64) error {
 	if err := r.close(); err != nil {
 		return err
 	}
-	frequencies, scale := c.Rope.frequencies(c, regime)
-	cos, sin := ops.RoPETables(int(length), frequencies, scale, c.neighbours())
-	width := 2 * len(frequencies)
-	if near := c.near(); c.family().gemma {
-		frequencies, scale = near.Rope.frequencies(near, regime)
-		nearCos, nearSin := ops.RoPETables(int(length), frequencies, scale, near.neighbours())
-		cos, sin = beside(cos, nearCos, width), beside(sin, nearSin, width)
-		width *= 2
+	regimes, rows := []int64{regime}, length
+	if regime == bothRegimes {
+		regimes, rows = []int64{0, 1}, 2*length
+	}
+	var cos, sin []float32
+	for _, regime := range regimes {
+		frequencies, scale := c.Rope.frequencies(c, regime)
+		ownCos, ownSin := ops.RoPETables(int(length), frequencies, scale, c.neighbours())
+		if near := c.near(); c.family().gemma {
+			width := 2 * len(frequencies)
+			frequencies, scale = near.Rope.frequencies(near, regime)
+			nearCos, nearSin := ops.RoPETables(int(length), frequencies, scale, near.neighbours())
+			ownCos, ownSin = beside(ownCos, nearCos, width), beside(ownSin, nearSin, width)
+		}
+		cos, sin = append(cos, ownCos...), append(sin, ownSin...)
 	}
 	for _, table := range []struct {
 		to     **aclnn.Tensor
 		values []float32
 	}{{&r.cos, cos}, {&r.sin, sin}} {
-		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(width))
+		t, err := upload(ctx, st, dt, table.values, 1, rows, 1, int64(len(table.values))/rows)
 		if err != nil {
 			return errors.Join(err, r.close())
 		}

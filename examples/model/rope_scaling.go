@@ -244,20 +244,22 @@ func (r Rope) regime(c Config, length int64) int64 {
 	return 0
 }
 
-// longest is the length up to which all sequences have the same frequencies, or 0 if all have.
-func (c Config) longest() int {
-	switch c.Rope.Type {
-	case "dynamic":
-		return c.MaxPositions
-	case "longrope":
+// SwitchesAfter is the number of tokens after which a sequence has the other rotation of LongRoPE (rope_type longrope), all its keys included, or 0
+// if all sequences have the same.
+func (c Config) SwitchesAfter() int {
+	if c.Rope.Type == "longrope" {
 		return c.Rope.original(c)
 	}
 	return 0
 }
 
-// tooLong is the error of a sequence with a cache beyond longest.
-func (c Config) tooLong() error {
-	return fmt.Errorf("rope_type %q rotates all keys anew beyond %d tokens, and a cache keeps them as they are", c.Rope.Type, c.longest())
+// fitsCache refuses sequences with a cache whose length changes the rotation of each key with each token: transformers leaves keys as they were, so
+// that its tokens depend on how a text was cut into steps, and are not those of a prefill.
+func (c Config) fitsCache(tokens int) error {
+	if c.Rope.Type == "dynamic" && tokens > c.MaxPositions {
+		return fmt.Errorf("a sequence of %d tokens: rope_type \"dynamic\" rotates all keys anew with each token beyond %d (max_position_embeddings), and a cache keeps them as they are", tokens, c.MaxPositions)
+	}
+	return nil
 }
 
 // frequencies returns the angle by which each pair of features turns from one position to the next, and the factor of the

@@ -17,9 +17,12 @@ import (
 // whole model.
 type step struct {
 	m       *Model
-	batches []Batch // micro-batches
-	targets []int   // labels of the whole step over all ranks, by portion.number
-	loss    *aclnn.Tensor
+	batches []Batch       // micro-batches
+	targets []int         // labels of the whole step over all ranks, by portion.number
+	factors []float64     // of the sequences' values, by portion.number, in place of targets; nil for means over labels
+	loss    *aclnn.Tensor // of each of targets, and the excess
+	room    expertRoom
+	excess  int // rows of experts without room, after totals
 	pass    *pass
 	live    map[microChunk]*micro
 	draws   map[*Adapter]uint64 // of dropout before the step
@@ -65,11 +68,17 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 
 // pieces makes the step of a batch that was checked.
 func (m *Model) pieces(ctx context.Context, b Batch) (*step, error) {
+	if m.Config.Encoder() {
+		return nil, errEncoder
+	}
 	parts, err := m.parts(b)
 	if err != nil {
 		return nil, err
 	}
 	targets := []int{cmp.Or(b.Targets, counted(b.Labels))}
+	if b.Numbers != nil {
+		targets = make([]int, len(m.factors)+1) // the last one is of the balance of experts
+	}
 	if b.Adapters != nil {
 		if targets, err = m.multi.targets(b); err != nil {
 			return nil, err
@@ -78,8 +87,8 @@ func (m *Model) pieces(ctx context.Context, b Batch) (*step, error) {
 			parts[i] = parts[i].byAdapter()
 		}
 	}
-	s := &step{m: m, batches: parts, pass: m.pass(ctx, autograd.Options{NoGrad: true}), targets: targets, live: map[microChunk]*micro{}, draws: map[*Adapter]uint64{}}
-	s.pass.queue(func(scope *aclnn.Scope) { s.loss = zeros(scope, aclnn.Float32, int64(len(targets))) })
+	s := &step{m: m, batches: parts, pass: m.pass(ctx, autograd.Options{NoGrad: true}), targets: targets, factors: m.factors, live: map[microChunk]*micro{}, draws: map[*Adapter]uint64{}}
+	s.pass.queue(func(scope *aclnn.Scope) { s.loss = zeros(scope, aclnn.Float32, int64(len(targets)+1)) })
 	return s, s.pass.Err()
 }
 
@@ -181,15 +190,20 @@ type stage struct {
 func (s stage) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn.Tensor) error {
 	m := s.m
 	defer m.measure(&m.peaks.Forward)()
-	u := &micro{pass: m.pass(ctx, autograd.Options{Accumulate: at > 0 || m.multi != nil, DeferWeights: m.par.ZeroBubble, Offload: m.offload})}
+	each := m.par.Shard && !m.Config.Frozen // shards take the gradients of each micro-batch
+	u := &micro{pass: m.pass(ctx, autograd.Options{Accumulate: at > 0 && !each || m.multi != nil, DeferWeights: m.par.ZeroBubble, Offload: m.offload})}
 	s.live[microChunk{at, s.chunk}] = u
 	p := u.pass
-	p.training, p.chunk, p.lastMicro = true, s.chunk, at == len(s.batches)-1
+	p.training, p.chunk, p.complete, p.adds = true, s.chunk, each || at == len(s.batches)-1, each && at > 0
+	p.balances, p.room = m.biasRate > 0, s.room
 	p.draws = map[*Adapter]uint64{}
 	for a, n := range s.draws {
 		p.draws[a] = n + uint64(at) + 1
 	}
 	balance := m.Config.balanceScale() * s.share()
+	if m.Config.Score { // the losses of sequences have no number for it, and transformers' classifiers do not add it
+		balance = 0
+	}
 	p.balanced = balance != 0
 	var err error
 	if u.in, err = m.inputs(p, s.batches[at]); err != nil {
@@ -204,7 +218,7 @@ func (s stage) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn
 		loss := p.LoadBalance(balance, p.routings...)
 		// The total over ranks is divided by the number of tensor-parallel ranks, because these have
 		// the same cross-entropy; but their tokens of the balance differ.
-		s.add(loss, 0, float64(m.tp.Size()))
+		s.add(loss, len(s.targets)-1, float64(m.tp.Size()))
 		u.start(autograd.Output{Var: loss, Factor: m.scale.factor})
 	}
 	if out != nil {
@@ -232,6 +246,14 @@ func (s *step) add(loss *autograd.Var, number int, weight float64) {
 	})
 }
 
+// weight returns the factor of the mean loss of some labels in the loss of the step.
+func (s *step) weight(number, labelled int) float64 {
+	if s.factors != nil {
+		return float64(labelled) * s.factors[number]
+	}
+	return float64(labelled) / float64(s.targets[number])
+}
+
 // share returns the weight of this rank's tokens of a micro-batch in the balance loss, which is a
 // mean over micro-batches, stages and ranks, as in other frameworks.
 func (s *step) share() float64 {
@@ -242,7 +264,20 @@ func (s *step) share() float64 {
 // chooseLoss lets the head compute the loss of a micro-batch at once if it would have too many logits.
 func (s *step) chooseLoss(u *micro) {
 	m, p := s.m, u.pass
-	if !m.finishes(p.chunk) || !m.chunks(u) {
+	if !m.finishes(p.chunk) {
+		return
+	}
+	if m.Config.Score {
+		u.in.weighted = true
+		u.in.loss = func(x *autograd.Var) *autograd.Var { return s.scores(u, x) }
+		return
+	}
+	if !m.chunks(u) {
+		return
+	}
+	if m.special() || len(u.in.parts) > 1 {
+		u.in.weighted = true
+		u.in.loss = func(x *autograd.Var) *autograd.Var { return s.inChunks(u, x) }
 		return
 	}
 	u.in.loss = func(x *autograd.Var) *autograd.Var {
@@ -250,10 +285,54 @@ func (s *step) chooseLoss(u *micro) {
 	}
 }
 
+// inChunks is the loss of a head that adapters add to, of several adapters, or of logits that are looked at: each chunk of rows has logits, which the backward pass computes
+// again. It adds the losses to those of the step and returns what the gradients come from, or x if there are none.
+func (s *step) inChunks(u *micro, x *autograd.Var) *autograd.Var {
+	m, p := s.m, u.pass
+	total, multi := x, p.multi
+	for _, part := range u.in.parts {
+		size := m.chunkRows()
+		for from := int64(0); from < part.rows; from += size {
+			first, rows := part.first+from, min(size, part.rows-from)
+			labelled := counted(u.in.targets[first : first+rows])
+			if labelled == 0 {
+				continue
+			}
+			loss := p.Checkpoint("chunk of the loss", func() *autograd.Var {
+				defer func(draw int64) { p.multi, p.draw = multi, draw }(p.draw)
+				p.draw = from
+				if multi != nil {
+					p.multi = &multiAdapterPass{multiAdapter: multi.multiAdapter, parts: []portion{{number: part.number, rows: rows}}, rows: rows}
+				}
+				logits := m.head.forward(p, p.Narrow(x, 0, first, rows))
+				p.finite(logits, "the logits")
+				return p.ParallelCrossEntropy(p.tp, logits, p.Input(u.in.labels.Narrow(0, first, rows)), ignored)
+			})
+			weight := s.weight(part.number, labelled)
+			s.add(loss, part.number, weight)
+			if !part.trained {
+				continue
+			}
+			if loss = p.Scale(loss, weight); total == x {
+				total = loss
+			} else {
+				total = p.Add(total, loss)
+			}
+		}
+	}
+	if total != x {
+		u.in.trains = true
+	}
+	return total
+}
+
 // crossEntropy adds the losses of a micro-batch to those of the step. It weights the mean over the labels of each part by
 // their share of all labels of the step.
 func (s *step) crossEntropy(u *micro) {
 	p, started := u.pass, len(u.gradient)
+	if u.in.trains {
+		u.start(autograd.Output{Var: u.out, Factor: s.m.scale.factor})
+	}
 	for i, logits := range u.parts() {
 		part := u.in.parts[i]
 		if part.labelled == 0 || p.Err() != nil {
@@ -263,7 +342,7 @@ func (s *step) crossEntropy(u *micro) {
 		if u.in.loss == nil {
 			loss = p.ParallelCrossEntropy(p.tp, logits, p.Input(u.in.labels.Narrow(0, part.first, part.rows)), ignored)
 		}
-		weight := float64(part.labelled) / float64(s.targets[part.number])
+		weight := s.weight(part.number, part.labelled)
 		s.add(loss, part.number, weight)
 		if part.trained {
 			u.start(autograd.Output{Var: loss, Factor: weight * s.m.scale.factor})
@@ -278,7 +357,10 @@ func (s *step) crossEntropy(u *micro) {
 
 // parts returns the rows of the logits that have a loss of their own.
 func (u *micro) parts() []*autograd.Var {
-	if len(u.in.parts) == 1 || u.pass.Err() != nil {
+	switch {
+	case u.in.weighted:
+		return nil
+	case len(u.in.parts) == 1 || u.pass.Err() != nil:
 		return []*autograd.Var{u.out}
 	}
 	var rows []int64
@@ -336,8 +418,35 @@ func (s *step) draw() {
 	}
 }
 
+// gather lets ranks that divide experts gather tokens, with room for a multiple of the rows of a balanced routing.
+func (s *step) gather(capacity float64) {
+	if capacity == 0 || s.m.ep.Size() == 1 {
+		return
+	}
+	s.room = expertRoom{capacity: capacity, side: s.m.side}
+	s.pass.queue(func(scope *aclnn.Scope) { s.room.excess = zeros(scope, aclnn.Int32, 1) })
+}
+
+// again reports whether the step must be computed once more, and undoes what it has counted.
+func (s *step) again() bool {
+	if s.excess == 0 {
+		return false
+	}
+	for a, n := range s.draws {
+		a.passes = n
+	}
+	s.m.overflow.steps++
+	s.m.overflow.most = max(s.m.overflow.most, s.excess)
+	return true
+}
+
 // sum adds up the losses of all ranks.
 func (s *step) sum() error {
+	if s.room.excess != nil {
+		if err := aclnn.Copy(s.m.st, s.loss.Narrow(0, int64(len(s.targets)), 1), s.room.excess); err != nil {
+			return err
+		}
+	}
 	if world := s.m.par.World; world != nil {
 		return world.AllReduce(s.m.st, s.loss, s.loss, hccl.Sum)
 	}
@@ -358,13 +467,14 @@ func (s *step) totals(ctx context.Context) (losses []float64, err error) {
 	if err := s.sum(); err != nil {
 		return nil, err
 	}
-	values := make([]float32, len(s.targets))
+	values := make([]float32, len(s.targets)+1)
 	if err := aclnn.CopyFromDevice(ctx, s.m.st, values, s.loss); err != nil {
 		return nil, err
 	}
-	for _, v := range values {
+	for _, v := range values[:len(s.targets)] {
 		losses = append(losses, float64(v)/float64(s.m.tp.Size())) // tensor-parallel ranks have the same loss
 	}
+	s.excess = int(values[len(s.targets)])
 	return losses, nil
 }
 

@@ -160,9 +160,9 @@ type stepGraph struct {
 	taken  *acl.Buffer
 	logits *acl.HostBuffer // float32, of the first rank only
 
-	ids, positions, slots, before, after, blocks *aclnn.Tensor // views of taken
-	numbers                                      *aclnn.Tensor // of the places of a sequence
-	kept                                         *aclnn.Tensor // states for Predict, or nil
+	ids, positions, turns, slots, before, after, blocks *aclnn.Tensor // views of taken
+	numbers                                             *aclnn.Tensor // of the places of a sequence
+	kept                                                *aclnn.Tensor // states for Predict, or nil
 }
 
 func (x *stepGraph) places() int64 { return int64(x.size.columns * x.g.sizes.Block) }
@@ -170,7 +170,7 @@ func (x *stepGraph) places() int64 { return int64(x.size.columns * x.g.sizes.Blo
 func (x *stepGraph) allocate(ctx context.Context) (err error) {
 	m, rows, columns := x.g.m, x.size.rows, x.size.columns
 	stride := (rows*4 + 63) / 64 * 64 // bytes of a list with an entry for each sequence
-	size := 5*stride + rows*columns*4
+	size := 6*stride + rows*columns*4
 	if x.given, err = m.st.Device().MallocHost(size); err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (x *stepGraph) allocate(ctx context.Context) (err error) {
 		x.memory.Own(x.logits)
 	}
 	n := int64(rows)
-	for i, t := range []**aclnn.Tensor{&x.ids, &x.positions, &x.slots, &x.before, &x.after, &x.blocks} {
+	for i, t := range []**aclnn.Tensor{&x.ids, &x.positions, &x.turns, &x.slots, &x.before, &x.after, &x.blocks} {
 		shape := []int64{n}
 		if t == &x.blocks {
 			shape = []int64{n, int64(columns)}
@@ -207,8 +207,7 @@ func (x *stepGraph) allocate(ctx context.Context) (err error) {
 	if err := x.memory.Err(); err != nil {
 		return err
 	}
-	_, err = x.rope.get(ctx, m.st, m.Config, m.dt, 0, x.places())
-	return err
+	return x.rope.cached(ctx, m.st, m.Config, m.dt, x.places())
 }
 
 // give writes what the pass reads. Rows without a piece have a slot of their own beyond the blocks, and the state
@@ -218,14 +217,11 @@ func (x *stepGraph) give(pieces []Piece) {
 	stride := (rows*4 + 63) / 64 * 64
 	put := func(list, at, value int) { binary.NativeEndian.PutUint32(all[list*stride+4*at:], uint32(value)) }
 	for i := range rows {
-		values := []int{0, 0, z.Blocks*z.Block + i, 0, z.States + 1} // in the order of the lists
+		values := []int{0, 0, 0, z.Blocks*z.Block + i, 0, z.States + 1} // in the order of the lists
 		blocks := []int32{int32(z.Blocks)}
 		if i < len(pieces) {
 			p := pieces[i]
-			values = []int{int(p.Tokens[0]), p.From, int(p.Blocks[p.From/z.Block])*z.Block + p.From%z.Block, p.State + 1, p.State + 1}
-			if p.From == 0 {
-				values[3] = 0 // a new sequence
-			}
+			values = []int{int(p.Tokens[0]), p.From, int(x.rope.row(int64(p.From), p.Long)), int(p.Blocks[p.From/z.Block])*z.Block + p.From%z.Block, p.before(), p.State + 1}
 			blocks = p.Blocks[:min(len(p.Blocks), columns)]
 		}
 		for list, v := range values {
@@ -248,7 +244,7 @@ func (x *stepGraph) launch(ctx context.Context) (err error) {
 		batch: 1, length: n, scale: m.Config.attentionScale(), ids: x.ids, slots: x.slots, pages: x.g, kept: x.kept,
 		subBatches: []subBatch{{size: n, length: 1, lengths: []int64{x.places()}, hidden: hidden, blocks: x.blocks, before: x.before, after: x.after}},
 	}
-	in.rope = rotation{p.at(x.rope.cos, x.positions), p.at(x.rope.sin, x.positions)}
+	in.rope = rotation{p.at(x.rope.cos, x.turns), p.at(x.rope.sin, x.turns)}
 	out := m.whole(p, m.forward(p, in, nil).Value)
 	if x.logits != nil {
 		p.deliver(x.logits, out)

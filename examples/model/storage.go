@@ -54,12 +54,16 @@ type slot struct {
 	copy         *aclnn.Tensor // master in the dtype of the model, nil for float32
 	copies       int           // number of ranks that have the same slot
 	vectors      bool          // the weights have one dimension
+	constant     bool          // they have no gradient; that of biases of experts is their load
 }
 
 // Set sets the values of a weight, in row-major order; each rank takes its part of them.
 func (m *Model) Set(ctx context.Context, q *Parameter, values []float32) error {
 	if int64(len(values)) != count(q.shape) {
 		return fmt.Errorf("model: %d values for %v", len(values), q)
+	}
+	if q.coded() {
+		return errQuantized
 	}
 	if err := m.store.write(ctx, q, m.master, known(q.Part(values))); err != nil {
 		return fmt.Errorf("model: %v: %w", q, err)
@@ -69,6 +73,9 @@ func (m *Model) Set(ctx context.Context, q *Parameter, values []float32) error {
 
 // Get returns this rank's part of a weight. If weights are sharded, all ranks with a shard call it.
 func (m *Model) Get(ctx context.Context, q *Parameter) ([]float32, error) {
+	if q.coded() {
+		return nil, errQuantized
+	}
 	return m.store.read(ctx, q, m.master)
 }
 

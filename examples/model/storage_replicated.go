@@ -14,6 +14,7 @@ import (
 // replicated stores all of each weight on every rank that computes with it.
 type replicated struct {
 	st             *acl.Stream
+	dt             aclnn.DType
 	memory         aclnn.Scope
 	ps             *parameters
 	dense, experts *parallel.Gradients // exchanged over different ranks
@@ -25,7 +26,7 @@ type replicated struct {
 
 // newReplicated allocates weights; frozen ones have no gradients.
 func newReplicated(st *acl.Stream, ps *parameters, dt aclnn.DType, par *Parallel, frozen bool) (*replicated, error) {
-	r := &replicated{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, place: map[*Parameter]int{}, slot: map[*Parameter]int{}, meter: par.Meter}
+	r := &replicated{st: st, dt: dt, memory: aclnn.Scope{Stream: st}, ps: ps, place: map[*Parameter]int{}, slot: map[*Parameter]int{}, meter: par.Meter}
 	if err := r.allocate(dt, par, frozen); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -39,12 +40,17 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel, frozen bool) error 
 			if w.constant { // its few numbers choose, and are not rounded
 				kept = aclnn.Float32
 			}
+			if w.deferred {
+				w.Var = autograd.NewParameter(nil, nil)
+				r.slot[w], r.list = len(r.list), append(r.list, slot{vectors: w.vector()})
+				continue
+			}
 			w.Var = autograd.NewParameter(r.memory.Tensor(kept, w.local()...), nil)
 			w.Master = w.Value
 			if kept != aclnn.Float32 && !frozen {
 				w.Master = r.memory.Tensor(aclnn.Float32, w.local()...)
 			}
-			s := slot{master: w.Master, copies: par.copies(w), vectors: w.vector()}
+			s := slot{master: w.Master, copies: par.copies(w), vectors: w.vector(), constant: w.constant}
 			if w.Value != w.Master {
 				s.copy = w.Value
 			}
@@ -64,6 +70,10 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel, frozen bool) error 
 		if w == nil {
 			continue
 		}
+		if w.deferred {
+			q.Var = autograd.NewParameter(nil, nil)
+			continue
+		}
 		rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Narrow(0, q.row, q.local()[0]) }
 		q.Var = autograd.NewParameter(rows(w.Value), nil)
 		if q.Master = q.Value; w.Master != w.Value {
@@ -71,6 +81,22 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel, frozen bool) error 
 		}
 		if !frozen {
 			q.Grad = rows(w.Grad)
+		}
+	}
+	return nil
+}
+
+// hold allocates a weight that was deferred.
+func (r *replicated) hold(w *Parameter) error {
+	w.Value = r.memory.Tensor(r.dt, w.local()...)
+	w.Master, r.list[r.slot[w]].master = w.Value, w.Value
+	if err := r.memory.Err(); err != nil {
+		return err
+	}
+	for _, q := range r.ps.all {
+		if q.stack == w {
+			q.Value = w.Value.Narrow(0, q.row, q.local()[0])
+			q.Master = q.Value
 		}
 	}
 	return nil
@@ -126,7 +152,7 @@ func (r *replicated) ready(p *pass, u int) {
 // sumParts sums the gradient of a weight of which tensor-parallel ranks have computed parts.
 func (p *pass) sumParts(w *Parameter) {
 	switch {
-	case w.spread.parts > 0 || w.spread.experts:
+	case w.spread.Of > 0 || w.spread.experts:
 	case w.heads:
 		p.do(func() error { return p.tp.Sum(p.Stream(), w.Grad) })
 	default:

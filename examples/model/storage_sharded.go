@@ -14,8 +14,8 @@ import (
 )
 
 // sharded keeps a flat shard of the weights of each unit on every data-parallel rank; a unit
-// is gathered while layers read it, and its gradients are reduced to shards as soon as they
-// are complete (ZeRO stage 3, arXiv:1910.02054).
+// is gathered while layers read it, and its gradients of a micro-batch are reduced to shards as soon as they
+// are complete (ZeRO stage 3, arXiv:1910.02054). With keep they are whole until those of the last micro-batch are.
 type sharded struct {
 	st     *acl.Stream
 	memory aclnn.Scope
@@ -31,7 +31,7 @@ type sharded struct {
 
 // shards are weights of a unit that are exchanged over the same ranks: experts differ from other
 // weights, and so do weights that tensor-parallel ranks divide and weights that they all have. Of
-// these vectors are apart, as the optimiser may treat them otherwise.
+// these vectors and constants are apart, as the optimiser may treat them otherwise.
 type shards struct {
 	*parallel.Sharded
 	comm    parallel.Communicator
@@ -59,10 +59,11 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 	}
 	kinds := []func(w *Parameter) bool{
 		func(w *Parameter) bool { return w.spread.experts },
-		func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 && !w.vector() },
-		func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 && w.vector() },
-		func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && !w.vector() },
-		func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && w.vector() },
+		func(w *Parameter) bool { return !w.spread.experts && w.spread.Of > 0 && !w.vector() },
+		func(w *Parameter) bool { return !w.spread.experts && w.spread.Of > 0 && w.vector() },
+		func(w *Parameter) bool { return !w.spread.experts && w.spread.Of == 0 && !w.vector() },
+		func(w *Parameter) bool { return !w.spread.experts && w.spread.Of == 0 && w.vector() && !w.constant },
+		func(w *Parameter) bool { return w.constant },
 	}
 	for _, u := range ps.units {
 		s.units = append(s.units, nil)
@@ -149,7 +150,7 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	}
 	s.all = append(s.all, g)
 	s.units[len(s.units)-1] = append(s.units[len(s.units)-1], g)
-	g.slot = slot{master: g.Shard(), copies: par.copies(g.weights[0]) / int(size(g.comm)), vectors: g.weights[0].vector()}
+	g.slot = slot{master: g.Shard(), copies: par.copies(g.weights[0]) / int(size(g.comm)), vectors: g.weights[0].vector(), constant: g.weights[0].constant}
 	if cfg.Frozen {
 		return nil
 	}
@@ -239,7 +240,7 @@ func (s *sharded) ready(p *pass, u int) {
 			grads = append(grads, w.turn(w.Grad))
 			w.Grad = nil
 		}
-		list = append(list, parallel.ShardGradients{Shards: g.Sharded, Gradients: grads, Grad: g.slot.grad, Replicas: g.copies})
+		list = append(list, parallel.ShardGradients{Shards: g.Sharded, Gradients: grads, Grad: g.slot.grad, Replicas: g.copies, Accumulate: p.adds})
 	}
 	p.do(func() error { return s.beside.Reduce(list...) })
 	for _, g := range s.units[u] {

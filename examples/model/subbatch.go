@@ -62,8 +62,15 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(pieces[a].Tokens), len(pieces[b].Tokens)) })
 	in := &inputs{batch: 1, scale: g.m.Config.attentionScale(), pages: g}
 	var n numbers
-	var ids, positions, slots []int32
+	var ids, turns, slots []int32
 	first, longest := make([]int, len(pieces)), 0
+	for _, x := range pieces {
+		longest = max(longest, x.From+len(x.Tokens))
+	}
+	table := &g.m.rope
+	if err := table.cached(p.ctx, g.m.st, g.m.Config, g.m.dt, int64(longest)); err != nil {
+		return nil, err
+	}
 	var adapted [][]int32 // rows of each slot of the adapter bank
 	if g.Adapters != nil {
 		adapted = make([][]int32, g.Adapters.slots)
@@ -78,10 +85,9 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 		}
 		for j, id := range x.Tokens {
 			at := x.From + j
-			ids, positions = append(ids, id), append(positions, int32(at))
+			ids, turns = append(ids, id), append(turns, int32(table.row(int64(at), x.Long)))
 			slots = append(slots, x.Blocks[at/g.sizes.Block]*int32(g.sizes.Block)+int32(at%g.sizes.Block))
 		}
-		longest = max(longest, x.From+len(x.Tokens))
 	}
 	var last []int32 // rows whose logits are wanted
 	for i, x := range pieces {
@@ -90,9 +96,9 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 		}
 	}
 	in.length, in.first = int64(len(ids)), first
-	var places *aclnn.Tensor
+	var rows *aclnn.Tensor // of the tables
 	n.add(&in.ids, ids, in.length)
-	n.add(&places, positions, in.length)
+	n.add(&rows, turns, in.length)
 	n.add(&in.slots, slots, in.length)
 	n.add(&in.last, last, int64(len(last)))
 	if rows := slices.Concat(adapted...); len(rows) > 0 {
@@ -114,11 +120,10 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 		at, order = at+c.size*c.length, order[size:]
 	}
 	n.copied(p)
-	table, err := g.m.rope.get(p.ctx, g.m.st, g.m.Config, g.m.dt, 0, int64(longest))
-	if err != nil || p.Err() != nil {
-		return nil, cmp.Or(p.Err(), err)
+	if p.Err() != nil {
+		return nil, p.Err()
 	}
-	in.rope = rotation{p.at(table.cos, places), p.at(table.sin, places)}
+	in.rope = rotation{p.at(table.cos, rows), p.at(table.sin, rows)}
 	return in, nil
 }
 
@@ -136,10 +141,7 @@ func (c *subBatch) gather(n *numbers, pieces []Piece, members []int, block int) 
 	for at, i := range members {
 		x := pieces[i]
 		copy(blocks[at*columns:][:columns], x.Blocks)
-		after[at] = int32(x.State + 1)
-		if x.From > 0 {
-			before[at] = after[at]
-		}
+		before[at], after[at] = int32(x.before()), int32(x.State+1)
 	}
 	n.add(&c.blocks, blocks, c.size, int64(columns))
 	n.add(&c.before, before, c.size)
@@ -153,17 +155,15 @@ func (m *inputs) attendPages(p *pass, q, k, v, sinks *autograd.Var, window int64
 	return p.Record("attention to pages", withSinks(sinks, q, k, v), func(c *autograd.Call) {
 		out := c.Output(p.dt, q.Shape()...)
 		c.Do(func() error {
-			return dec.Write().Run(p.ctx, p.Stream(), &decode.WriteArgs{
-				Keys: k.Value.Squeeze(0), Values: v.Value.Squeeze(0), KeyCache: m.paged.keys, ValueCache: m.paged.values, Slots: m.slots,
-			})
+			return m.paged.write(p, dec, k.Value.Squeeze(0), v.Value.Squeeze(0), m.slots)
 		})
 		for i := range m.subBatches {
 			sub := &m.subBatches[i]
 			c.Do(func() error {
 				a := decode.AttentionArgs{
-					Query: sub.of(q.Value), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: sub.blocks, Lengths: sub.lengths,
-					Scale: m.scale, Out: sub.of(out),
+					Query: sub.of(q.Value), Layout: ops.BSND, Blocks: sub.blocks, Lengths: sub.lengths, Scale: m.scale, Out: sub.of(out),
 				}
+				m.paged.of(&a)
 				a.Hidden, a.Window = sub.hidden.of(window)
 				if sinks != nil {
 					a.Sinks = sinks.Value

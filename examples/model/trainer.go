@@ -19,8 +19,9 @@ import (
 // memory, which Step fills. The graph is of one shape of batches: one with another size, length or
 // number of labels, or options of the optimiser other than the learning rate and the weight decay,
 // makes the next step capture a new graph. Rows must have no padding and sequences must not be
-// packed, and experts must not be on several ranks, because the host then reads the numbers of
-// their rows. Close the trainer before the optimiser and the model.
+// packed. Experts may be on several ranks with Parallel.ExpertCapacity only, because the host
+// otherwise reads the numbers of their rows; there is then room for all rows that can come. Close
+// the trainer before the optimiser and the model.
 type Trainer struct {
 	// Eager queues the operators of the same steps one by one instead, for comparison.
 	Eager bool
@@ -35,6 +36,8 @@ type Trainer struct {
 	shape  string // what the graph was captured for
 	size   int    // of given
 }
+
+var errCounts = errors.New("model: a graph of steps with experts on several ranks needs Parallel.ExpertCapacity, or the host would wait for the numbers of their rows")
 
 // feed is page-locked memory from which a step copies, in the order in which it was filled.
 type feed struct {
@@ -107,6 +110,8 @@ func (t *Trainer) Step(ctx context.Context, b Batch) (loss, norm float64, err er
 	switch {
 	case t.m.offload != nil && !t.Eager:
 		return 0, 0, errOffloaded
+	case !t.Eager && t.m.ep.Size() > 1 && t.m.par.ExpertCapacity == 0:
+		return 0, 0, errCounts
 	case t.m.dt == aclnn.Float16:
 		return 0, 0, errors.New("model: a graph would replay the same loss scale of float16; launch the steps, or use bfloat16")
 	case t.m.Config.Frozen && t.m.adapter != t.o.adapter:
@@ -160,7 +165,7 @@ func (t *Trainer) give(ctx context.Context, b Batch) (shape string, err error) {
 	}
 	fixed := o.Options
 	fixed.LR, fixed.WeightDecay = 0, 0
-	shape = fmt.Sprint(b.Targets, fixed, m.rope.length, m.rope.regime)
+	shape = fmt.Sprint(b.Targets, b.From, fixed, m.rope.length, m.rope.regime)
 	size := feedUnit
 	var lists [][]int32
 	for _, part := range parts {
@@ -213,6 +218,9 @@ func (t *Trainer) launch(ctx context.Context, b Batch) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if m.par.ExpertCapacity > 0 {
+		s.gather(math.Inf(1))
 	}
 	if err := errors.Join(s.run(ctx), s.sum()); err != nil {
 		return err

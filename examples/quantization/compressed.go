@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/expression"
 	"github.com/goascend/cann/examples/verdict"
 )
 
@@ -22,7 +23,7 @@ var compressedKeys = []verdict.Key{
 	verdict.NoEffect("quantization_status", "the tensors show it"),
 	verdict.NoEffect("global_compression_ratio", "a statistic"),
 	verdict.NoEffect("version", "the program that wrote the folder"),
-	verdict.NoEffect("run_compressed", "weights always are dequantised"),
+	verdict.NoEffect("run_compressed", "-quant says whether codes are kept"),
 }
 
 var formats = []string{`"int-quantized"`, `"float-quantized"`, `"naive-quantized"`, `"pack-quantized"`, `"dense"`}
@@ -31,7 +32,7 @@ var formats = []string{`"int-quantized"`, `"float-quantized"`, `"naive-quantized
 var Group = verdict.Table{Format: "config.json: quantization_config.config_groups", Keys: []verdict.Key{
 	verdict.Honour("targets", "modules with this scheme: names, expressions after re:, or the class Linear. Names go before expressions, and these before the class"),
 	verdict.Refuse("format", "another order of the codes", formats...),
-	verdict.NoEffect("input_activations", "inputs of products are not quantised"),
+	verdict.NoEffect("input_activations", "inputs of products are not quantised; those of products of int8 codes (-quant kept) are, if it says so for each token"),
 	verdict.NoEffect("output_activations", "results of products are not quantised"),
 	verdict.Honour("weights.num_bits", "bits of a code"),
 	verdict.Honour("weights.type", "int, or float for float8_e4m3fn"),
@@ -70,13 +71,14 @@ func parseCompressed(t verdict.Table, text []byte) (func(string) (scheme, bool, 
 		}
 		groups = append(groups, g)
 	}
+	set := expression.New(key)
 	return func(module string) (scheme, bool, error) {
-		if at, err := specific(module, c.Ignore); at > 0 || err != nil {
+		if at, err := specific(set, module, c.Ignore); at > 0 || err != nil {
 			return scheme{}, false, err
 		}
 		best, found := 0, scheme{}
 		for _, g := range groups {
-			at, err := specific(module, g.targets)
+			at, err := specific(set, module, g.targets)
 			if err != nil {
 				return scheme{}, false, err
 			}
@@ -90,12 +92,15 @@ func parseCompressed(t verdict.Table, text []byte) (func(string) (scheme, bool, 
 
 // specific says how specifically a list of targets names a linear layer: 3 by its name, 2 by an expression, 1 by its
 // class, 0 not at all.
-func specific(module string, targets []string) (best int, err error) {
+func specific(set *expression.Set, module string, targets []string) (best int, err error) {
+	if err := set.Step(len(targets)); err != nil {
+		return 0, err
+	}
 	for _, one := range targets {
 		pattern, is := strings.CutPrefix(one, "re:")
 		switch {
 		case is:
-			ok, err := begins(pattern, module)
+			ok, err := begins(set, pattern, module)
 			if err != nil {
 				return 0, err
 			}
@@ -123,6 +128,7 @@ func parseGroup(name, format string, text []byte) (group, error) {
 			Group     *int            `json:"group_size"`
 			Block     json.RawMessage `json:"block_structure"`
 		} `json:"weights"`
+		Inputs json.RawMessage `json:"input_activations"`
 	}
 	t := Group
 	t.Format += "." + name
@@ -152,6 +158,7 @@ func parseGroup(name, format string, text []byte) (group, error) {
 	if strings.EqualFold(w.Type, "float") {
 		g.scheme.codes = safetensors.Float8E4M3
 	}
+	g.scheme.dynamic = dynamic(c.Inputs)
 	strategy := strings.ToLower(w.Strategy)
 	if strategy == "" { // as compressed-tensors infers it
 		switch {
@@ -182,6 +189,18 @@ func parseGroup(name, format string, text []byte) (group, error) {
 		return fail("strategy", w.Strategy, "it is tensor, channel, group or block")
 	}
 	return g, nil
+}
+
+// dynamic reports whether inputs are int8 without zero points, with a scale for each token that is computed with the product.
+func dynamic(inputs json.RawMessage) bool {
+	var c struct {
+		Bits      int    `json:"num_bits"`
+		Type      string `json:"type"`
+		Symmetric *bool  `json:"symmetric"`
+		Strategy  string `json:"strategy"`
+		Dynamic   any    `json:"dynamic"` // false, true, or "local"
+	}
+	return json.Unmarshal(inputs, &c) == nil && c.Bits == 8 && strings.EqualFold(c.Type, "int") && (c.Symmetric == nil || *c.Symmetric) && strings.EqualFold(c.Strategy, "token") && c.Dynamic == true
 }
 
 func show(n *int) string {

@@ -28,6 +28,7 @@ type scheme struct {
 	packed        bool              // several codes are in an int32
 	plusOne       bool              // zero points are stored less one
 	codes         safetensors.DType // of codes that fill an element
+	dynamic       bool              // products take inputs in int8, with a scale for each token
 }
 
 const key = "quantization_config"
@@ -92,12 +93,15 @@ func decode[T any](t verdict.Table, text []byte) (c T, err error) {
 // begins, or that a name ends with.
 type modules []string
 
-func (list modules) match(module string) (bool, error) {
+func (list modules) match(set *expression.Set, module string) (bool, error) {
+	if err := set.Step(len(list)); err != nil {
+		return false, err
+	}
 	for _, one := range list {
 		if strings.HasSuffix(module, one) {
 			return true, nil
 		}
-		if ok, err := begins(one, module); ok || err != nil {
+		if ok, err := begins(set, one, module); ok || err != nil {
 			return ok, err
 		}
 	}
@@ -105,18 +109,19 @@ func (list modules) match(module string) (bool, error) {
 }
 
 // begins reports whether an expression matches where a name begins.
-func begins(pattern, name string) (bool, error) {
-	e, err := expression.Compile(`\A(?:` + pattern + `)`)
+func begins(set *expression.Set, pattern, name string) (bool, error) {
+	ok, err := set.Begins(pattern, name)
 	if err != nil {
-		return false, fmt.Errorf("config.json: %s: the expression %q: %w", key, pattern, err)
+		return false, fmt.Errorf("config.json: %s: the expression %.200q: %w", key, pattern, err)
 	}
-	return e.Match(name)
+	return ok, nil
 }
 
 // except is one scheme for all modules that a list does not name.
 func except(list modules, s scheme) func(string) (scheme, bool, error) {
+	set := expression.New(key)
 	return func(module string) (scheme, bool, error) {
-		left, err := list.match(module)
+		left, err := list.match(set, module)
 		return s, !left, err
 	}
 }
@@ -212,10 +217,11 @@ func parseGPTQ(t verdict.Table, text []byte) (func(string) (scheme, bool, error)
 	if err != nil {
 		return nil, err
 	}
+	set := expression.New(key)
 	return func(module string) (scheme, bool, error) {
 		for _, r := range rules {
 			pattern, left := strings.CutPrefix(r.name, "-:")
-			ok, err := begins(strings.TrimPrefix(pattern, "+:"), module)
+			ok, err := begins(set, strings.TrimPrefix(pattern, "+:"), module)
 			if err != nil {
 				return scheme{}, false, err
 			}

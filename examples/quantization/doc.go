@@ -1,8 +1,9 @@
-// Package quantization reads the weights of quantised folders as the numbers that they stand for.
+// Package quantization reads the weights of quantised folders: as the numbers that they stand for, or as codes.
 //
 //	c, err := quantization.Parse(raw)      // quantization_config of config.json
 //	view, err := c.View(file)              // the folder as if it had never been quantised
 //	t, err := view.Tensor("model.layers.0.self_attn.q_proj.weight") // float32 [out, in]
+//	codes, why, err := c.Codes(file)       // for products that read int4 or int8
 //
 // The methods are fp8 (blocks of DeepSeek and Qwen), compressed-tensors (int-quantized, float-quantized, naive-quantized and
 // pack-quantized), gptq, awq (gemm) and mxfp4 (the experts of gpt-oss). A weight is (code − zero) · scale in float32, rounded

@@ -47,40 +47,51 @@ func (v *viewer) scaled(name string, t safetensors.Tensor, s scheme) (*weight, e
 	}
 	module := strings.TrimSuffix(name, ".weight")
 	v.unused(module+".input_scale", module+".input_zero_point", module+".activation_scale")
+	factors := func(matrix, from, to int) ([]float32, []int32, error) {
+		scale, err := safetensors.Values[float32](scales)
+		if err != nil {
+			return nil, nil, err
+		}
+		zero := make([]int8, len(scale))
+		if zeros != nil {
+			if zero, err = safetensors.Values[int8](*zeros); err != nil {
+				return nil, nil, err
+			}
+		}
+		list, points := make([]float32, (to-from)*g.across), make([]int32, (to-from)*g.across)
+		for i := range list {
+			at := g.at(matrix, from+i/g.across, i%g.across*g.columns)
+			list[i], points[i] = scale[at], int32(zero[at])
+		}
+		return list, points, nil
+	}
+	if t.DType == safetensors.Int8 {
+		n := &integers{bits: 8, group: func() ([]int, error) { return groups(nil, g.width, g.columns, g.across) }, factors: factors, dynamic: s.dynamic}
+		n.codes = func(matrix, from, to int) ([]int32, error) {
+			codes, err := rowsOf(t, matrix, from, to)
+			if err != nil {
+				return nil, err
+			}
+			return safetensors.Values[int32](codes)
+		}
+		return n.weight(t.Shape), nil
+	}
 	return &weight{shape: t.Shape, rows: func(matrix, from, to int) ([]float32, error) {
 		codes, err := rowsOf(t, matrix, from, to)
 		if err != nil {
 			return nil, err
 		}
-		var values []float32
-		if t.DType == safetensors.Int8 {
-			whole, err := safetensors.Values[int8](codes)
-			if err != nil {
-				return nil, err
-			}
-			values = make([]float32, len(whole))
-			for i, code := range whole {
-				values[i] = float32(code)
-			}
-		} else if values, err = safetensors.Values[float32](codes); err != nil {
-			return nil, err
-		}
-		scale, err := safetensors.Values[float32](scales)
+		values, err := safetensors.Values[float32](codes)
 		if err != nil {
 			return nil, err
 		}
-		zero := make([]int8, 0)
-		if zeros != nil {
-			if zero, err = safetensors.Values[int8](*zeros); err != nil {
-				return nil, err
-			}
+		scale, zero, err := factors(matrix, from, to)
+		if err != nil {
+			return nil, err
 		}
 		for i := range values {
-			at := g.at(matrix, from+i/g.width, i%g.width)
-			if len(zero) > 0 {
-				values[i] -= float32(zero[at])
-			}
-			values[i] *= scale[at]
+			at := i/g.width*g.across + i%g.width/g.columns
+			values[i] = (values[i] - float32(zero[at])) * scale[at]
 		}
 		return values, nil
 	}}, nil
@@ -204,39 +215,42 @@ func (v *viewer) packed(name string, t safetensors.Tensor, s scheme) (*weight, e
 		order = &o
 	}
 	v.unused(module+".input_scale", module+".input_zero_point")
-	mask, half := uint32(1)<<s.bits-1, float32(int(1)<<(s.bits-1))
-	return &weight{shape: shape, rows: func(_, from, to int) ([]float32, error) {
-		codes, err := words(t, 0, from, to)
+	mask, half := uint32(1)<<s.bits-1, int32(1)<<(s.bits-1)
+	n := &integers{bits: s.bits, half: half, group: func() ([]int, error) { return groups(order, g.width, g.columns, g.across) }}
+	n.codes = func(_, from, to int) ([]int32, error) {
+		bits, err := words(t, 0, from, to)
 		if err != nil {
 			return nil, err
 		}
+		codes := make([]int32, (to-from)*g.width)
+		for i := range codes {
+			r, c := i/g.width, i%g.width
+			codes[i] = int32(bits[r*t.Shape[1]+c/each] >> (c % each * s.bits) & mask)
+		}
+		return codes, nil
+	}
+	n.factors = func(_, from, to int) ([]float32, []int32, error) {
 		scale, err := safetensors.Values[float32](scales)
 		if err != nil {
-			return nil, err
-		}
-		group, err := groups(order, g.width, g.columns, g.across)
-		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var zero []uint32
 		if zeros != nil {
 			if zero, err = words(*zeros, 0, 0, zeros.Shape[0]); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
-		values := make([]float32, (to-from)*g.width)
-		for r := range to - from {
-			row := (from + r) / g.rows
-			for c := range g.width {
-				code, z := codes[r*t.Shape[1]+c/each]>>(c%each*s.bits)&mask, half
-				if zero != nil {
-					z = float32(zero[row/each*g.across+group[c]] >> (row % each * s.bits) & mask)
-				}
-				values[r*g.width+c] = (float32(code) - z) * scale[row*g.across+group[c]]
+		list, points := make([]float32, (to-from)*g.across), make([]int32, (to-from)*g.across)
+		for i := range list {
+			row, column := (from+i/g.across)/g.rows, i%g.across
+			list[i], points[i] = scale[row*g.across+column], half
+			if zero != nil {
+				points[i] = int32(zero[row/each*g.across+column] >> (row % each * s.bits) & mask)
 			}
 		}
-		return values, nil
-	}}, nil
+		return list, points, nil
+	}
+	return n.weight(shape), nil
 }
 
 // groups returns the group of each input: from a tensor, or so many in a row.
@@ -311,43 +325,47 @@ func (v *viewer) transposed(name string, t safetensors.Tensor, s scheme, inputs,
 	return w, nil
 }
 
-// weight returns the outputs as rows, with functions that find codes and zero points in the bits.
-func (w *transposed) weight(code func(words []uint32, columns, input, output int) uint32, zero func(words []uint32, columns, group, output int) uint32, perWord int) *weight {
-	return &weight{shape: []int{w.outputs, w.inputs}, rows: func(_, from, to int) ([]float32, error) {
+// weight returns the outputs as rows, with functions that find codes of so many bits and zero points in the words.
+func (w *transposed) weight(bits int, code func(words []uint32, columns, input, output int) uint32, zero func(words []uint32, columns, group, output int) uint32, perWord int) *weight {
+	n := &integers{bits: bits, half: 1 << (bits - 1), group: func() ([]int, error) { return groups(w.order, w.inputs, w.size, w.groups) }}
+	n.codes = func(_, from, to int) ([]int32, error) {
 		first, last := from, to // columns of the codes
 		if perWord > 1 {
 			first, last = from/perWord, (to+perWord-1)/perWord
 		}
-		codes, err := words(w.codes, 1, first, last)
+		all, err := words(w.codes, 1, first, last)
 		if err != nil {
 			return nil, err
 		}
-		zeros, err := words(w.zeros, 0, 0, w.groups)
+		codes := make([]int32, (to-from)*w.inputs)
+		for in := range w.inputs {
+			for out := from; out < to; out++ {
+				codes[(out-from)*w.inputs+in] = int32(code(all, last-first, in, out-first*perWord))
+			}
+		}
+		return codes, nil
+	}
+	n.factors = func(_, from, to int) ([]float32, []int32, error) {
+		all, err := words(w.zeros, 0, 0, w.groups)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		part, err := w.scales.Narrow(1, from, to-from)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		scales, err := safetensors.Values[float32](part)
+		scale, err := safetensors.Values[float32](part)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		group, err := groups(w.order, w.inputs, w.size, w.groups)
-		if err != nil {
-			return nil, err
+		list, points := make([]float32, len(scale)), make([]int32, len(scale))
+		for i := range list {
+			out, g := i/w.groups, i%w.groups
+			list[i], points[i] = scale[g*(to-from)+out], int32(zero(all, w.zeros.Shape[1], g, from+out))
 		}
-		values := make([]float32, (to-from)*w.inputs)
-		for in := range w.inputs {
-			g := group[in]
-			for out := from; out < to; out++ {
-				q := int(code(codes, last-first, in, out-first*perWord)) - int(zero(zeros, w.zeros.Shape[1], g, out))
-				values[(out-from)*w.inputs+in] = float32(q) * scales[g*(to-from)+out-from]
-			}
-		}
-		return values, nil
-	}}
+		return list, points, nil
+	}
+	return n.weight([]int{w.outputs, w.inputs})
 }
 
 // gptq has the codes of an output as one row of bits in the int32 elements of a column, and the zero points of a group in
@@ -374,7 +392,7 @@ func (v *viewer) gptq(name string, t safetensors.Tensor, s scheme) (*weight, err
 	if s.plusOne {
 		less = 1
 	}
-	return w.weight(func(words []uint32, columns, input, output int) uint32 {
+	return w.weight(s.bits, func(words []uint32, columns, input, output int) uint32 {
 		return bits(words, output, columns, input)
 	}, func(words []uint32, columns, group, output int) uint32 {
 		return (bits(words, group*columns, 1, output) + less) & mask
@@ -397,7 +415,7 @@ func (v *viewer) awq(name string, t safetensors.Tensor, s scheme) (*weight, erro
 		}
 		return words[row*columns+output/8] >> (4 * place) & 15
 	}
-	return w.weight(code, code, 8), nil
+	return w.weight(4, code, code, 8), nil
 }
 
 // fp4 are the values of the codes of MXFP4, of which the upper half is negative.

@@ -56,6 +56,8 @@ type viewer struct {
 type weight struct {
 	name  string
 	shape []int
+	// integers are its codes, or nil if these are floats.
+	integers *integers
 	// rows dequantises the rows [from, to) of a matrix.
 	rows func(matrix, from, to int) ([]float32, error)
 }

@@ -12,9 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/examples/dataset"
 	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/quantization"
+	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/simulate"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/verdict"
@@ -28,7 +30,7 @@ func formats() string {
 	var b strings.Builder
 	b.WriteString(`# What becomes of files and keys
 
-Every file of a model's folder, and every key of its JSON files, has a verdict. It is *honoured*; it is known to be *without effect*, for the
+Every file of a model's folder, every key of its JSON files, of samples and of requests has a verdict. It is *honoured*; it is known to be *without effect*, for the
 reason that stands beside it; a *warning* names it once, because Hugging Face's libraries follow it and the programs do not (with ` + "`-strict`" + `
 that is an error); or it is *refused*: reading ends with an error that has its name and value. The readers follow the tables below, of which
 this document is printed: ` + "`go test ./examples/weights -run TestDocument -update`" + ` writes it.
@@ -42,8 +44,39 @@ this document is printed: ` + "`go test ./examples/weights -run TestDocument -up
 		b.WriteString("| `" + f.Pattern + "` | " + f.Kind.String() + " | " + f.Why + " |\n")
 	}
 	b.WriteString("| any other | warning | |\n\nTensors of the weights that are neither of the model nor of a vision tower or of heads for further tokens are refused, with the\nmethod that writes them.\n\n## config.json\n\nKeys that nobody knows may change every number, so they are refused.\n\n")
-	kinds := model.ModelTypes()
-	shared := verdict.Table{Format: "config.json, all types"}
+	writeTypes(&b, "all types of language models", model.ModelTypes())
+	writeTypes(&b, "all types of encoders", model.EncoderTypes())
+	outer := model.WrapperTable
+	outer.Format = "config.json of a model that sees images"
+	b.WriteString(outer.Markdown() + "\n## Quantised weights\n\nOther values of quant_method are refused.\n\n")
+	for _, method := range quantization.Methods {
+		t := quantization.Table(method)
+		t.Format += ", " + method
+		b.WriteString(t.Markdown() + "\n")
+	}
+	b.WriteString(quantization.Dynamic.Markdown() + "\n" + quantization.Group.Markdown() + "\n## Other files\n\n")
+	for _, t := range []verdict.Table{
+		hub.GenerationConfig, hub.TokenizerConfig, hub.PiecesConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table, simulate.ChipTable, dataset.Keys, dataset.TurnKeys,
+	} {
+		b.WriteString(t.Markdown() + "\n")
+	}
+	b.WriteString(`## Weights and rank tables
+
+The header of a safetensors file has dtype, shape and data_offsets of each tensor, and __metadata__; an index has weight_map and metadata. They are
+honoured, metadata without effect on a model, and any other key is refused. So it is with the keys of HCCL's rank tables of versions 1.0 and 1.2.
+
+## Requests to serve
+
+`)
+	for _, t := range []verdict.Table{api.CompletionKeys, api.ChatKeys, api.EmbeddingKeys, api.RerankKeys, api.AdapterKeys} {
+		b.WriteString(t.Markdown() + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// writeTypes writes the tables of some types: the keys that all have first, and then those that each has beside them.
+func writeTypes(b *strings.Builder, all string, kinds []string) {
+	shared := verdict.Table{Format: "config.json, " + all}
 	for _, k := range model.ConfigTable(kinds[0]).Keys {
 		if !slices.ContainsFunc(kinds, func(kind string) bool { return !has(model.ConfigTable(kind), k) }) {
 			shared.Keys = append(shared.Keys, k)
@@ -59,21 +92,6 @@ this document is printed: ` + "`go test ./examples/weights -run TestDocument -up
 		}
 		b.WriteString(own.Markdown() + "\n")
 	}
-	outer := model.WrapperTable
-	outer.Format = "config.json of a model that sees images"
-	b.WriteString(outer.Markdown() + "\n## Quantised weights\n\nOther values of quant_method are refused.\n\n")
-	for _, method := range quantization.Methods {
-		t := quantization.Table(method)
-		t.Format += ", " + method
-		b.WriteString(t.Markdown() + "\n")
-	}
-	b.WriteString(quantization.Dynamic.Markdown() + "\n" + quantization.Group.Markdown() + "\n## Other files\n\n")
-	for _, t := range []verdict.Table{
-		hub.GenerationConfig, hub.TokenizerConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table, simulate.ChipTable,
-	} {
-		b.WriteString(t.Markdown() + "\n")
-	}
-	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
 func has(t verdict.Table, k verdict.Key) bool {

@@ -36,7 +36,11 @@ func read(folder string) (result string, warnings []string, err error) {
 		return "", nil, err
 	}
 	pool, err := hub.ReadPooling(folder)
-	return fmt.Sprint(ends, prompt.Text, pool), warnings, err
+	if err != nil {
+		return "", nil, err
+	}
+	lower, err := hub.LowerCase(folder)
+	return fmt.Sprint(ends, prompt.Text, pool, lower), warnings, err
 }
 
 // TestEveryKey changes each key of the files of a folder to another legal value. That changes what is read; or the key is on
@@ -49,7 +53,7 @@ func TestEveryKey(t *testing.T) {
 		"sentence_bert_config.json": `{}`, "config_sentence_transformers.json": `{}`, "preprocessor_config.json": `{}`,
 	}
 	others := map[string]string{
-		"chat_template": `"another"`, "type": `"sentence_transformers.models.Dense"`, "path": `"2_Pooling"`, "pooling_mode_mean_tokens": "false", "pooling_mode_cls_token": "true", "pooling_mode_lasttoken": "true", "pooling_mode": `"cls"`,
+		"chat_template": `"another"`, "type": `"sentence_transformers.models.Dense"`, "path": `"2_Pooling"`, "pooling_mode_mean_tokens": "false", "pooling_mode_cls_token": "true", "pooling_mode_lasttoken": "true", "pooling_mode": `"cls"`, "do_lower_case": "true",
 	}
 	for _, token := range []string{"bos", "eos", "unk", "sep", "pad", "cls", "mask"} {
 		others[token+"_token"] = `"<x>"`

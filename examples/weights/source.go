@@ -29,8 +29,15 @@ type Source struct {
 	Strict bool
 	// Adapter is a PEFT folder whose products are added to the weights of the folder; empty for none.
 	Adapter string
-	// Quantize makes the weights of linear layers int8, see model.Model.Quantize.
-	Quantize bool
+	// Quantize makes the weights of linear layers int8, see model.Model.Quantize. KeepCodes leaves those of a quantised folder as they are, see
+	// model.Config.KeepCodes.
+	Quantize, KeepCodes bool
+	// Int8Cache keeps keys and values in int8, see model.Config.Int8Cache.
+	Int8Cache bool
+	// Scores reads a classifier too, for model.Model.Scores.
+	Scores bool
+	// Answers, if it is set, makes a language model a classifier: the tokens no and yes, see model.Model.ScoreAnswers.
+	Answers *[2]int32
 	// Predict reads a layer that predicts one token further, if the folder has one.
 	Predict bool
 	// Parallel divides the model over ranks, which all make it. A model that is trained is trained whole by each.
@@ -82,7 +89,16 @@ func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 	if err != nil {
 		return nil, err
 	}
-	cfg.Frozen = true
+	if cfg.Score && !s.Scores {
+		return nil, fmt.Errorf("%s has a classifier, whose head gives a score and no tokens: serve answers with scores, and trainstep -loss reward trains and evaluates it", s.Folder)
+	}
+	if s.Answers != nil {
+		if !cfg.Generates() {
+			return nil, fmt.Errorf("%s has a model of type %s without a head for tokens, which answers nothing", s.Folder, cfg.ModelType)
+		}
+		cfg.Score, cfg.NewScore = true, true
+	}
+	cfg.Frozen, cfg.KeepCodes, cfg.Int8Cache = true, s.KeepCodes, s.Int8Cache
 	if s.Predict {
 		if cfg.Predict, err = cfg.HasPredictor(s.Folder); err != nil {
 			return nil, err
@@ -92,13 +108,21 @@ func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 	if err != nil {
 		return nil, err
 	}
-	if q := cfg.Quantization; q != nil {
+	if q := cfg.Quantization; q != nil && !s.KeepCodes {
 		if _, err := fmt.Fprintf(report, "weights of %s (%s) are dequantised to %v\n", s.Folder, q.Method, s.DType); err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
-	if err = m.Load(ctx, s.Folder); err == nil {
+	err = m.Load(ctx, s.Folder)
+	if err == nil && s.Answers != nil {
+		err = m.ScoreAnswers(ctx, s.Folder, s.Answers[0], s.Answers[1])
+	}
+	if err == nil {
 		err = tellUnread(ctx, m, s.Folder, report)
+	}
+	for _, line := range m.Kept() {
+		_, failure := fmt.Fprintln(report, line)
+		err = errors.Join(err, failure)
 	}
 	if err == nil {
 		err = s.adapt(ctx, m)
@@ -142,7 +166,7 @@ func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) 
 	if err != nil {
 		return nil, err
 	}
-	cfg.Frozen = true
+	cfg.Frozen, cfg.Int8Cache = true, s.Int8Cache
 	if m, err = model.NewParallel(st, reg, cfg, s.DType, s.Parallel); err != nil {
 		return nil, err
 	}
@@ -192,7 +216,7 @@ func (s Source) Ends() ([]int32, error) {
 	if _, err := hub.Decode(s.Folder, "generation_config.json", hub.GenerationConfig, &generation); err != nil {
 		return nil, err
 	}
-	text, err := budget.ReadFile(filepath.Join(s.Folder, "config.json"), budget.Config)
+	text, err := budget.ReadFile(filepath.Join(s.Folder, "config.json"), model.MostConfig)
 	if err == nil {
 		err = json.Unmarshal(text, &whole)
 	}
@@ -259,7 +283,7 @@ func (s Source) train(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 		Experts: 4, ExpertsPerToken: 2, MoEIntermediate: 128, SharedIntermediate: 128, NormTopK: true,
 		PartialRotary: 0.25, LayerTypes: model.HybridLayers(2, 2), LinearTaps: 4,
 		LinearKeyHeads: 2, LinearValueHeads: 4, LinearKeyDim: 32, LinearValueDim: 32,
-		KVRank: 64, PlainHeadDim: 32, RotatedHeadDim: 16, ValueHeadDim: 32, RoutedScale: 1,
+		KVRank: 64, PlainHeadDim: 32, RotatedHeadDim: 16, ValueHeadDim: 32, RoutedScale: 1, Int8Cache: s.Int8Cache,
 	}
 	m, err := model.New(st, reg, cfg, s.DType)
 	if err != nil {

@@ -44,6 +44,7 @@ func TestFlags(t *testing.T) {
 		s := weights.Source{Steps: 7}
 		f := command.New(io.Discard, "test", "about")
 		s.Flags(f)
+		s.CacheFlag(f)
 		if err := f.Parse(args); err != nil {
 			return s, err
 		}
@@ -58,7 +59,13 @@ func TestFlags(t *testing.T) {
 	s, err = parse("-quant", "w8a8", "-dtype", "bf16")
 	require.NoError(t, err)
 	require.True(t, s.Quantize)
-	for text, args := range map[string][]string{"use w8a8": {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "use fp32 or bf16": {"-dtype", "int4"}, "-adapter needs": {"-adapter", "x"}, "-train-steps 0": {"-train-steps", "0"}, "-type needs": {"-model", "a", "-type", "qwen3"}, "-train-steps needs": {"-model", "a", "-train-steps", "7"}, `-type "x"`: {"-type", "x"}} {
+	s, err = parse("-quant", "kept", "-dtype", "bf16", "-model", "a")
+	require.NoError(t, err)
+	require.True(t, s.KeepCodes && !s.Quantize)
+	s, err = parse("-cache", "int8", "-dtype", "bf16")
+	require.NoError(t, err)
+	require.True(t, s.Int8Cache)
+	for text, args := range map[string][]string{"-cache int8 needs -dtype bf16": {"-cache", "int8"}, "use int8": {"-cache", "int4"}, "-quant kept needs -dtype bf16": {"-quant", "kept", "-model", "a"}, "needs a -model with quantised weights": {"-quant", "kept", "-dtype", "bf16"}, "use w8a8": {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "use fp32 or bf16": {"-dtype", "int4"}, "-adapter needs": {"-adapter", "x"}, "-train-steps 0": {"-train-steps", "0"}, "-type needs": {"-model", "a", "-type", "qwen3"}, "-train-steps needs": {"-model", "a", "-train-steps", "7"}, `-type "x"`: {"-type", "x"}} {
 		_, err := parse(args...)
 		require.ErrorContains(t, err, text)
 	}
