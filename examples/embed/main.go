@@ -119,7 +119,7 @@ func run(ctx context.Context, o options, in io.Reader, out, report io.Writer) (e
 		}
 	}
 	embed := func(text string) ([]float32, error) {
-		ids, err := l.Encode(text, e.MaxLength()-1)
+		ids, err := l.Encode(text, e.MaxLength())
 		if err != nil {
 			return nil, err
 		}

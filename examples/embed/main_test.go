@@ -15,6 +15,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/internal/testing/golden"
 )
 
@@ -96,6 +97,36 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err = embeds(t, "", "-model", "none", "x")
 	require.ErrorContains(t, err, "none")
+}
+
+// TestEncoders compares the vectors of encoders with the vectors that transformers computes in float64.
+func TestEncoders(t *testing.T) {
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	for _, name := range []string{"bert", "bert_mean", "xlm", "roberta"} {
+		folder := filepath.Join(dir, "encoders", name)
+		var want struct {
+			Texts      []string
+			Embeddings [][]float64
+		}
+		text, err := os.ReadFile(filepath.Join(folder, "expected.json"))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &want))
+		out, err := embeds(t, "", append([]string{"-model", folder}, want.Texts...)...)
+		require.NoError(t, err)
+		lines := json.NewDecoder(strings.NewReader(out))
+		for i := range want.Texts {
+			var got struct{ Embedding []float64 }
+			require.NoError(t, lines.Decode(&got))
+			require.InDeltaSlice(t, want.Embeddings[i], got.Embedding, 1e-6, "%s: %s", name, want.Texts[i])
+		}
+		_, err = embeds(t, "", "-model", folder, want.Texts[len(want.Texts)-1]+" fox")
+		require.ErrorIs(t, err, tokenizer.ErrLength)
+		_, err = embeds(t, "", "-model", folder, "-tp", "2", "-quant", "w8a8", "-dtype", "bf16", "fox")
+		require.NoError(t, err)
+	}
+	_, err = embeds(t, "", "-model", filepath.Join(dir, "encoders", "bert_rerank"), "fox")
+	require.ErrorContains(t, err, "serve answers with scores")
 }
 
 // TestPooling: the folder's modules.json selects how states are pooled to an embedding. The first state does not depend on later tokens, and the

@@ -51,6 +51,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f := command.New(out, "generate [flags]", about, samples...)
 	o.source.Steps = 200
 	o.source.Flags(f)
+	o.source.CacheFlag(f)
 	f.IntVar(&o.device, "device", 0, "device to run on")
 	f.Group("The text")
 	f.StringVar(&o.prompt, "prompt", "func ", "`text` to continue")

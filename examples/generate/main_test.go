@@ -65,6 +65,9 @@ func TestGeneratesBytes(t *testing.T) {
 			graph, err = generated(t, append(flags, "-graph")...)
 			require.NoError(t, err)
 			require.Equal(t, rounded, graph, "with int8 weights")
+			cached, err := generated(t, append(flags, "-cache", "int8")...)
+			require.NoError(t, err)
+			require.Len(t, cached, len("if err")+20)
 		})
 	}
 }
@@ -215,8 +218,9 @@ func TestGeneratesText(t *testing.T) {
 		return ids
 	}
 	file, err := json.Marshal(map[string]any{
-		"added_tokens": []any{map[string]any{"id": 127, "content": "<eos>", "special": true}},
-		"decoder":      map[string]any{"type": "ByteLevel"}, "model": map[string]any{"vocab": vocab},
+		"added_tokens":  []any{map[string]any{"id": 127, "content": "<eos>", "special": true}},
+		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false},
+		"decoder":       map[string]any{"type": "ByteLevel"}, "model": map[string]any{"vocab": vocab},
 	})
 	require.NoError(t, err)
 	dir, want := folder(t, "qwen3", ids("Hello"), n, nil)

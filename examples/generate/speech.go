@@ -41,9 +41,9 @@ func newSpeech(o options, vocab int, out io.Writer) (speech, error) {
 	}
 	switch {
 	case o.chat:
-		return speech{}, errors.New("-chat needs -model with a folder that has tokenizer.json and a chat template")
+		return speech{}, errors.New("-chat needs -model with a folder that has tokenizer.json or tokenizer.model, and a chat template")
 	case vocab != weights.Bytes:
-		return speech{}, fmt.Errorf("the model has %d tokens, not those of bytes, and no tokenizer.json: give the prompt as -ids", vocab)
+		return speech{}, fmt.Errorf("the model has %d tokens, not those of bytes, and no tokenizer.json or tokenizer.model: give the prompt as -ids", vocab)
 	}
 	prompt := make([]int32, len(o.prompt))
 	for i := range len(o.prompt) {

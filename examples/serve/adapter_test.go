@@ -72,12 +72,14 @@ func TestAdapters(t *testing.T) {
 		{"/v1/embeddings", `{"model":"fox","input":[5,6]}`, 404, "model_not_found"},
 		{"/v1/unload_lora_adapter", `{"lora_name":"fox"}`, 200, `"deleted":true`},
 		{"/v1/unload_lora_adapter", `{"lora_name":"fox"}`, 404, "model_not_found"},
-		{"/v1/load_lora_adapter", `{"lora_name":"none"}`, 400, "no such file"},
+		{"/v1/load_lora_adapter", `{"lora_name":"none"}`, 400, "adapter: stat none/adapter_config.json: no such file"},
+		{"/v1/load_lora_adapter", `{"lora_name":"x","lora_path":"fox/.."}`, 400, "it is the server's folder"},
 		{"/v1/completions", `{"model":"fox","prompt":[5]}`, 404, "model_not_found"},
 	} {
 		status, text := p.ask(t, http.MethodPost, c.path, c.body)
 		require.Equal(t, c.status, status, text)
 		require.Contains(t, text, c.text)
+		require.NotContains(t, text, folder)
 	}
 	require.Equal(t, []string{"qwen3<", "later<qwen3"}, models())
 	require.Equal(t, adapted, say("later"))

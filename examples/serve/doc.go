@@ -1,5 +1,6 @@
-// Command serve answers requests in the form of OpenAI's interface with a model of the Qwen3 family. Many
-// requests share each pass of the model and its key-value cache; see its packages engine and api.
+// Command serve answers requests in the form of OpenAI's interface with a language model. Many
+// requests share each pass of the model and its key-value cache; see its packages engine and api. Of an encoder it serves embeddings, and
+// of a classifier with one label, such as a reranker, scores of documents.
 //
 //	go run -tags emu ./examples/serve                        a small model, trained on this program's sources
 //	serve -model Qwen3-0.6B -dtype bf16 -listen :8080        a Hugging Face folder, on a device
@@ -8,7 +9,9 @@
 // Every flag has an environment variable: SERVE_MAX_TOKENS stands for -max-tokens. Flags override variables.
 //
 //	-model -adapter -dtype    what is served; -name is its name in requests
-//	-quant                    w8a8: int8 weights, and inputs of their products
+//	-quant                    w8a8: int8 weights, and inputs of their products; kept: the weights of a quantised folder as they are
+//	-cache                    int8: keys and values in int8 with a scale for each token and head
+//	-judge -judge-task        no,yes: scores of documents from a language model that answers whether they meet a query (Qwen3-Reranker)
 //	-adapters                 folder with adapters (LoRA) that requests name as their model; -adapter-slots
 //	                          and -adapter-rank limit them
 //	-device                   a device, or several separated by commas, each with a replica of the model

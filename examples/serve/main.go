@@ -56,7 +56,7 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	defer func() { err = errors.Join(err, rt.Close()) }()
 	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
 		source := o.source
-		source.Parallel, source.Predict = par, o.engine.Speculate > 0
+		source.Parallel, source.Predict, source.Scores = par, o.engine.Speculate > 0, true
 		return source.Model(ctx, st, reg, report)
 	}
 	if o.devices[0], err = o.engine.Join(ctx, o.devices[0]); err != nil {
@@ -81,6 +81,9 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	}
 	if o.api.Language, err = language.Load(o.source.Folder, e.Vocab()); err != nil {
 		return err
+	}
+	if o.judge != "" {
+		o.api.Language = language.Judge(o.api.Language, o.task)
 	}
 	if err := o.loadAdapters(ctx, e); err != nil {
 		return err
@@ -107,7 +110,7 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		}
 		defer stop()
 	}
-	o.invite(out, listener.Addr())
+	o.invite(out, listener.Addr(), e.Config())
 	return o.serve(ctx, e, handler, listener)
 }
 
@@ -132,9 +135,9 @@ func (o *options) loadAdapters(ctx context.Context, e *replicas.Set) error {
 	return nil
 }
 
-// invite says where the server is, and how to ask it.
-func (o *options) invite(out io.Writer, address net.Addr) {
-	host, more, prompt := address.String(), "", `"func "`
+// invite says where the server is, and how to ask it for what its model does.
+func (o *options) invite(out io.Writer, address net.Addr, c model.Config) {
+	host, more, prompt, text := address.String(), "", `"func "`, "func "
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() { // browsers refuse such an address
 		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
 	}
@@ -146,9 +149,16 @@ func (o *options) invite(out io.Writer, address net.Addr) {
 		more = ` -H "Authorization: Bearer KEY"`
 	}
 	if ids, err := o.api.Language.Encode("func ", 100); err != nil || len(ids) == 0 { // without a tokenizer
-		prompt = "[1]"
+		prompt, text = "[1]", "1"
 	}
-	fmt.Fprintf(out, "%s serves %s; open it in a browser, or ask it with\ncurl %s/v1/completions%s -d '{\"model\":%q,\"prompt\":%s,\"max_tokens\":60}'\n", url, o.api.Model, url, more, o.api.Model, prompt)
+	how, path, body := "open it in a browser, or ask it", "completions", fmt.Sprintf(`"prompt":%s,"max_tokens":60`, prompt)
+	switch {
+	case c.Score:
+		how, path, body = "ask it", "rerank", fmt.Sprintf(`"query":%[1]q,"documents":[%[1]q]`, text)
+	case c.Encoder():
+		how, path, body = "ask it", "embeddings", `"input":`+prompt
+	}
+	fmt.Fprintf(out, "%s serves %s; %s with\ncurl %s/v1/%s%s -d '{\"model\":%q,%s}'\n", url, o.api.Model, how, url, path, more, o.api.Model, body)
 }
 
 // watched serves what monitors ask for on a listener of its own, until stop is called.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/language"
 	"github.com/goascend/cann/examples/weights"
@@ -94,7 +95,7 @@ func (p program) body() string {
 
 // post sends a request as the printed command does.
 func (p program) post(t *testing.T, client *http.Client, key string) (status int, answer string) {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/completions", strings.NewReader(p.body()))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, regexp.MustCompile(`http[^ ]+`).FindString(p.curl), strings.NewReader(p.body()))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+key)
 	defer client.CloseIdleConnections()
@@ -108,7 +109,7 @@ func (p program) post(t *testing.T, client *http.Client, key string) (status int
 
 // TestServes: without a model the program trains one, and what it prints works; on two devices, too.
 func TestServes(t *testing.T) {
-	for kind, flags := range map[string][]string{"qwen3": nil, "qwen3_next": nil, "qwen3_5_text": {"-quant", "w8a8", "-dtype", "bf16"}, "qwen3_moe": {"-tp", "2", "-graph"}} {
+	for kind, flags := range map[string][]string{"qwen3": nil, "qwen3_next": nil, "qwen3_5_text": {"-quant", "w8a8", "-dtype", "bf16", "-cache", "int8", "-graph"}, "qwen3_moe": {"-tp", "2", "-graph"}} {
 		t.Run(kind, func(t *testing.T) {
 			p := begin(t, append(flags, "-type", kind, "-pprof")...)
 			status, text := p.post(t, new(http.Client), "")
@@ -169,7 +170,7 @@ func TestInvitation(t *testing.T) {
 		at, err := net.ResolveTCPAddr("tcp", address)
 		require.NoError(t, err)
 		var out bytes.Buffer
-		o.invite(&out, at)
+		o.invite(&out, at, model.Config{})
 		require.True(t, strings.HasPrefix(out.String(), want), out.String())
 	}
 }

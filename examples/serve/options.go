@@ -14,16 +14,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/weights"
 )
 
-const about = `serve answers requests in the form of OpenAI's interface with a model of the Qwen3 family. Without
--model it first trains a small model of bytes on its own sources. Environment variables set flags, too:
-SERVE_MAX_TOKENS sets -max-tokens, and so on.`
+const about = `serve answers requests in the form of OpenAI's interface with a language model, or with a model
+for embeddings or for reranking. Without -model it first trains a small model of bytes on its own
+sources. Environment variables set flags, too: SERVE_MAX_TOKENS sets -max-tokens, and so on.`
 
 var samples = []string{
 	"go run -tags emu ./examples/serve",
@@ -43,6 +44,7 @@ type options struct {
 	traceCalls        bool
 	trace             string
 	adapterSlots      int // for adapters
+	judge, task       string
 	drain, health     time.Duration
 	engine            engine.Options
 	api               api.Config
@@ -56,10 +58,13 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f := command.New(out, "serve [flags]", about, samples...)
 	o.source.Steps = 100
 	o.source.Flags(f)
+	o.source.CacheFlag(f)
 	f.StringVar(&o.api.Adapters, "adapters", "", "`folder` whose subfolders are adapters in PEFT's form; the server loads all of them, and clients can load others from there")
 	f.IntVar(&o.engine.AdapterRank, "adapter-rank", 64, "largest `rank` of an adapter, with -adapters")
 	f.IntVar(&o.adapterSlots, "adapter-slots", 4, "number of `adapters` that can be loaded at the same time, with -adapters")
 	f.StringVar(&o.name, "name", "", "`name` of the model in requests (default: the name of the folder, or small)")
+	f.StringVar(&o.judge, "judge", "", "`tokens` for no and yes, such as no,yes: serve scores of documents from a language model that answers whether they meet a query, as Qwen3-Reranker does")
+	f.StringVar(&o.task, "judge-task", language.JudgeTask, "`text` that says what documents are searched for, with -judge")
 	o.devices = []int{0}
 	f.Func("device", "`device` to run on, or several separated by commas: each device has a replica of the model (default 0)", func(text string) (err error) {
 		o.devices, err = parseDevices(text)
@@ -147,6 +152,8 @@ func (o *options) complete(f *command.Flags) (err error) {
 		return errors.New("-adapters needs -model")
 	case o.api.Adapters != "" && (o.adapterSlots < 1 || o.engine.AdapterRank < 1):
 		return fmt.Errorf("-adapter-slots %d and -adapter-rank %d; both must be positive", o.adapterSlots, o.engine.AdapterRank)
+	case o.judge != "" && o.source.Folder == "":
+		return errors.New("-judge needs -model")
 	case o.shared():
 		return fmt.Errorf("-device %v with -tp %d: a device would be in two replicas", o.devices, o.engine.Tensor)
 	case (o.cert == "") != (o.key == ""):
@@ -156,6 +163,13 @@ func (o *options) complete(f *command.Flags) (err error) {
 		o.engine.Adapters = o.adapterSlots
 	} else if err := f.Idle("-adapters", "adapter-slots", "adapter-rank"); err != nil {
 		return err
+	}
+	if o.judge == "" {
+		if err := f.Idle("-judge", "judge-task"); err != nil {
+			return err
+		}
+	} else if err := o.readAnswers(); err != nil {
+		return fmt.Errorf("-judge: %w", err)
 	}
 	o.source.Seed = 1
 	if o.source.Text, err = sources(); err != nil {
@@ -171,13 +185,34 @@ func (o *options) complete(f *command.Flags) (err error) {
 	if o.keys == "" {
 		return nil
 	}
-	text, err := budget.ReadFile(o.keys, budget.Config)
+	text, err := os.ReadFile(o.keys) // also a pipe
 	if err != nil {
 		return err
 	}
 	o.api.Keys = strings.Fields(string(text))
 	if len(o.api.Keys) == 0 {
 		return fmt.Errorf("-keys: %s has no keys", o.keys)
+	}
+	return nil
+}
+
+// readAnswers finds the tokens of -judge.
+func (o *options) readAnswers() error {
+	words := strings.Split(o.judge, ",")
+	if len(words) != 2 {
+		return fmt.Errorf("%q are not two tokens, for no and yes", o.judge)
+	}
+	tok, err := tokenizer.Load(o.source.Folder)
+	if err != nil {
+		return err
+	}
+	o.source.Answers = new([2]int32)
+	for i, w := range words {
+		id, ok := tok.ID(w)
+		if !ok {
+			return fmt.Errorf("%q is no token of %s", w, o.source.Folder)
+		}
+		o.source.Answers[i] = id
 	}
 	return nil
 }

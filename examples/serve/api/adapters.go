@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"strings"
 
 	"github.com/goascend/cann/examples/serve/engine"
 )
@@ -27,10 +28,13 @@ func (s *Server) loadAdapter(w http.ResponseWriter, r *http.Request) error {
 		return badParameter("lora_name", "it is empty, or the model's")
 	case !filepath.IsLocal(q.Path):
 		return badParameter("lora_path", "it leaves the server's folder of adapters")
+	case filepath.Clean(q.Path) == ".":
+		return badParameter("lora_path", "it is the server's folder of adapters; name one below it")
 	}
-	if err := s.Engine.LoadAdapter(r.Context(), q.Name, filepath.Join(s.Adapters, q.Path)); err != nil {
-		if errors.Is(err, engine.ErrAdapter) {
-			return badParameter("lora_name", err.Error())
+	folder := filepath.Join(s.Adapters, q.Path)
+	if err := s.Engine.LoadAdapter(r.Context(), q.Name, folder); err != nil {
+		if errors.Is(err, engine.ErrAdapter) { // where the server keeps its files does not concern clients
+			return badParameter("lora_name", strings.ReplaceAll(err.Error(), folder, q.Path))
 		}
 		return err
 	}

@@ -22,7 +22,6 @@ type chatRequest struct {
 	Tools     []json.RawMessage `json:"tools"`
 	Choice    json.RawMessage   `json:"tool_choice"`
 	Parallel  *bool             `json:"parallel_tool_calls"`
-	Functions []json.RawMessage `json:"functions"`
 	Variables map[string]any    `json:"chat_template_kwargs"`
 }
 
@@ -77,6 +76,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	ids, err := s.Language.Chat(conversation, s.Engine.MaxLength()-1)
+	if errors.Is(err, chat.ErrNoTemplate) && len(q.Variables) > 0 {
+		return badParameter("chat_template_kwargs", "the model has no chat template, which would read them")
+	}
 	if errors.Is(err, chat.ErrNoTemplate) {
 		return badParameter("messages", "the model has no chat template; use /v1/completions")
 	}

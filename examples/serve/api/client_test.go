@@ -299,7 +299,7 @@ func TestErrors(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/completions":      `{"model":"small","prompt":"` + strings.Repeat("x", 64) + `"}`,
 		"/v1/chat/completions": `{"model":"small","messages":[{"role":"user","content":"` + strings.Repeat("x", 64) + `"}]}`,
-		"/v1/embeddings":       `{"model":"small","input":"` + strings.Repeat("x", 64) + `"}`,
+		"/v1/embeddings":       `{"model":"small","input":"` + strings.Repeat("x", 65) + `"}`,
 	} {
 		_, _, answer := s.post(t, path, body)
 		require.Contains(t, answer, `"code":"context_length_exceeded"`)

@@ -18,7 +18,6 @@ type completionRequest struct {
 	Prompt   json.RawMessage `json:"prompt"`
 	LogProbs *whole          `json:"logprobs"`
 	Echo     bool            `json:"echo"`
-	Suffix   string          `json:"suffix"`
 	BestOf   *whole          `json:"best_of"`
 }
 
@@ -40,8 +39,6 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	switch {
-	case q.Suffix != "":
-		return badParameter("suffix", "it is not supported")
 	case q.BestOf != nil && int(*q.BestOf) != job.n:
 		return badParameter("best_of", "it is not supported; ask for n choices")
 	case readOnly && q.Format != nil:

@@ -6,7 +6,8 @@
 //	GET  /                       a page to chat with the model
 //	POST /v1/completions         text, lists of texts, tokens; n, logprobs, stop, stream, echo (with logprobs also of the prompt), max_tokens 0
 //	POST /v1/chat/completions    messages; n, logprobs, stop, stream, response_format (JSON of a schema), tools and tool_choice
-//	POST /v1/embeddings          texts or tokens, as numbers or base64: means of the last states
+//	POST /v1/embeddings          texts or tokens, as numbers or base64: of the last states, as the folder's modules.json says
+//	POST /v1/rerank              query, documents, top_n, return_documents: index and relevance_score of each, the best first, from a classifier
 //	GET  /v1/models              the model and the adapters (LoRA) that requests can name in its place
 //	POST /v1/load_lora_adapter   {"lora_name":"x"} loads an adapter from Config.Adapters; unload_lora_adapter
 //	GET  /healthz  /readyz       200, or 503 while the device is down or the server drains

@@ -11,10 +11,9 @@ import (
 
 // embeddingRequest is the body of /v1/embeddings.
 type embeddingRequest struct {
-	Model      string          `json:"model"`
-	Input      json.RawMessage `json:"input"`
-	Format     string          `json:"encoding_format"`
-	Dimensions *whole          `json:"dimensions"`
+	Model  string          `json:"model"`
+	Input  json.RawMessage `json:"input"`
+	Format string          `json:"encoding_format"`
 }
 
 // embeddingAnswer is the body of the answer.
@@ -42,13 +41,10 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if q.Model != s.Model { // adapters have no embeddings
 		return s.unknown(q.Model)
 	}
-	switch {
-	case q.Format != "" && q.Format != "float" && q.Format != "base64":
+	if q.Format != "" && q.Format != "float" && q.Format != "base64" {
 		return badParameter("encoding_format", "it is neither float nor base64")
-	case q.Dimensions != nil:
-		return badParameter("dimensions", "the model has embeddings of one size")
 	}
-	texts, err := s.texts("input", q.Input, s.Engine.MaxLength()-1)
+	texts, err := s.texts("input", q.Input, s.Engine.MaxLength())
 	if err != nil {
 		return err
 	}

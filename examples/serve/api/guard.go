@@ -124,7 +124,7 @@ func (s *Server) body(r *http.Request) ([]byte, error) {
 }
 
 // read reads the JSON body of a request.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, to any) error {
+func (s *Server) read(w http.ResponseWriter, r *http.Request, to request) error {
 	text, err := s.body(r)
 	if err == nil {
 		if err = json.Unmarshal(text, to); err == nil {

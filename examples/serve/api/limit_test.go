@@ -127,6 +127,20 @@ func TestLog(t *testing.T) {
 		require.Contains(t, line, part)
 	}
 	require.NotContains(t, line, "a key")
+	long := strings.Repeat("x", 40_000)
+	_, err = s.client.Completions.New(t.Context(), openai.CompletionNewParams{Model: openai.CompletionNewParamsModel(long), Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("a")}})
+	require.Equal(t, 404, statusOf(t, err))
+	_, _ = s.get(t, "/v1/"+long)
+	r, err := http.NewRequestWithContext(t.Context(), long, s.URL+"/v1/models", nil)
+	require.NoError(t, err)
+	answer, err := s.HTTP.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Eventually(t, func() bool { return len(log.all()) == 4 }, time.Minute, time.Millisecond)
+	for _, line := range log.all()[1:] {
+		require.Less(t, len(line), 1000)
+	}
+	require.Contains(t, log.all()[2], "path=/v1/"+long[:100])
 }
 
 // lines collects lines.
@@ -173,12 +187,13 @@ func TestParameters(t *testing.T) {
 func TestLongPrompts(t *testing.T) {
 	s := start(t, engine.Options{Blocks: 8, BlockSize: 16}, nil)
 	for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/v1/embeddings"} {
-		long := strings.Repeat("a", 128)
+		long, most := strings.Repeat("a", 128), 127
 		body := map[string]any{"model": "small", "prompt": long}
 		switch path {
 		case "/v1/chat/completions":
 			body = map[string]any{"model": "small", "messages": []any{map[string]string{"role": "user", "content": long}}}
 		case "/v1/embeddings":
+			long, most = long+"a", 128 // nothing is generated behind it
 			body = map[string]any{"model": "small", "input": long}
 		}
 		text, err := json.Marshal(body)
@@ -186,7 +201,7 @@ func TestLongPrompts(t *testing.T) {
 		status, _, answer := s.post(t, path, string(text))
 		require.Equal(t, 400, status)
 		require.Contains(t, answer, `"code":"context_length_exceeded"`)
-		require.Contains(t, answer, "more than 127 tokens")
+		require.Contains(t, answer, fmt.Sprintf("more than %d tokens", most))
 	}
 }
 

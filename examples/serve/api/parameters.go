@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strconv"
 
 	"github.com/goascend/cann/examples/sampling"
@@ -74,30 +72,6 @@ func (l *oneOrMore[T]) UnmarshalJSON(text []byte) error {
 		return nil
 	}
 	return json.Unmarshal(text, (*[]T)(l))
-}
-
-// harmless are parameters of OpenAI's interface that change no answer of this server.
-var harmless = []string{
-	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prediction",
-	"function_call", // without functions, which are refused
-}
-
-// known refuses parameters that a request to has no field for, and that ask for something.
-func known(text []byte, to any) error {
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(text, &given); err != nil {
-		return err
-	}
-	names := map[string]bool{}
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(to).Elem()) {
-		names[f.Tag.Get("json")] = true
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if !names[name] && !slices.Contains(harmless, name) && string(given[name]) != "null" {
-			return badParameter(name, "the server does not know this parameter")
-		}
-	}
-	return nil
 }
 
 // Limits of OpenAI's interface.

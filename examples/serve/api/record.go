@@ -33,7 +33,7 @@ func recordOf(ctx context.Context) *record {
 // fields are the parts of the log's line, as far as the request has come.
 func (r *record) fields(began time.Time) (all []any) {
 	if r.model != "" {
-		all = append(all, "model", r.model)
+		all = append(all, "model", brief(r.model))
 	}
 	if r.usage.Prompt > 0 {
 		all = append(all, "prompt_tokens", r.usage.Prompt, "cached_tokens", r.usage.Details.Cached, "completion_tokens", r.usage.Completion)

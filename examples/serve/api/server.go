@@ -84,6 +84,7 @@ func New(c Config) (*Server, error) {
 	s.handle("POST", "/v1/completions", s.completions)
 	s.handle("POST", "/v1/chat/completions", s.chat)
 	s.handle("POST", "/v1/embeddings", s.embeddings)
+	s.handle("POST", "/v1/rerank", s.rerank)
 	s.handle("GET", "/v1/models", s.models)
 	s.handle("GET", "/v1/models/{id...}", s.model)
 	if c.Adapters != "" {
@@ -147,7 +148,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { endSpan(span, seen.status) }()
 	ctx, about := withRecord(traced.Context())
 	s.mux.ServeHTTP(seen, traced.WithContext(ctx))
-	s.Logger.Info("request", append([]any{"id", id, "client", s.clientName(r), "method", r.Method, "path", r.URL.Path, "status", seen.status, "bytes", seen.bytes, "took", time.Since(began)}, about.fields(began)...)...)
+	s.Logger.Info("request", append([]any{"id", id, "client", s.clientName(r), "method", brief(r.Method), "path", brief(r.URL.Path), "status", seen.status, "bytes", seen.bytes, "took", time.Since(began)}, about.fields(began)...)...)
 }
 
 // ready reports to a load balancer whether the server takes requests.

@@ -30,14 +30,14 @@ type calls struct {
 
 // calls reads tools and tool_choice. None are passed on with the choice "none".
 func (q *chatRequest) calls(form tools.Form) (c calls, err error) {
-	if len(q.Functions) > 0 {
-		return c, badParameter("functions", "it is not supported; use tools")
-	}
 	if len(q.Tools) == 0 {
 		if len(q.Choice) > 0 && string(q.Choice) != "null" && string(q.Choice) != `"none"` && string(q.Choice) != `"auto"` {
 			return c, badParameter("tool_choice", "it needs tools")
 		}
 		return c, nil
+	}
+	if name := form.Unread(); name != "" {
+		return c, badParameter("tools", "calls of tools in the form of "+name+", which the model's chat template has, are not read (those of Hermes, Qwen and Llama are)")
 	}
 	if form == tools.None {
 		return c, badParameter("tools", "the model's chat template has no tools whose calls the server reads (Hermes, Qwen, Llama)")

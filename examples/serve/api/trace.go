@@ -16,8 +16,9 @@ import (
 // beginSpan starts the span of a request, in the trace that its headers name or in a new one.
 func (s *Server) beginSpan(r *http.Request, id string) (*http.Request, trace.Span) {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, span := s.Tracer.Start(ctx, r.Method+" "+r.URL.Path, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String("http.request.method", r.Method), attribute.String("url.path", r.URL.Path), attribute.String("request.id", id)))
+	method, path := brief(r.Method), brief(r.URL.Path)
+	ctx, span := s.Tracer.Start(ctx, method+" "+path, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", method), attribute.String("url.path", path), attribute.String("request.id", id)))
 	return r.WithContext(ctx), span
 }
 

@@ -32,6 +32,17 @@ func (w *watched) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController flush.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// A line of the log, or a span, shows at most longestShown bytes of the method, path or model's name that a client has sent.
+const longestShown = 200
+
+// brief is a text of a client for the log, without the end of one that is too long.
+func brief(text string) string {
+	if len(text) <= longestShown {
+		return text
+	}
+	return text[:longestShown] + "…"
+}
+
 // longestID is the length of the longest request id that is taken from a client.
 const longestID = 128
 

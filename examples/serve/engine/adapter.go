@@ -13,14 +13,14 @@ import (
 // hold no fitting adapter, and when all slots are taken.
 var ErrAdapter = errors.New("engine: adapter")
 
-// adapter is a PEFT adapter that requests can name. The engine's mutex guards all but root.
+// adapter is a PEFT adapter that requests can name. The engine's mutex guards all but roots.
 type adapter struct {
 	name, folder string
 	slot         int   // in the adapter bank, from 0
 	users        int   // requests that have not ended
 	ready        bool  // it is loaded
 	gone         bool  // no request can name it any more
-	root         block // of the texts that were read with it; of the engine's goroutine
+	roots        roots // of the texts that were read with it; of the engine's goroutine
 }
 
 // number is the adapter's number in a step.

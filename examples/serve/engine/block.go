@@ -20,15 +20,16 @@ type block struct {
 // blocks assigns blocks to sequences.
 type blocks struct {
 	size  int // tokens of a block
+	reach int // tokens that a token sees, itself included; 0 for all
 	share bool
 	all   []block
-	root  block
+	roots roots
 	free  []*block   // without tokens
 	idle  *list.List // with tokens; the least recently used first
 }
 
-func newBlocks(n, size int, share bool) *blocks {
-	c := &blocks{size: size, share: share, all: make([]block, n)}
+func newBlocks(n, size, reach int, share bool) *blocks {
+	c := &blocks{size: size, reach: reach, share: share, all: make([]block, n)}
 	for i := range c.all {
 		c.all[i].id = int32(i)
 	}
@@ -40,9 +41,9 @@ func newBlocks(n, size int, share bool) *blocks {
 // go.
 func (c *blocks) reset(adapters ...*adapter) {
 	for _, a := range adapters {
-		a.root = block{}
+		a.roots = roots{}
 	}
-	c.root, c.idle, c.free = block{}, list.New(), nil
+	c.roots, c.idle, c.free = roots{}, list.New(), nil
 	for i := range slices.Backward(c.all) {
 		c.all[i] = block{id: c.all[i].id}
 		c.free = append(c.free, &c.all[i])
@@ -56,7 +57,7 @@ func (c *blocks) used() int      { return len(c.all) - c.available() }
 // count returns the number of blocks of so many tokens.
 func (c *blocks) count(tokens int) int { return (tokens + c.size - 1) / c.size }
 
-// take returns an empty block, or nil. It forgets the tokens that were not used for longest. Those are
+// take returns an empty block, or nil. It forgets the tokens that were not used for longest. Where tokens see all before them, those are
 // never the start of others: who reads a block reads its parents, and lets them go later.
 func (c *blocks) take() *block {
 	var b *block
@@ -78,6 +79,20 @@ func (c *blocks) detach(b *block) {
 		b.parent.children = slices.DeleteFunc(b.parent.children, func(x *block) bool { return x == b })
 		b.parent = nil
 	}
+	c.orphan(b)
+}
+
+// orphan takes the blocks after b out of the tree, as their starts are lost: sequences that read them go on.
+func (c *blocks) orphan(b *block) {
+	for _, x := range b.children {
+		if x.parent = nil; x.idle != nil {
+			c.idle.Remove(x.idle)
+			x.idle = nil
+			c.free = append(c.free, x)
+		}
+		c.orphan(x)
+	}
+	b.children = nil
 }
 
 func (c *blocks) retain(b *block) {
@@ -98,12 +113,19 @@ func (c *blocks) release(b *block) {
 	}
 }
 
-// rootOf returns the root of the texts that a sequence can share: those that were read with its adapter.
+// roots are those of the trees of blocks: of texts whose keys have the usual rotation, and that of long ones.
+type roots struct{ usual, long block }
+
+// rootOf returns the root of the texts that a sequence can share: those that were read with its adapter and its rotation.
 func (c *blocks) rootOf(s *sequence) *block {
-	if s.adapter == nil {
-		return &c.root
+	all := &c.roots
+	if s.adapter != nil {
+		all = &s.adapter.roots
 	}
-	return &s.adapter.root
+	if s.long {
+		return &all.long
+	}
+	return &all.usual
 }
 
 // match finds the blocks that hold the first tokens of a sequence, and a block that holds the next common ones.

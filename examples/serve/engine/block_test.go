@@ -10,17 +10,23 @@ import (
 )
 
 // TestBlocks: whatever sequences begin, grow and end, each reads blocks that hold its own tokens, no
-// block that is written belongs to two of them, and none gets lost.
+// block that is written belongs to two of them, and none gets lost. With a window, blocks before it are let go as soon as no token sees them.
 func TestBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size = 4
-		c := newBlocks(rapid.IntRange(1, 12).Draw(t, "blocks"), size, rapid.Bool().Draw(t, "share"))
+		reach := rapid.IntRange(0, 9).Draw(t, "reach")
+		c := newBlocks(rapid.IntRange(1, 12).Draw(t, "blocks"), size, reach, rapid.Bool().Draw(t, "share"))
 		var all []*sequence
 		content := map[int32][]int32{} // what the device has in each block
 		check := func() {
 			readers := map[*block]int{}
 			for _, s := range all {
 				for i, b := range s.blocks {
+					last := (i+1)*size - 1 // token of the block, which the next one sees or not
+					require.Equal(t, reach > 0 && last <= s.computed-reach && s.next > 0, b == nil, "block %d of %d tokens", i, s.computed)
+					if b == nil {
+						continue
+					}
 					readers[b]++
 					end := min(size, s.computed-i*size)
 					if end > 0 {
@@ -79,6 +85,7 @@ func TestBlocks(t *testing.T) {
 				}
 				s.computed += n
 				c.fill(s)
+				c.pass(s)
 			},
 			"end": func(t *rapid.T) {
 				if len(all) == 0 {

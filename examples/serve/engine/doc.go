@@ -39,5 +39,7 @@
 // process fails or ends, the engine ends with ErrRank at once, whether or not requests run, and all processes have to be
 // started again.
 //
+// Models that do not generate, encoders and classifiers, have Embed or Score alone, for one text at a time.
+//
 // The package works on tokens, not on text; Stops handles stop strings.
 package engine

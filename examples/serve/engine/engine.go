@@ -10,15 +10,19 @@ import (
 	"sync/atomic"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/model"
 )
 
 // Engine serves requests with a model on one device, or on Options.Tensor devices. Its methods are safe for concurrent use.
 type Engine struct {
-	o      Options
-	rt     *acl.Runtime
-	device int
-	load   Load
-	vocab  int
+	o         Options
+	rt        *acl.Runtime
+	device    int
+	load      Load
+	config    model.Config
+	vocab     int
+	recurrent bool // some layers of the model are delta nets
+	usual     int  // tokens of a sequence whose keys have the usual rotation (model.Config.SwitchesAfter), or 0 for any number
 
 	arrivals   chan *sequence
 	embeddings chan *embedding
@@ -75,12 +79,12 @@ func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options
 	}
 	inner, end := context.WithCancelCause(context.Background())
 	e := &Engine{
-		o: o, rt: rt, device: device, load: load, vocab: config.VocabSize, end: end,
+		o: o, rt: rt, device: device, load: load, config: config, vocab: config.VocabSize, recurrent: config.Recurrent(), usual: config.SwitchesAfter(), end: end,
 		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), tasks: make(chan *task), done: make(chan struct{}), wake: make(chan struct{}, 1), guides: make(chan struct{}, guides()), empty: make(chan struct{}),
-		team: t, blocks: newBlocks(o.Blocks, o.BlockSize, !config.Recurrent()),
+		team: t, blocks: newBlocks(o.Blocks, o.BlockSize, config.Reach(), !config.Recurrent()),
 	}
 	for i := range o.Sequences {
-		e.states = append(e.states, i)
+		e.states = append(e.states, i*o.statesOf(config))
 	}
 	e.publish()
 	go e.run(inner)
@@ -97,9 +101,15 @@ func (e *Engine) MaxLength() int { return e.o.MaxLength }
 // Vocab is the number of tokens that the model knows.
 func (e *Engine) Vocab() int { return e.vocab }
 
+// Config describes the model.
+func (e *Engine) Config() model.Config { return e.config }
+
 // Submit begins a generation, which ends early with ctx. The error matches ErrRequest, ErrBusy, ErrClosed,
 // ErrDevice or that of ctx.
 func (e *Engine) Submit(ctx context.Context, r Request) (*Generation, error) {
+	if !e.config.Generates() {
+		return nil, fmt.Errorf("%w: the model makes embeddings or scores, and continues no texts", ErrRequest)
+	}
 	if err := r.check(&e.o, e.vocab); err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func TestUnderLoad(t *testing.T) {
 // TestSpeculation: draft tokens save steps and change no text, in a full batch, with few blocks, and with sampling.
 func TestSpeculation(t *testing.T) {
 	const n, tokens = 12, 40
-	for name, drafts := range map[string]bool{"qwen3": true, "qwen3_moe": true, "qwen3_next": false} {
+	for _, name := range []string{"qwen3", "qwen3_moe", "qwen3_next"} {
 		t.Run(name, func(t *testing.T) {
 			texts := prompts(expectedOf(t, name), n)
 			for i := range texts { // texts that repeat themselves
@@ -131,7 +131,7 @@ func TestSpeculation(t *testing.T) {
 				}
 				s := e.Stats()
 				t.Logf("%d tokens in %d steps; %d of %d drafts were accepted", s.GeneratedTokens, s.Steps, s.Accepted, s.Drafted)
-				require.Equal(t, speculate > 0 && drafts, s.Accepted > 0)
+				require.Equal(t, speculate > 0, s.Accepted > 0)
 				require.LessOrEqual(t, s.Accepted, s.Drafted)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/examples/hub"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -28,7 +29,8 @@ type Options struct {
 	AdapterRank int
 	// Speculate is the number of draft tokens in a step of a request that generates (speculative decoding by n-grams):
 	// the tokens that followed the last time its text had the same words. The model reads them with the next token.
-	// Accepted draft tokens save steps, and rejected ones change nothing. Models with delta nets draft none. 0 by default.
+	// Accepted draft tokens save steps, and rejected ones change nothing, but a model with delta nets then reads the accepted ones again, from the
+	// states before them. 0 by default.
 	Speculate int
 	// Graph replays steps that only generate as captured graphs, which spares the host the launches.
 	Graph bool
@@ -95,6 +97,14 @@ func (o Options) complete() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// statesOf returns how many places for states of delta nets each sequence has: with drafts those before them are kept.
+func (o *Options) statesOf(c model.Config) int {
+	if o.Speculate > 0 && c.Recurrent() {
+		return 2
+	}
+	return 1
 }
 
 // within bounds MaxLength by the positions that the model is made for; 0 if that is not known.

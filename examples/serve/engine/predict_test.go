@@ -18,11 +18,11 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// predictorFolder joins a golden DeepSeek V3 and the layer that predicts a further token.
-func predictorFolder(t *testing.T) string {
+// predictorFolder joins a golden model and the layer that predicts a further token.
+func predictorFolder(t *testing.T, model string) string {
 	golden := filepath.Join(folder(t, ""), "..")
 	var all []safetensors.Data
-	for _, part := range []string{"families/deepseek_v3", "predictor/deepseek_v3.safetensors"} {
+	for _, part := range []string{model, "predictor/" + filepath.Base(model) + ".safetensors"} {
 		f, err := safetensors.Open(filepath.Join(golden, part))
 		require.NoError(t, err)
 		for _, name := range f.Names() {
@@ -36,7 +36,7 @@ func predictorFolder(t *testing.T) string {
 	}
 	path := t.TempDir()
 	require.NoError(t, safetensors.WriteFile(filepath.Join(path, "model.safetensors"), all, nil))
-	text, err := os.ReadFile(filepath.Join(golden, "families/deepseek_v3/config.json"))
+	text, err := os.ReadFile(filepath.Join(golden, model, "config.json"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(path, "config.json"), text, 0o600))
 	return path
@@ -44,7 +44,13 @@ func predictorFolder(t *testing.T) string {
 
 // TestPredictedDrafts: tokens that the model's own layer drafts change no text, under load, with shared blocks and preemption, by graphs, and on two ranks.
 func TestPredictedDrafts(t *testing.T) {
-	path := predictorFolder(t)
+	for _, model := range []string{"families/deepseek_v3", "families/glm4_moe", "hub/qwen3_next", "hub/qwen3_5"} {
+		t.Run(filepath.Base(model), func(t *testing.T) { testPredictedDrafts(t, model) })
+	}
+}
+
+func testPredictedDrafts(t *testing.T, name string) {
+	path := predictorFolder(t, name)
 	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par model.Parallel) (*model.Model, error) {
 		cfg, err := model.ReadConfig(filepath.Join(path, "config.json"))
 		if err != nil {
@@ -58,7 +64,7 @@ func TestPredictedDrafts(t *testing.T) {
 		return m, m.Load(ctx, path)
 	}
 	const tokens = 24
-	texts := prompts(expectedOf(t, filepath.Join("..", "families", "deepseek_v3")), 12)
+	texts := prompts(expectedOf(t, filepath.Join("..", name)), 12)
 	var plain [][]int32
 	for _, o := range []engine.Options{
 		{Blocks: 60, BlockSize: 8, Sequences: 6, Budget: 24}, {Blocks: 60, BlockSize: 8, Sequences: 6, Budget: 24, Speculate: 2},
@@ -84,7 +90,11 @@ func TestPredictedDrafts(t *testing.T) {
 		s := e.Stats()
 		t.Logf("%d tokens in %d steps; %d of %d drafts were accepted", s.GeneratedTokens, s.Steps, s.Accepted, s.Drafted)
 		if o.Speculate > 0 {
-			require.Greater(t, s.Drafted, s.GeneratedTokens/2, "nearly each step has a draft")
+			least := s.GeneratedTokens / 2
+			if len(name) > 3 && name[:3] == "hub" { // delta nets read what was accepted again
+				least = s.GeneratedTokens / 3
+			}
+			require.Greater(t, s.Drafted, least, "most steps have a draft")
 		}
 		require.NoError(t, e.Close())
 	}

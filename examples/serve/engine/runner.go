@@ -57,7 +57,13 @@ func (r *runner) load(ctx context.Context, load Load, par model.Parallel, o *Opt
 		return err
 	}
 	r.opens = append(r.opens, r.model)
-	if r.pages, err = r.model.NewPages(model.PageSizes{Blocks: o.Blocks, Block: o.BlockSize, States: o.Sequences}); err != nil {
+	if !r.model.Config.Generates() {
+		if o.Graph || o.Adapters > 0 || o.Speculate > 0 {
+			return errors.New("engine: Graph, Adapters and Speculate are for models that generate text; this one makes embeddings or scores")
+		}
+		return nil
+	}
+	if r.pages, err = r.model.NewPages(model.PageSizes{Blocks: o.Blocks, Block: o.BlockSize, States: o.Sequences * o.statesOf(r.model.Config)}); err != nil {
 		return err
 	}
 	r.opens = append(r.opens, r.pages)
@@ -82,7 +88,8 @@ type order struct {
 	Copies [][2]int32    // blocks to copy first: to, from
 	Pieces []model.Piece // to read
 	Next   [][]int32     // tokens after those that the pieces have been read for, to predict one further
-	Text   []int32       // to embed
+	Text   []int32       // to embed, or to score
+	Types  []int32       // of its tokens, or nil
 	Load   *placement    // of an adapter
 }
 
@@ -103,7 +110,7 @@ func (r *runner) do(ctx context.Context, o order) (values []float32, err error) 
 	case o.Load != nil:
 		return nil, r.bank.Load(ctx, o.Load.Slot, o.Load.Folder)
 	case o.Text != nil:
-		return r.model.Hidden(ctx, model.Batch{Size: 1, Length: len(o.Text), Inputs: o.Text, Labels: make([]int32, len(o.Text))})
+		return r.readText(ctx, o)
 	case o.Next != nil:
 		return r.model.Predict(ctx, r.pages, o.Pieces, o.Next)
 	case o.Pieces != nil:

@@ -11,6 +11,10 @@ import (
 func (e *Engine) plan(ctx context.Context) {
 	for _, s := range slices.Clone(e.running) {
 		s.next, s.draft = 0, nil
+		if !s.long && e.long(s) {
+			e.preempt(s)
+			continue
+		}
 		e.guided(s)
 	}
 	budget, before := e.o.Budget, e.stats.Preemptions
@@ -31,6 +35,9 @@ func (e *Engine) plan(ctx context.Context) {
 	}
 	e.speculate(e.admit(ctx, budget))
 }
+
+// long reports whether a sequence has so many tokens that all its keys have another rotation.
+func (e *Engine) long(s *sequence) bool { return e.usual > 0 && len(s.tokens) > e.usual }
 
 // room gives a sequence blocks for n more tokens, if need be those of the sequences that came last. It
 // reports whether the sequence still runs.
@@ -55,7 +62,7 @@ func (e *Engine) preempt(s *sequence) {
 // stop takes a sequence out of the running ones.
 func (e *Engine) stop(s *sequence) {
 	e.blocks.drop(s)
-	e.states = append(e.states, s.state)
+	e.states = append(e.states, s.place)
 	e.running = slices.DeleteFunc(e.running, func(x *sequence) bool { return x == s })
 }
 
@@ -64,6 +71,7 @@ func (e *Engine) stop(s *sequence) {
 func (e *Engine) admit(ctx context.Context, budget int) (left int) {
 	for i := 0; i < len(e.waiting) && budget > 0 && len(e.running) < e.o.Sequences; {
 		s := e.waiting[i]
+		s.long = e.long(s)
 		if e.soonShared(s) {
 			i++
 			continue
@@ -91,7 +99,8 @@ func (e *Engine) admit(ctx context.Context, budget int) (left int) {
 // enter adds a sequence to the running ones.
 func (e *Engine) enter(s *sequence) {
 	last := len(e.states) - 1
-	s.state, e.states = e.states[last], e.states[:last]
+	s.place, e.states = e.states[last], e.states[:last]
+	s.state = s.place
 	e.running = append(e.running, s)
 	if s.admitted {
 		return
@@ -110,7 +119,7 @@ func (e *Engine) soonShared(s *sequence) bool {
 	}
 	known := -1
 	for _, r := range e.running {
-		if r.adapter != s.adapter {
+		if r.adapter != s.adapter || r.long != s.long {
 			continue
 		}
 		n := min(prefix(r.tokens, s.tokens), len(s.tokens)-1) / e.blocks.size

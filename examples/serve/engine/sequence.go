@@ -22,8 +22,11 @@ type sequence struct {
 	draft    []int32 // tokens that may follow them, read in the same step
 	// predicted is a token that the model's own layer expects after them, if it has one.
 	predicted []int32
-	blocks    []*block
-	state     int // place of its delta net states
+	blocks    []*block // nil for the first ones, if no later token sees them
+	gone      int      // of these
+	place     int      // first of its places for states of delta nets
+	state     int      // the one that has them: with drafts there are two
+	long      bool     // its keys have the rotation of long sequences, see model.Piece.Long
 	admitted  bool
 	ended     bool
 	faults    int // failures of the device in steps that it was part of
@@ -132,16 +135,25 @@ func (c *blocks) fill(s *sequence) {
 	for i := max(s.computed-s.next, 0) / c.size; i*c.size < s.computed; i++ {
 		b, start := s.blocks[i], i*c.size
 		b.tokens = append(b.tokens, s.tokens[start+len(b.tokens):min(start+c.size, s.computed)]...)
-		if b.parent == nil {
+		if b.parent == nil && (i == 0 || s.blocks[i-1] != nil && s.blocks[i-1].parent != nil) {
 			c.attach(s, b)
 		}
 	}
 }
 
+// pass lets the blocks go that no later token of the sequence sees.
+func (c *blocks) pass(s *sequence) {
+	for c.reach > 0 && (s.gone+1)*c.size <= s.computed-c.reach+1 {
+		c.release(s.blocks[s.gone])
+		s.blocks[s.gone] = nil
+		s.gone++
+	}
+}
+
 // drop takes all blocks from the sequence, the last first, so that starts of texts are kept longest.
 func (c *blocks) drop(s *sequence) {
-	for i := len(s.blocks) - 1; i >= 0; i-- {
+	for i := len(s.blocks) - 1; i >= s.gone; i-- {
 		c.release(s.blocks[i])
 	}
-	s.blocks, s.computed, s.next = nil, 0, 0
+	s.blocks, s.gone, s.computed, s.next = nil, 0, 0, 0
 }

@@ -15,6 +15,9 @@ func (e *Engine) speculate(budget int) {
 			continue
 		}
 		room := s.request.MaxTokens - (len(s.tokens) - len(s.request.Prompt)) - 1
+		if e.usual > 0 && !s.long {
+			room = min(room, e.usual-len(s.tokens))
+		}
 		draft := e.draft(s)
 		if s.guide != nil {
 			draft = s.guide.draft
@@ -31,7 +34,7 @@ func (e *Engine) speculate(budget int) {
 
 // draft returns tokens that may follow those of a sequence, if any.
 func (e *Engine) draft(s *sequence) []int32 {
-	if e.o.Speculate == 0 || !e.blocks.share { // the states of delta nets cannot go back
+	if e.o.Speculate == 0 {
 		return nil
 	}
 	if found := draftTokens(s.tokens, e.o.Speculate); len(found) > 0 {
@@ -108,13 +111,19 @@ func draftTokens(tokens []int32, n int) []int32 {
 // first draft token that differs from the token drawn.
 func (e *Engine) drawAll(ctx context.Context, s *sequence, logits []float32) {
 	draft := slices.Clone(s.draft) // it may lie in the tokens
-	for i := 0; e.draw(s, i, logits[i*e.vocab:][:e.vocab]); i++ {
-		if i == len(draft) || s.tokens[len(s.tokens)-1] != draft[i] {
-			break
-		}
+	before, accepted := s.computed-s.next, 0
+	for e.draw(s, accepted, logits[accepted*e.vocab:][:e.vocab]) && accepted < len(draft) && s.tokens[len(s.tokens)-1] == draft[accepted] {
+		accepted++
 		e.stats.Accepted++
 		s.computed, s.next = s.computed+1, 1
 		e.blocks.fill(s)
+	}
+	switch {
+	case len(draft) == 0 || !e.recurrent:
+	case accepted == len(draft):
+		s.state = e.after(s)
+	default: // the states are those after tokens that the text does not have
+		s.computed = before
 	}
 	e.guideOn(ctx, s)
 }

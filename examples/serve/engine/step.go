@@ -85,8 +85,9 @@ func (e *Engine) step(ctx context.Context) error {
 		if s.next == 0 {
 			continue
 		}
-		x := model.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.draft), Logits: s.rows(), From: s.computed, State: s.state, Adapter: s.adapter.number()}
-		for _, b := range s.blocks {
+		x := model.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.draft), Logits: s.rows(), From: s.computed, State: e.after(s), Begin: s.state + 1, Long: s.long, Adapter: s.adapter.number()}
+		x.Blocks = make([]int32, s.gone) // of anyone: no token sees them
+		for _, b := range s.blocks[s.gone:] {
 			x.Blocks = append(x.Blocks, b.id)
 		}
 		pieces, members = append(pieces, x), append(members, s)
@@ -111,6 +112,7 @@ func (e *Engine) step(ctx context.Context) error {
 		}
 		s.computed += s.next
 		e.blocks.fill(s)
+		e.blocks.pass(s)
 		switch {
 		case s.left() > 0:
 		case s.request.ReadOnly:
@@ -120,6 +122,14 @@ func (e *Engine) step(ctx context.Context) error {
 		}
 	}
 	return e.predict(ctx, pieces, members)
+}
+
+// after is the place of a sequence's states after a step: with a draft the other one of its two, if the model has states.
+func (e *Engine) after(s *sequence) int {
+	if e.recurrent && len(s.draft) > 0 {
+		return 2*s.place + 1 - s.state
+	}
+	return s.state
 }
 
 // rows is the number of logits that a sequence needs in a step.

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"io/fs"
 
+	"golang.org/x/text/cases"
+	unicode "golang.org/x/text/language"
+
 	"github.com/goascend/cann/examples/chat"
+	folders "github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/serve/tools"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/weights"
@@ -15,6 +19,9 @@ type Language interface {
 	// Encode gives the tokens of a prompt, which may have so many. The error of one that has more matches tokenizer.ErrLength, and
 	// comes as soon as that is known.
 	Encode(text string, most int) ([]int32, error)
+	// EncodePair gives the tokens of two texts together, and their types, as Encode. The error of a model that knows no pairs matches
+	// tokenizer.ErrUnsupported.
+	EncodePair(first, second string, most int) (ids, types []int32, err error)
 	// Chat gives the tokens of a conversation, as Encode. The error of a model that knows no conversations matches
 	// chat.ErrNoTemplate.
 	Chat(c chat.Conversation, most int) ([]int32, error)
@@ -44,6 +51,7 @@ func Load(folder string, vocab int) (Language, error) {
 type hub struct {
 	*tokenizer.Tokenizer
 	template *chat.Template // nil if the folder has none
+	lower    bool           // texts become lower case first
 }
 
 func loadHub(folder string) (Language, error) {
@@ -55,10 +63,28 @@ func loadHub(folder string) (Language, error) {
 	if errors.Is(err, chat.ErrNoTemplate) {
 		template, err = nil, nil
 	}
-	return hub{tok, template}, err
+	if err != nil {
+		return nil, err
+	}
+	lower, err := folders.LowerCase(folder)
+	return hub{tok, template, lower}, err
 }
 
-func (h hub) Encode(text string, most int) ([]int32, error) { return h.EncodeAtMost(text, true, most) }
+func (h hub) Encode(text string, most int) ([]int32, error) {
+	return h.EncodeAtMost(h.cased(text), true, most)
+}
+
+func (h hub) EncodePair(first, second string, most int) (ids, types []int32, err error) {
+	return h.Tokenizer.EncodePair(h.cased(first), h.cased(second), most)
+}
+
+// cased is a text as the tokenizer gets it, with the rules of Unicode for lower case, as Python has them.
+func (h hub) cased(text string) string {
+	if !h.lower {
+		return text
+	}
+	return cases.Lower(unicode.Und).String(text)
+}
 
 func (h hub) Chat(c chat.Conversation, most int) ([]int32, error) {
 	if h.template == nil {

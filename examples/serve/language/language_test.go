@@ -1,6 +1,7 @@
 package language_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,7 +49,7 @@ func TestNumbers(t *testing.T) {
 	require.Equal(t, []int32{5, 77}, ids)
 	require.Equal(t, "5 77 ", decode(l, ids))
 	_, err = l.Encode("five", 10)
-	require.ErrorContains(t, err, "no tokenizer.json")
+	require.ErrorContains(t, err, "no tokenizer.json or tokenizer.model")
 	_, err = l.Chat(hello, 100)
 	require.ErrorIs(t, err, chat.ErrNoTemplate)
 }
@@ -58,7 +59,7 @@ func TestHub(t *testing.T) {
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	write("tokenizer.json", `{"added_tokens":[{"id":3,"content":"<eos>","special":true}],"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,":":2,"<eos>":3},"merges":[]}}`)
+	write("tokenizer.json", `{"added_tokens":[{"id":3,"content":"<eos>","special":true}],"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,":":2,"<eos>":3},"merges":[]}}`)
 	l, err := language.Load(dir, 160)
 	require.NoError(t, err)
 	ids, err := l.Encode("ab<eos>", 10)
@@ -78,10 +79,41 @@ func TestHub(t *testing.T) {
 	require.ErrorContains(t, err, "template")
 }
 
+// TestLowerCase: with do_lower_case texts get the lower case that Python gives them.
+func TestLowerCase(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sentence_xlm-roberta_config.json"), []byte(`{"max_seq_length":512,"do_lower_case":true}`), 0o600))
+	want, vocab := map[string]string{ // by Python 3.12
+		"İstanbul": "i\u0307stanbul", "ΑΣ": "\u03b1\u03c2", "ΑΣΑ": "\u03b1\u03c3\u03b1", "Σ": "\u03c3", "ΑΣ.": "\u03b1\u03c2.", "ǅ": "\u01c6", "ẞ": "\u00df", "ÀÉÎ": "\u00e0\u00e9\u00ee", "Ω": "\u03c9",
+		"Ⅷ": "\u2177", "A\u0301Σ\u0301": "a\u0301\u03c2\u0301", "ΣΣ Σ": "\u03c3\u03c2 \u03c3", "[SEP]": "[sep]",
+	}, map[string]int{}
+	for _, text := range want {
+		for _, r := range text {
+			if _, known := vocab[string(r)]; !known {
+				vocab[string(r)] = len(vocab)
+			}
+		}
+	}
+	file, err := json.Marshal(map[string]any{"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}, "decoder": map[string]string{"type": "Fuse"}, "added_tokens": []any{map[string]any{"id": 999, "content": "[SEP]", "special": true}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), file, 0o600))
+	l, err := language.Load(dir, 1000)
+	require.NoError(t, err)
+	for text, lower := range want {
+		ids, err := l.Encode(text, 100)
+		require.NoError(t, err)
+		require.Equal(t, lower, decode(l, ids), "%q", text)
+		pair, types, err := l.EncodePair(text, text, 100)
+		require.NoError(t, err)
+		require.Equal(t, append(ids, ids...), pair)
+		require.Len(t, types, len(pair))
+	}
+}
+
 // TestLongTexts: texts with more tokens than there may be are refused.
 func TestLongTexts(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(`{"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"1":0,"\u0120":1},"merges":[]}}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(`{"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"1":0,"\u0120":1},"merges":[]}}`), 0o600))
 	for name, c := range map[string]struct {
 		folder string
 		vocab  int

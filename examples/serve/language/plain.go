@@ -30,8 +30,17 @@ func (letters) Encode(text string, most int) ([]int32, error) {
 	return ids, nil
 }
 
+// EncodePair puts the second text behind the first.
+func (l letters) EncodePair(first, second string, most int) (ids, types []int32, err error) {
+	ids, err = l.Encode(first+second, most)
+	return ids, make([]int32, len(ids)), err
+}
+
 // Chat writes a line for each message, with its role before a colon.
 func (l letters) Chat(c chat.Conversation, most int) ([]int32, error) {
+	if len(c.Variables) > 0 {
+		return nil, fmt.Errorf("language: variables of a template: %w", chat.ErrNoTemplate)
+	}
 	text, err := json.Marshal(c.Messages)
 	if err != nil {
 		return nil, err
@@ -66,11 +75,17 @@ func (numbers) Encode(text string, most int) (ids []int32, err error) {
 		}
 		id, err := strconv.ParseInt(field, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("language: the model's folder has no tokenizer.json, so a prompt is a list of numbers of tokens: %w", err)
+			return nil, fmt.Errorf("language: the model's folder has no tokenizer.json or tokenizer.model, so a prompt is a list of numbers of tokens: %w", err)
 		}
 		ids = append(ids, int32(id))
 	}
 	return ids, nil
+}
+
+// EncodePair puts the numbers of the second text behind those of the first.
+func (n numbers) EncodePair(first, second string, most int) (ids, types []int32, err error) {
+	ids, err = n.Encode(first+" "+second, most)
+	return ids, make([]int32, len(ids)), err
 }
 
 func (numbers) Chat(chat.Conversation, int) ([]int32, error) { return nil, chat.ErrNoTemplate }

@@ -20,7 +20,7 @@ import (
 	"github.com/goascend/cann/examples/serve/load"
 )
 
-// memory is what the process and the device hold when no request runs.
+// memory counts the bytes that the process and the device hold while no request runs.
 type memory struct {
 	heap       uint64 // bytes that are live
 	resident   uint64 // bytes of the process, the emulator's devices included

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/serve/engine"
 )
 
@@ -45,6 +46,9 @@ func (s *Set) MaxLength() int { return s.all[0].MaxLength() }
 
 // Vocab is the number of tokens that the model knows.
 func (s *Set) Vocab() int { return s.all[0].Vocab() }
+
+// Config describes the model.
+func (s *Set) Config() model.Config { return s.all[0].Config() }
 
 // Done is closed when the first engine has ended.
 func (s *Set) Done() <-chan struct{} { return s.all[0].Done() }
@@ -149,21 +153,31 @@ func (s *Set) Submit(ctx context.Context, r engine.Request) (*Generation, error)
 }
 
 // Embed returns the vector of a text, see engine.Engine. If a device fails, another replica computes it.
-func (s *Set) Embed(ctx context.Context, tokens []int32) (values []float32, err error) {
+func (s *Set) Embed(ctx context.Context, tokens []int32) ([]float32, error) {
+	return first(s, func(x *replica) ([]float32, error) { return x.Embed(ctx, tokens) })
+}
+
+// Score returns the score of a pair of texts, see engine.Engine. If a device fails, another replica computes it.
+func (s *Set) Score(ctx context.Context, tokens, types []int32) (float64, error) {
+	return first(s, func(x *replica) (float64, error) { return x.Score(ctx, tokens, types) })
+}
+
+// first lets a replica compute a value, and the next one if it is busy or fails.
+func first[T any](s *Set, compute func(*replica) (T, error)) (value T, err error) {
 	if err = s.Ready(); err == nil {
 		err = engine.ErrDevice // if none is ready any more
 	}
 	for _, x := range s.choose() {
-		values, err = func() ([]float32, error) {
+		value, err = func() (T, error) {
 			x.open.Add(1)
 			defer x.open.Add(-1)
-			return x.Embed(ctx, tokens)
+			return compute(x)
 		}()
 		if !errors.Is(err, engine.ErrBusy) && !errors.Is(err, engine.ErrDevice) {
 			break
 		}
 	}
-	return values, err
+	return value, err
 }
 
 // Adapters lists the names of the adapters that requests can name.

@@ -25,14 +25,53 @@ const (
 	Arguments
 	// List is a list of calls as in Hermes, without anything around it.
 	List
+
+	// Forms that are known and not read.
+	deepSeek
+	glm
+	gptOSS
+	kimi
+	mistral
+	qwenCoder
+	phi
 )
 
+// unread are the names of the forms that are not read, and what only their templates have.
+var unread = []struct {
+	form       Form
+	name, mark string
+}{
+	{deepSeek, "DeepSeek", "<｜tool▁call"},
+	{glm, "GLM-4.5", "<arg_key>"},
+	{gptOSS, "gpt-oss", "<|channel|>"},
+	{kimi, "Kimi K2", "<|tool_calls_section_begin|>"},
+	{mistral, "Mistral", "[TOOL_CALLS]"},
+	{qwenCoder, "Qwen3-Coder", "<function="},
+	{phi, "Phi-4", "<|tool_call|>"},
+}
+
+// Unread is the name of a form whose calls are not read, and empty for the others.
+func (f Form) Unread() string {
+	for _, u := range unread {
+		if u.form == f {
+			return u.name
+		}
+	}
+	return ""
+}
+
 // FormOf finds the form in the text of a chat template that reads tools; None if it reads none, or calls them in
-// another form.
+// a form that nobody knows.
 func FormOf(template string) Form {
-	switch {
-	case !strings.Contains(template, "tools"):
+	if !strings.Contains(template, "tools") {
 		return None
+	}
+	for _, u := range unread {
+		if strings.Contains(template, u.mark) {
+			return u.form
+		}
+	}
+	switch {
 	case strings.Contains(template, "<tool_call>") && strings.Contains(template, `"arguments"`):
 		return Hermes
 	case strings.Contains(template, `"parameters"`) && strings.Contains(template, "ipython"):
@@ -57,7 +96,12 @@ type Reader struct {
 }
 
 // Reader makes a reader for an answer in a conversation with tools of these names.
-func (f Form) Reader(names []string) *Reader { return &Reader{form: f, names: names} }
+func (f Form) Reader(names []string) *Reader {
+	if f.Unread() != "" {
+		f = None
+	}
+	return &Reader{form: f, names: names}
+}
 
 const begin, end = "<tool_call>", "</tool_call>"
 

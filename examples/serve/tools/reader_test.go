@@ -69,8 +69,28 @@ func TestFormOf(t *testing.T) {
 	for template, want := range map[string]tools.Form{
 		`{% if tools %}<tool_call>{"name": <function-name>, "arguments": <args-json-object>}</tool_call>{% endif %}`:                                                 tools.Hermes,
 		`{% if tools is not none %}Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}{{ "ipython" }}{% endif %}`: tools.Llama,
-		`{% if tools %}[AVAILABLE_TOOLS]{% endif %}`: tools.None, `{{ messages[0].content }} <tool_call> "arguments"`: tools.None,
+		`{% if tools %}{{ tools | tojson }}{% endif %}`: tools.None, `{{ messages[0].content }} <tool_call> "arguments"`: tools.None,
 	} {
 		require.Equal(t, want, tools.FormOf(template), template)
+		require.Empty(t, want.Unread())
+	}
+}
+
+// TestUnreadForms: templates that call tools in another form are known by their marks, and the form has a name for the error. What their models write stays text.
+func TestUnreadForms(t *testing.T) {
+	for name, mark := range map[string]string{
+		"DeepSeek":    "'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>'",
+		"GLM-4.5":     `<tool_call>{function-name} <arg_key>{arg-key-1}</arg_key><arg_value>{arg-value-1}</arg_value></tool_call> "arguments"`,
+		"gpt-oss":     `<|start|>assistant to=functions.{{ name }}<|channel|>commentary json<|message|>`,
+		"Kimi K2":     `<|tool_calls_section_begin|><|tool_call_begin|>{{ id }}<|tool_call_argument_begin|>`,
+		"Mistral":     `[AVAILABLE_TOOLS]{{ tools }}[/AVAILABLE_TOOLS][TOOL_CALLS]`,
+		"Qwen3-Coder": `<tool_call> <function=example_function_name> <parameter=example_parameter_1> "arguments"`,
+		"Phi-4":       `<|tool|>{{ tools }}<|/tool|><|tool_call|>`,
+	} {
+		form := tools.FormOf("{% if tools %}" + mark + "{% endif %}")
+		require.Equal(t, name, form.Unread())
+		text, calls := form.Reader([]string{"add"}).Next(`<tool_call>{"name":"add","arguments":{}}</tool_call>`)
+		require.Equal(t, `<tool_call>{"name":"add","arguments":{}}</tool_call>`, text)
+		require.Empty(t, calls)
 	}
 }

@@ -38,7 +38,13 @@ type Server struct {
 // if not nil, changes what the server is made with.
 func Start(t *testing.T, o engine.Options, change func(c *api.Config)) *Server {
 	t.Helper()
-	e, err := replicas.Open(t.Context(), acltest.Open(t), []int{0}, Load, o)
+	return StartModel(t, Load, o, change)
+}
+
+// StartModel is Start with another model.
+func StartModel(t *testing.T, load engine.Load, o engine.Options, change func(c *api.Config)) *Server {
+	t.Helper()
+	e, err := replicas.Open(t.Context(), acltest.Open(t), []int{0}, load, o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, e.Close())
