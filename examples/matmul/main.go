@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// run prints the product of a matrix of 2 × 3 and one of 3 × 2.
+// run prints the product of a matrix of 2 × 3 and its transpose.
 func run(ctx context.Context, out io.Writer) (err error) {
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {
@@ -46,24 +46,13 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer closing(&err, st)
-	a, err := aclnn.FromSlice(ctx, st, aclnn.Float32, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
-	if err != nil {
-		return err
-	}
-	defer closing(&err, a)
 	// Compose launches operators in order. After an error it launches nothing, so one check does for
 	// all; tensors of its scope are freed when it returns.
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
-		product := s.Tensor(aclnn.Float32, 2, 2)
+		a, product := s.Tensor(aclnn.Float32, 2, 3), s.Tensor(aclnn.Float32, 2, 2)
+		s.Do(func() error { return aclnn.CopyToDevice(ctx, st, a, []float32{1, 2, 3, 4, 5, 6}) })
 		aclnn.Launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a, Mat2: a.Transpose(0, 1), Out: product}) // queued, not run
-		s.Do(func() error {
-			rows, err := aclnn.ToSlice[float32](ctx, st, product) // waits
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(out, rows[:2], rows[2:])
-			return err
-		})
+		s.Do(func() error { return aclnn.Print(ctx, st, out, product) })                                  // waits
 	})
 }
 

@@ -14,7 +14,7 @@ func TestMatmul(t *testing.T) {
 	acltest.Need(t)
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
-	require.Equal(t, "[14 32] [32 77]\n", out.String())
+	require.Equal(t, "float32[2,2]ND\n[[14., 32.],\n [32., 77.]]\n", out.String())
 	require.Empty(t, acl.Live())
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/examples/simulate"
+	"github.com/goascend/cann/examples/verdict"
 )
 
 // TestChips: the chips that need no file are complete, name a source for what they say, and are found by the names of the runtime.
@@ -54,6 +55,41 @@ func TestChipFile(t *testing.T) {
 			}
 		})
 		require.ErrorContains(t, err, outer, k.Name)
+	}
+	// Each key with another value makes another chip, except those without effect.
+	parsed := func(change func(keys map[string]any)) (simulate.Chip, error) {
+		var keys map[string]any
+		require.NoError(t, json.Unmarshal(text, &keys))
+		change(keys)
+		changed, err := json.Marshal(keys)
+		require.NoError(t, err)
+		return simulate.ParseChip(changed)
+	}
+	want, err := parsed(func(map[string]any) {})
+	require.NoError(t, err)
+	for _, k := range simulate.ChipTable.Keys {
+		outer, inner, nested := strings.Cut(k.Name, ".")
+		value := any(7)
+		if k.Name == "name" || k.Name == "soc" {
+			value = "Ascend910B3"
+		}
+		got, err := parsed(func(keys map[string]any) {
+			if nested {
+				keys[outer].(map[string]any)[inner] = value
+			} else {
+				keys[outer] = value
+			}
+		})
+		switch k.Kind {
+		case verdict.Refused:
+			require.ErrorContains(t, err, k.Name+" is 7")
+		case verdict.Harmless:
+			require.NoError(t, err)
+			require.Equal(t, want, got, k.Name)
+		default:
+			require.NoError(t, err)
+			require.NotEqual(t, want, got, k.Name)
+		}
 	}
 	require.ErrorContains(t, read(func(keys map[string]any) { keys["speed"] = 1 }), "speed")
 	require.ErrorContains(t, read(func(keys map[string]any) { keys["memory"] = -1 }), "memory is -1")

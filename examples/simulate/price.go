@@ -268,14 +268,21 @@ func (e *Entry) pairs(q, k float64) (float64, error) {
 	case 0, 1: // a mask that the kernel does not know hides nothing from it
 		return q * k, nil
 	case 2: // a query sees the keys up to its own number
-		n := min(q, k)
-		return n*(n+1)/2 + max(q-k, 0)*k, nil
+		return ahead(q, k, 0), nil
 	case 3: // the last query sees all keys
-		n := min(q, k)
-		return n*(n+1)/2 + max(k-q, 0)*q, nil
-	case 4: // a band
-		return min(q*k, q*(e.number("preTokens")+e.number("nextTokens")+1)), nil
+		return ahead(q, k, k-q), nil
+	case 4: // a band, whose middle goes through the last query and the last key
+		return ahead(q, k, k-q+e.number("nextTokens")) - ahead(q, k, k-q-e.number("preTokens")-1), nil
 	default:
 		return 0, fmt.Errorf("simulate: %s has the sparse mode %g, for which there is no rule", e.Launch, mode)
 	}
+}
+
+// ahead returns how many of the pairs of q queries and k keys have a key at most n positions ahead of the query.
+func ahead(q, k, n float64) float64 {
+	upTo := func(keys float64) float64 { // the sum over all rows that see so many keys at most, each of which sees one more than the one before it
+		in := min(max(keys, 0), k)
+		return in*(in+1)/2 + max(keys-k, 0)*k
+	}
+	return upTo(n+q) - upTo(n)
 }

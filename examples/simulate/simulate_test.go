@@ -57,18 +57,20 @@ func TestLaunches(t *testing.T) {
 		seconds float64
 		limit   simulate.Limit
 	}{
-		"product":                {matmul, 2 * 1000 * 500 * 2000 / 1e12, simulate.Cube},
-		"sum in place":           {add, 10e9 / 1e12, simulate.Memory},
-		"AI CPU":                 {strings.Replace(add, `"launch"`, `"aicpu":"Sort","launch"`, 1), 10e9 / 1e9, simulate.AICPU},
-		"elements":               {`{"stream":1,"launch":"aclnnExp","tensors":[{"name":"self","dtype":"bfloat16","shape":[1000000],"bytes":2e6,"use":"r"}]}`, 4 * 1e6 / 1e11, simulate.Vector},
-		"rows of a table":        {`{"stream":1,"launch":"aclnnEmbedding","tensors":[{"name":"weight","dtype":"bfloat16","shape":[1000,1000],"bytes":1e12,"use":"r"},{"name":"out","dtype":"bfloat16","shape":[1],"bytes":1e9,"use":"w"}]}`, 2e9 / 1e12, simulate.Memory},
-		"grouped product":        {grouped("aclnnGroupedMatmulV5", "[64,30]", "[8,30,50]", "[64,50]", "out"), 2 * 64 * 30 * 50 / 1e12, simulate.Cube},
-		"gradient of groups":     {grouped("aclnnGroupedMatmulAddV2", "[64,30]", "[64,50]", "[8,30,50]", "yRef"), 2 * 64 * 30 * 50 / 1e12, simulate.Cube},
-		"causal attention":       {attention("aclnnFlashAttentionScore", "BSND", "[2,100,4,500]", `"sparseMode":3`), 2 * 4 * (100 * 101 / 2) * 4 * 500 / 1e12, simulate.Cube},
-		"whole attention":        {attention("aclnnFlashAttentionScore", "BSH", "[2,100,2000]", `"sparseMode":0`), 2 * 4 * 100 * 100 * 4 * 500 / 1e12, simulate.Cube},
-		"narrow heads":           {attention("aclnnFlashAttentionScore", "BNSD", "[2,4,100,8]", `"sparseMode":0`), 6 * 2 * 4 * 100 * 100 / 1e11, simulate.Vector},
-		"gradients of attention": {attention("aclnnFlashAttentionScoreGrad", "SBH", "[100,2,2000]", `"sparseMode":2`), 2 * 4 * (100 * 101 / 2) * 10 * 500 / 1e12, simulate.Cube},
-		"packed attention":       {attention("aclnnFlashAttentionVarLenScore", "TND", "[100,4,500]", `"sparseMode":3,"actualSeqQLenOptional":[30,100],"actualSeqKvLenOptional":[30,100]`), 4 * (30*31/2 + 70*71/2) * 4 * 500 / 1e12, simulate.Cube},
+		"product":                 {matmul, 2 * 1000 * 500 * 2000 / 1e12, simulate.Cube},
+		"sum in place":            {add, 10e9 / 1e12, simulate.Memory},
+		"AI CPU":                  {strings.Replace(add, `"launch"`, `"aicpu":"Sort","launch"`, 1), 10e9 / 1e9, simulate.AICPU},
+		"elements":                {`{"stream":1,"launch":"aclnnExp","tensors":[{"name":"self","dtype":"bfloat16","shape":[1000000],"bytes":2e6,"use":"r"}]}`, 4 * 1e6 / 1e11, simulate.Vector},
+		"rows of a table":         {`{"stream":1,"launch":"aclnnEmbedding","tensors":[{"name":"weight","dtype":"bfloat16","shape":[1000,1000],"bytes":1e12,"use":"r"},{"name":"out","dtype":"bfloat16","shape":[1],"bytes":1e9,"use":"w"}]}`, 2e9 / 1e12, simulate.Memory},
+		"grouped product":         {grouped("aclnnGroupedMatmulV5", "[64,30]", "[8,30,50]", "[64,50]", "out"), 2 * 64 * 30 * 50 / 1e12, simulate.Cube},
+		"gradient of groups":      {grouped("aclnnGroupedMatmulAddV2", "[64,30]", "[64,50]", "[8,30,50]", "yRef"), 2 * 64 * 30 * 50 / 1e12, simulate.Cube},
+		"causal attention":        {attention("aclnnFlashAttentionScore", "BSND", "[2,100,4,500]", `"sparseMode":3`), 2 * 4 * (100 * 101 / 2) * 4 * 500 / 1e12, simulate.Cube},
+		"whole attention":         {attention("aclnnFlashAttentionScore", "BSH", "[2,100,2000]", `"sparseMode":0`), 2 * 4 * 100 * 100 * 4 * 500 / 1e12, simulate.Cube},
+		"narrow heads":            {attention("aclnnFlashAttentionScore", "BNSD", "[2,4,100,8]", `"sparseMode":0`), 6 * 2 * 4 * 100 * 100 / 1e11, simulate.Vector},
+		"gradients of attention":  {attention("aclnnFlashAttentionScoreGrad", "SBH", "[100,2,2000]", `"sparseMode":2`), 2 * 4 * (100 * 101 / 2) * 10 * 500 / 1e12, simulate.Cube},
+		"attention in a window":   {attention("aclnnFlashAttentionScore", "BSND", "[2,100,4,500]", `"sparseMode":4,"preTokens":9,"nextTokens":0`), 2 * 4 * (100*10 - 45) * 4 * 500 / 1e12, simulate.Cube},
+		"band without a left end": {attention("aclnnFlashAttentionScore", "BSND", "[2,100,4,500]", `"sparseMode":4,"preTokens":2147483647,"nextTokens":0`), 2 * 4 * (100 * 101 / 2) * 4 * 500 / 1e12, simulate.Cube},
+		"packed attention":        {attention("aclnnFlashAttentionVarLenScore", "TND", "[100,4,500]", `"sparseMode":3,"actualSeqQLenOptional":[30,100],"actualSeqKvLenOptional":[30,100]`), 4 * (30*31/2 + 70*71/2) * 4 * 500 / 1e12, simulate.Cube},
 	} {
 		r := timed(t, chip, 1, c.line)
 		require.InEpsilon(t, c.seconds+chip.Start, r.Devices[0].Kernels, 1e-9, name)

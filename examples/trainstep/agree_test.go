@@ -44,6 +44,7 @@ func TestRanksAgree(t *testing.T) {
 		{"-batch 4", "-batch 8", "-batch is"},
 		{"-layers 1", "-layers 2", "-layers is"},
 		{"-tp 2", "-pp 2", `-pp is "1" on ranks 0, 2, "2" on rank 1; -tp is "2" on ranks 0, 2, "1" on rank 1`},
+		{"-ep 2 -etp 2", "-ep 4", `-ep is "2" on ranks 0, 2, "4" on rank 1; -etp is "2" on ranks 0, 2, "1" on rank 1`},
 		{"-dtype bf16", "-dtype fp32", "-dtype is"},
 		{"-schedule linear", "", "-schedule is"},
 		{"-warmup 3", "", "-warmup is"},

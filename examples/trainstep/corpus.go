@@ -28,11 +28,12 @@ type corpus struct {
 	vocab   int                // all tokens are below this
 	source  string             // description of the source of the tokens
 	samples bool               // the tokens are in samples, which are opened later
+	left    map[string]int     // files of a folder that are not read, by suffix
 }
 
 // loadCorpus reads tokens from a file of bytes, a .bin file of little-endian uint16 token ids, a file
-// that -tokenize has written, or a folder, whose sources and documents are concatenated. For an empty path it looks for the Go
-// module around the working folder, and falls back to this program's own sources.
+// that -tokenize has written, or a folder, whose texts are concatenated. For an empty path it looks for the Go module around the working
+// folder, whose sources and documents it takes, and falls back to this program's own sources.
 func loadCorpus(path string) (*corpus, error) {
 	if path == "" {
 		root, err := moduleRoot()
@@ -40,19 +41,18 @@ func loadCorpus(path string) (*corpus, error) {
 			text, err := readTree(own)
 			return byteCorpus(text, "this program's sources"), err
 		}
-		path = root
+		text, err := readTree(os.DirFS(root))
+		return byteCorpus(text, "the text files of "+root), err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if info.IsDir() {
-		text, err := readTree(os.DirFS(path))
-		return byteCorpus(text, "the text files of "+path), err
-	}
-	form, err := dataset.FormOf(path)
-	if err != nil {
-		return nil, err
+	form := dataset.Text
+	if !info.IsDir() {
+		if form, err = dataset.FormOf(path); err != nil {
+			return nil, err
+		}
 	}
 	if form == dataset.Tokens {
 		t, err := dataset.OpenTokens(path)
@@ -61,14 +61,16 @@ func loadCorpus(path string) (*corpus, error) {
 		}
 		return &corpus{file: t, vocab: t.Vocab, source: path}, nil
 	}
-	data, err := os.ReadFile(path)
+	data, left, err := dataset.ReadText(path)
 	if err != nil {
 		return nil, err
 	}
 	if form == dataset.Words {
 		return tokenCorpus(data, path)
 	}
-	return byteCorpus(data, path), nil
+	c := byteCorpus(data, path)
+	c.left = left
+	return c, nil
 }
 
 // moduleRoot finds the folder with go.mod at or above the working folder.
@@ -175,17 +177,20 @@ func (c *corpus) Close() error {
 	return c.file.Close()
 }
 
-// batch takes random windows of length+1 tokens: the inputs are a window without its last token,
+// batch takes the random windows from a number to another one of a step, each of length+1 tokens: the inputs are a window without its last token,
 // the labels the same window without its first. The windows depend on seed and step only, so that a
 // resumed run sees the same data as an uninterrupted one.
-func (c *corpus) batch(seed uint64, step, size, length int) (inputs, labels []int32, err error) {
+func (c *corpus) batch(seed uint64, step, from, to, length int) (inputs, labels []int32, err error) {
 	total := c.count()
 	if total < length+2 {
 		return nil, nil, fmt.Errorf("%s has %d tokens, a sequence needs %d", c.source, total, length+2)
 	}
 	rng := rand.New(rand.NewPCG(seed, uint64(step)))
-	for range size {
+	for i := range to {
 		at := rng.IntN(total - length - 1)
+		if i < from {
+			continue
+		}
 		window, err := c.window(at, length+1)
 		if err != nil {
 			return nil, nil, err

@@ -23,7 +23,7 @@ func FuzzTokenCorpus(f *testing.F) {
 			require.Equal(t, binary.LittleEndian.Uint16(data[2*i:]), uint16(token))
 			require.Less(t, int(token), c.vocab)
 		}
-		inputs, labels, err := c.batch(seed, 3, int(size), int(length))
+		inputs, labels, err := c.batch(seed, 3, 0, int(size), int(length))
 		if err != nil {
 			require.Less(t, len(c.tokens), int(length)+2)
 			return
@@ -35,8 +35,12 @@ func FuzzTokenCorpus(f *testing.F) {
 				require.Equal(t, inputs[i], labels[i-1], "labels are the inputs one token later")
 			}
 		}
-		again, _, err := c.batch(seed, 3, int(size), int(length))
+		again, _, err := c.batch(seed, 3, 0, int(size), int(length))
 		require.NoError(t, err)
 		require.Equal(t, inputs, again)
+		half := int(size) / 2
+		rest, _, err := c.batch(seed, 3, half, int(size), int(length))
+		require.NoError(t, err)
+		require.Equal(t, inputs[half*int(length):], append([]int32(nil), rest...), "a rank's part")
 	})
 }

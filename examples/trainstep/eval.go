@@ -36,6 +36,9 @@ func (t *trainer) evaluate(ctx context.Context, out io.Writer) error {
 	if err := t.heldOut.Seek(dataset.Position{}); err != nil {
 		return err
 	}
+	if t.options.compares() {
+		return t.evaluatePairs(ctx, out)
+	}
 	sum, weight := 0.0, 0.0
 	for range t.options.evalBatches {
 		b, err := t.sampled(t.heldOut)
@@ -52,15 +55,24 @@ func (t *trainer) evaluate(ctx context.Context, out io.Writer) error {
 		}
 	}
 	t.evalLoss = sum / weight
-	better := ""
-	if t.best != nil && t.evalLoss < t.bestLoss {
-		if err := t.saveTo(ctx, t.best); err != nil {
-			return err
-		}
-		t.bestLoss, better = t.evalLoss, ", the best so far"
+	better, err := t.keepBest(ctx)
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(out, "held-out loss %.4f, perplexity %.2f%s\n", t.evalLoss, math.Exp(t.evalLoss), better)
+	_, err = fmt.Fprintf(out, "held-out loss %.4f, perplexity %.2f%s\n", t.evalLoss, math.Exp(t.evalLoss), better)
 	return err
+}
+
+// keepBest saves the checkpoint with the least held-out loss, and returns words about it.
+func (t *trainer) keepBest(ctx context.Context) (better string, err error) {
+	if t.best == nil || t.evalLoss >= t.bestLoss {
+		return "", nil
+	}
+	if err := t.saveTo(ctx, t.best); err != nil {
+		return "", err
+	}
+	t.bestLoss = t.evalLoss
+	return ", the best so far", nil
 }
 
 // bestFolder is the folder in that of -save for the checkpoint with the least held-out loss.

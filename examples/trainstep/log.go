@@ -19,18 +19,21 @@ type log struct{ file *os.File }
 
 // entry is a line of the log.
 type entry struct {
-	Time            time.Time `json:"time"`
-	Step            int       `json:"step"`
-	Loss            float64   `json:"loss"`
-	Norm            float64   `json:"norm"` // of the gradients, before clipping
-	LR              float64   `json:"lr"`
-	EvalLoss        float64   `json:"eval_loss,omitempty"` // of held-out samples, after the step
-	Tokens          int       `json:"tokens"`              // of this step, on all devices
-	Seconds         float64   `json:"seconds"`
-	TokensPerSecond float64   `json:"tokens_per_second"`
-	PerDevice       float64   `json:"tokens_per_second_per_device"`
-	MFU             float64   `json:"mfu,omitempty"` // of bfloat16 on chips with a known peak
-	MemoryPeak      int       `json:"memory_peak"`   // of rank 0's device, bytes, since it was opened
+	Time     time.Time `json:"time"`
+	Step     int       `json:"step"`
+	Loss     float64   `json:"loss"`
+	Norm     float64   `json:"norm"` // of the gradients, before clipping
+	LR       float64   `json:"lr"`
+	EvalLoss float64   `json:"eval_loss,omitempty"` // of held-out samples, after the step
+	// With a loss that compares answers, Rewards describes the step's pairs and EvalRewards the held-out pairs.
+	Rewards         *rewards `json:"rewards,omitempty"`
+	EvalRewards     *rewards `json:"eval_rewards,omitempty"`
+	Tokens          int      `json:"tokens"` // of this step, on all devices
+	Seconds         float64  `json:"seconds"`
+	TokensPerSecond float64  `json:"tokens_per_second"`
+	PerDevice       float64  `json:"tokens_per_second_per_device"`
+	MFU             float64  `json:"mfu,omitempty"` // of bfloat16 on chips with a known peak
+	MemoryPeak      int      `json:"memory_peak"`   // of rank 0's device, bytes, since it was opened
 	// Memory has the peaks of the step on rank 0's device by phase, and what is held between steps, in bytes.
 	Memory struct {
 		model.Held
@@ -64,6 +67,7 @@ func (t *trainer) measure(ctx context.Context, loss, norm float64) (entry, error
 		Time: time.Now().UTC(), Step: t.optimizer.Steps(), Loss: loss, Norm: norm, LR: t.optimizer.Options.LR, Tokens: t.tokens,
 		Seconds: own.Took.Seconds(), MemoryPeak: t.stream.Device().Allocator().Stats().PeakInUse,
 	}
+	e.Rewards = rewardsOf(t.compared)
 	e.TokensPerSecond = float64(e.Tokens) / e.Seconds
 	e.PerDevice = e.TokensPerSecond / float64(t.ranks.Group.Size())
 	e.Memory.Held, e.Memory.Peaks = t.optimizer.Held(), t.model.Peaks()

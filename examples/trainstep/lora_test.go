@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/model"
+	"github.com/goascend/cann/examples/weights"
 	"github.com/goascend/cann/internal/testing/golden"
 )
 
@@ -57,7 +59,9 @@ func TestLoraExports(t *testing.T) {
 	require.Contains(t, out, "exported to "+at("one"))
 	options, err := model.ReadLoRA(at("one"))
 	require.NoError(t, err)
-	require.Equal(t, model.LoRA{Rank: 4, Alpha: 8, Targets: []string{"q_proj", "v_proj"}}, withoutEmpty(options))
+	require.Equal(t, model.LoRA{Rank: 4, Alpha: 8, Targets: []string{
+		"model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.v_proj", "model.layers.1.self_attn.q_proj", "model.layers.1.self_attn.v_proj",
+	}}, withoutEmpty(options), "PEFT maps short names of such models to those of all experts")
 	for name, layout := range map[string][]string{"tp": {"-ranks", "4", "-tp", "2", "-sp"}, "pp": {"-ranks", "2", "-pp", "2", "-micro", "2"}, "fsdp": {"-ranks", "2", "-fsdp"}} {
 		_, several := trained(t, append(append(lora, layout...), "-export", at(name))...)
 		require.InDelta(t, loss, several, 2e-4, name)
@@ -106,6 +110,9 @@ func TestLoraOfExperts(t *testing.T) {
 			require.InDeltaSlice(t, values, all[weight], 1e-3, "%s of %s", weight, name)
 		}
 	}
+	shards, err := parseFlags(append(lora, "-ranks", "2", "-etp", "2"), t.Output())
+	require.NoError(t, err)
+	require.ErrorContains(t, run(t.Context(), shards, t.Output()), "adapters of experts need each expert whole")
 	trained(t, append(flags, "-adapter", at("one"), "-export", at("merged"), "-merge", "-ranks", "2", "-ep", "2")...)
 	base, merged := weightsOf(t, folder), weightsOf(t, at("merged"))
 	for name, values := range base {
@@ -135,6 +142,11 @@ func TestLoraResumes(t *testing.T) {
 	require.Contains(t, out, "resumed after step 2")
 	require.NotContains(t, out, "not as it was")
 	require.Equal(t, weightsOf(t, at("whole/adapter_model.safetensors")), weightsOf(t, at("resumed/adapter_model.safetensors")))
+	// The checkpoint is neither a model nor a folder of an adapter, and who takes it for one reads what it is and how to make that.
+	_, err = model.ReadLoRA(at("saved"))
+	require.ErrorContains(t, err, "is a checkpoint of a training, not an adapter's folder: trainstep -resume")
+	_, err = weights.Source{Folder: at("saved")}.Model(t.Context(), nil, nil, io.Discard)
+	require.ErrorContains(t, err, "is a checkpoint of an adapter, not of a model: write its folder with trainstep -export")
 }
 
 // TestAutoResume: a job that is started again with the same flags begins with the folder's weights,
@@ -162,7 +174,7 @@ func TestExportsModels(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	flags := []string{"-data", data, "-batch", "4", "-seq", "16", "-steps", "2", "-warmup", "0"}
-	trained(t, append(flags, "-model", folder, "-ranks", "2", "-ep", "2", "-export", at("direct"), "-save", at("saved"))...)
+	trained(t, append(flags, "-model", folder, "-ranks", "4", "-ep", "2", "-etp", "2", "-export", at("direct"), "-save", at("saved"))...)
 	o, err := parseFlags(append(flags, "-resume", at("saved"), "-ranks", "1", "-export", at("later")), t.Output())
 	require.NoError(t, err)
 	require.NoError(t, run(t.Context(), o, t.Output()))
@@ -205,6 +217,6 @@ func TestStrict(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, run(t.Context(), o, t.Output()), "-strict: ")
 	require.Empty(t, acl.Live())
-	_, err = parseFlags(smallFlags("-strict"), t.Output())
+	_, err = parseFlags([]string{"-strict"}, t.Output())
 	require.ErrorContains(t, err, "-strict")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,11 +43,18 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	if err != nil {
 		return nil, err
 	}
+	if err := o.chooseHead(&cfg); err != nil {
+		return nil, err
+	}
+	if n := o.simulation.layers; n > 0 {
+		cfg = lastLayers(cfg, n)
+	}
 	if vocab > cfg.VocabSize {
 		return nil, fmt.Errorf("the text has token ids up to %d, the model's vocabulary has %d", vocab-1, cfg.VocabSize)
 	}
 	cfg.GroupedNZ, cfg.Frozen = o.groupedNZ && readsNZ(dt), o.lora.on()
 	par.Sequence = par.Sequence || par.NeedsSequence(cfg)
+	par.ExpertCapacity = o.capacity.of(cfg, o.layout)
 	m, err := model.NewParallel(st, reg, cfg, dt, par)
 	if err != nil {
 		return nil, err
@@ -55,10 +63,15 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	if err := m.SetMemory(o.memory); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
+	if err := m.BalanceExperts(o.biasRate); err != nil {
+		return nil, errors.Join(fmt.Errorf("-expert-bias-rate: %w", err), m.Close())
+	}
 	switch {
 	case o.simulation.on(): // computes nothing
 	case load:
-		err = m.Load(ctx, o.model)
+		if err = m.Load(ctx, o.model); err == nil && cfg.NewScore {
+			err = m.InitScore(ctx, o.seed)
+		}
 	case set == nil:
 		err = m.Init(ctx, o.seed)
 	}
@@ -76,7 +89,7 @@ func readsNZ(dt aclnn.DType) bool {
 // sizes is the configuration of a new model.
 func (o options) sizes(vocab int) model.Config {
 	return model.Config{
-		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
+		ModelType: o.model, VocabSize: cmp.Or(o.vocab, vocab), HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
 		Heads: o.heads, KVHeads: o.kvHeads, HeadDim: o.headDim, RMSNormEps: 1e-6, RopeTheta: 10000,
 		InitializerRange: 0.02, TieWordEmbeddings: true,
 		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, SharedIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,

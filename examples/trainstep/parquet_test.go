@@ -32,4 +32,35 @@ func TestParquet(t *testing.T) {
 	_, want := trained(t, smallFlags(append(flags, "-data", text)...)...)
 	_, got := trained(t, smallFlags(append(flags, "-data", table)...)...)
 	require.Equal(t, want, got)
+
+	require.Equal(t, results(t, smallFlags(append(flags, "-data", text, "-eval", text)...)...), results(t, smallFlags(append(flags, "-data", table, "-eval", table)...)...))
+
+	type turn struct {
+		From  string `parquet:"from"`
+		Value string `parquet:"value"`
+	}
+	type alpaca struct {
+		Instruction string `parquet:"instruction"`
+		Input       string `parquet:"input"`
+		Output      string `parquet:"output"`
+	}
+	type shared struct {
+		Conversations []turn `parquet:"conversations,list"`
+	}
+	var one []alpaca
+	var other []shared
+	for i := range 8 { // as conversationForms
+		a := alpaca{"the square", fmt.Sprintf("of %d", i), fmt.Sprint(i * i)}
+		one, other = append(one, a), append(other, shared{[]turn{{"human", a.Instruction + "\n" + a.Input}, {"gpt", a.Output}}})
+	}
+	model, dir := chatModel(t), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "messages.jsonl"), []byte(conversationForms(t)["messages.jsonl"]), 0o600))
+	require.NoError(t, parquet.WriteFile(filepath.Join(dir, "alpaca.parquet"), one))
+	require.NoError(t, parquet.WriteFile(filepath.Join(dir, "sharegpt.PARQUET"), other))
+	trains := func(name string) string {
+		path := filepath.Join(dir, name)
+		return results(t, "-model", model, "-dtype", "fp32", "-batch", "4", "-seq", "64", "-steps", "1", "-data", path, "-eval", path)
+	}
+	require.Equal(t, trains("messages.jsonl"), trains("alpaca.parquet"))
+	require.Equal(t, trains("messages.jsonl"), trains("sharegpt.PARQUET"))
 }

@@ -25,7 +25,7 @@ const (
 )
 
 func (p *pipeline) flags(f *command.Flags) {
-	f.StringVar(&p.schedule, "pp-schedule", oneForwardOneBackward, "`order` of the micro-batches in the pipeline: 1f1b (one forward, one backward), interleaved (1f1b with the -pp-chunks of each rank), or zero-bubble (the gradients of weights fill the time in which a rank would wait)")
+	f.StringVar(&p.schedule, "pp-schedule", oneForwardOneBackward, "`order` of the micro-batches in the pipeline: 1f1b (one forward, one backward), interleaved (1f1b with the -pp-chunks of each rank), or zero-bubble (the gradients of weights fill the time in which a rank would wait; not with -fsdp, as a stage would gather its shards once more for these gradients, and hold the whole gradients of all its layers)")
 	f.IntVar(&p.chunks, "pp-chunks", 1, "with -pp-schedule interleaved, `chunks` of consecutive layers that each rank has")
 	f.StringVar(&p.drawing, "pp-draw", "", "train nothing: draw the schedule of the pipeline as SVG to this `file`")
 }

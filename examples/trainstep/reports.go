@@ -49,6 +49,12 @@ func (e entry) numbers() map[string]float64 {
 	if e.EvalLoss != 0 {
 		all["loss/held-out"] = e.EvalLoss
 	}
+	for name, r := range map[string]*rewards{"training": e.Rewards, "held-out": e.EvalRewards} {
+		if r != nil {
+			all["reward of chosen/"+name], all["reward of rejected/"+name] = r.Chosen, r.Rejected
+			all["reward margin/"+name], all["reward accuracy/"+name] = r.Margin, r.Accuracy
+		}
+	}
 	if e.MFU != 0 {
 		all["mfu"] = e.MFU
 	}

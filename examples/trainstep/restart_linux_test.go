@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -93,22 +92,6 @@ func over(c <-chan struct{}) bool {
 func lines(path string) int {
 	content, _ := os.ReadFile(path) // there may be none yet
 	return bytes.Count(content, []byte("\n"))
-}
-
-// losses returns the losses of a log by step, which are the same where a step was made again.
-func losses(t *testing.T, path string) map[int]float64 {
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	all := map[int]float64{}
-	for line := range bytes.Lines(content) {
-		var e entry
-		require.NoError(t, json.Unmarshal(line, &e))
-		if earlier, made := all[e.Step]; made {
-			require.Equal(t, earlier, e.Loss, "step %d", e.Step)
-		}
-		all[e.Step] = e.Loss
-	}
-	return all
 }
 
 // children lists the processes that a process has started.

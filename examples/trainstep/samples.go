@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/dataset"
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/model"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/weights"
@@ -20,7 +22,7 @@ func (o options) tokenizerFolder() string {
 	if !o.folder() {
 		return ""
 	}
-	if _, err := os.Stat(filepath.Join(o.model, "tokenizer.json")); err != nil {
+	if _, err := os.Stat(filepath.Join(o.model, "tokenizer.json")); err != nil && !hub.HasPieces(o.model) {
 		return ""
 	}
 	return o.model
@@ -50,6 +52,9 @@ func (o options) loadText() (*corpus, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.compares() && (o.data == "" || !samples) {
+		return nil, fmt.Errorf("-loss %s needs -data with samples that have a chosen and a rejected answer; -data %q has a text", o.loss, o.data)
+	}
 	if !samples {
 		return loadCorpus(o.data)
 	}
@@ -65,7 +70,10 @@ func (o options) loadText() (*corpus, error) {
 
 // openSamples opens the samples with the tokenizer of the model; without one, bytes are tokens.
 func (o options) openSamples(path string) (*dataset.Dataset, error) {
-	d := dataset.Options{Tokenizer: dataset.Bytes{}, End: -1, Seed: o.seed, Parquet: openParquet}
+	d := dataset.Options{Tokenizer: dataset.Bytes{}, End: -1, Seed: o.seed, Strict: o.strict, Parquet: openParquet}
+	if o.compares() {
+		d.Pairs, d.Scored = o.seq, o.loss == reward
+	}
 	if folder := o.tokenizerFolder(); folder != "" {
 		tok, err := tokenizer.Load(folder)
 		if err != nil {
@@ -139,11 +147,7 @@ func (t *trainer) sampled(data *dataset.Dataset) (model.Batch, error) {
 // windows makes a batch of random windows of the text, this rank's rows of it.
 func (t *trainer) windows(step int) (model.Batch, error) {
 	o := t.options
-	in, labels, err := t.text.batch(o.seed, step, o.batch, o.seq)
-	if err != nil {
-		return model.Batch{}, err
-	}
-	batch := model.Batch{Size: o.batch, Length: o.seq, Inputs: in, Labels: labels, Targets: len(labels)}
-	rows := batch.Size / t.ranks.Parts
-	return batch.Rows(t.ranks.Index*rows, rows), nil
+	rows := o.batch / t.ranks.Parts
+	in, labels, err := t.text.batch(o.seed, step, t.ranks.Index*rows, (t.ranks.Index+1)*rows, o.seq)
+	return model.Batch{Size: rows, Length: o.seq, Inputs: in, Labels: labels, Targets: o.batch * o.seq}, err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/goascend/cann/internal/testing/golden"
 )
 
 // questions is a file of samples, one of which is no JSON.
@@ -36,7 +33,7 @@ func TestTrainsSamples(t *testing.T) {
 		flags := smallFlags("-data", path, "-seq", "32", "-steps", "6", "-dtype", "fp32", pack)
 		dir := t.TempDir()
 		out, loss := trained(t, append(flags, "-save", dir, "-save-every", "3")...)
-		require.Contains(t, out, "questions.jsonl:41: invalid character")
+		require.Contains(t, out, "questions.jsonl:41: it is no JSON object")
 		sets, err := filepath.Glob(filepath.Join(dir, "step-00000003-*"))
 		require.NoError(t, err)
 		require.Len(t, sets, 1)
@@ -52,13 +49,7 @@ func TestTrainsSamples(t *testing.T) {
 
 // TestTrainsConversations trains an adapter of a model with a tokenizer and a chat template.
 func TestTrainsConversations(t *testing.T) {
-	dir := t.TempDir()
-	model, tokens := filepath.Join(dir, "model"), filepath.Join(dir, "tokens.bin")
-	require.NoError(t, os.WriteFile(tokens, binary.LittleEndian.AppendUint16(make([]byte, 400), 4095), 0o600))
-	trained(t, smallFlags("-data", tokens, "-steps", "1", "-export", model)...)
-	golden, err := golden.Dir()
-	require.NoError(t, err)
-	require.NoError(t, os.CopyFS(model, os.DirFS(filepath.Join(golden, "tokenizer", "small"))))
+	model := chatModel(t)
 	path := questions(t, `{"messages": [{"role": "user", "content": "square of %d"}, {"role": "assistant", "content": "%d"}]}`)
 	flags := []string{"-model", model, "-data", path, "-batch", "4", "-seq", "64", "-lora", "8", "-lr", "0.03", "-warmup", "1"}
 	first, one := trained(t, append(flags, "-steps", "1")...)

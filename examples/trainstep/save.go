@@ -92,6 +92,9 @@ func (t *trainer) position() map[string]string {
 		"batch": fmt.Sprint(t.options.batch), "seq": fmt.Sprint(t.options.seq), "steps": fmt.Sprint(t.options.steps),
 		"model": t.origin,
 	}
+	if t.options.compares() {
+		p["loss"] = t.options.loss
+	}
 	if t.data == nil {
 		return p
 	}

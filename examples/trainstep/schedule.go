@@ -26,6 +26,10 @@ func (o options) checkSchedule() error {
 // smaller steps than a new one, and an adapter larger ones than the model's own weights.
 func (o options) usual(origin string) float64 {
 	switch {
+	case o.loss == dpo && o.lora.on():
+		return 1e-5
+	case o.loss == dpo:
+		return 1e-6
 	case o.lora.on():
 		return 2e-4
 	case origin != "":

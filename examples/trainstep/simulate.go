@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 
 	"github.com/goascend/cann/acl"
@@ -24,10 +25,11 @@ type simulation struct {
 	world      int
 	search     bool
 	trace      string
+	layers     int // of the model, the last ones, in the place of all; 0 for all
 }
 
 // notSimulated are flags that would do nothing: no text is read, no file is written, and graphs are not followed.
-const notSimulated = "data steps pack save save-every keep auto-resume resume export eval eval-every eval-batches log metrics tensorboard profile v tokenize compare graph ranks device merge adapter detect-anomaly flight watchdog strict"
+const notSimulated = "data loss steps pack save save-every keep auto-resume resume export eval eval-every eval-batches log metrics tensorboard profile v tokenize compare graph ranks device merge adapter detect-anomaly flight watchdog strict"
 
 func (s *simulation) flags(f *command.Flags) {
 	f.Group("Estimates, without a device")
@@ -76,17 +78,18 @@ type simulator struct {
 	file   *os.File // the schedule
 }
 
-// newSimulator sets up the emulator, whose settings are those of the process.
-func newSimulator(chip simulate.Chip, stages int) (*simulator, error) {
+// newSimulator sets up the emulator, whose settings are those of the process: as many devices as stages, with so many bytes of memory.
+func newSimulator(chip simulate.Chip, stages, memory int) (*simulator, error) {
 	folder, err := os.MkdirTemp("", "trainstep")
 	if err != nil {
 		return nil, err
 	}
 	s := &simulator{chip: chip, folder: folder}
+	debug.SetGCPercent(400) // a schedule is much garbage, and needs little memory
 	path := filepath.Join(folder, "schedule")
 	for name, value := range map[string]string{
 		"CANN_EMU_SCHEDULE": path, "CANN_EMU_SOC": chip.SoC, "CANN_EMU_DEVICES": strconv.Itoa(stages),
-		"CANN_EMU_MEMORY": "1024G", // addresses, of which none is touched: what does not fit on the chip is to be counted too
+		"CANN_EMU_MEMORY": strconv.Itoa(memory),
 	} {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -113,8 +116,8 @@ func (s *simulator) skip() error {
 	return err
 }
 
-// rehearse follows the training of a rank of each pipeline stage. If a limit is not 0, it ends with errTooLarge when a rank needs more bytes.
-func (s *simulator) rehearse(ctx context.Context, o options, limit int) (r *rehearsal, err error) {
+// rehearse follows the training of a rank of some pipeline stages, or of all. If a limit is not 0, it ends with errTooLarge when a rank needs more bytes.
+func (s *simulator) rehearse(ctx context.Context, o options, limit int, some ...int) (r *rehearsal, err error) {
 	stages := max(o.layout.PP, 1)
 	if o.simulation.world%stages != 0 {
 		return nil, fmt.Errorf("-world %d is not a multiple of -pp %d", o.simulation.world, stages)
@@ -133,8 +136,17 @@ func (s *simulator) rehearse(ctx context.Context, o options, limit int) (r *rehe
 			return nil, err
 		}
 	}
-	for device := range stages {
-		if err := r.stage(ctx, rt, device, limit); err != nil {
+	if len(some) == 0 {
+		for i := range stages {
+			some = append(some, i)
+		}
+	}
+	for _, device := range some {
+		err := r.stage(ctx, rt, device, limit)
+		if limit > 0 && errors.Is(err, acl.ErrOutOfMemory) {
+			err = errTooLarge
+		}
+		if err != nil {
 			return nil, errors.Join(err, s.skip())
 		}
 	}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,13 +43,17 @@ func (o options) simulate(ctx context.Context, out io.Writer) (err error) {
 	if o.simulation.search || o.simulation.plan != "" {
 		stages = mostStages // of the layouts that are tried
 	}
-	s, err := newSimulator(chip, stages)
+	memory := 1 << 40 // addresses, of which none is touched: what does not fit on the chip is to be counted too
+	if o.simulation.search {
+		memory = 2 * chip.Capacity // what needs more ends early
+	}
+	s, err := newSimulator(chip, stages, memory)
 	if err != nil {
 		return err
 	}
 	defer job.Close(&err, s)
 	if o.simulation.search {
-		return s.search(ctx, o, out)
+		return s.search(ctx, o, out, os.Stderr)
 	}
 	r, err := s.rehearse(ctx, o, 0)
 	if err != nil {
@@ -212,115 +214,4 @@ func (o options) remedies() (all []remedy) {
 		})
 	}
 	return all
-}
-
-// mostStages is how many pipeline stages the layouts that are tried have at most.
-const mostStages = 8
-
-// search lists the fastest layouts that fit.
-func (s *simulator) search(ctx context.Context, o options, out io.Writer) error {
-	var best []*estimate
-	tried, refused, large := 0, 0, 0
-	for _, candidate := range o.layouts() {
-		for _, saving := range []string{"none", "block", "full"} {
-			_ = (*recompute)(&candidate.memory.Recompute).Set(saving)
-			tried++
-			r, err := s.rehearse(ctx, candidate, s.chip.Capacity)
-			if errors.Is(err, errTooLarge) {
-				large++
-				continue
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil { // the model, or an operator, refuses the layout
-				refused++
-				break
-			}
-			e, err := r.time()
-			if err != nil {
-				return fmt.Errorf("%s: %w", layoutFlags(candidate), err)
-			}
-			e.schedule, e.step.Spans = nil, nil // they are large
-			best = append(best, e)
-			break // more recomputation is slower
-		}
-	}
-	slices.SortStableFunc(best, func(a, b *estimate) int { return cmp.Compare(a.step.Seconds, b.step.Seconds) })
-	fmt.Fprintf(out, "%d × %s: %d trials, %d do not fit, %d layouts are refused\n\n", o.simulation.world, s.chip.Name, tried, large, refused)
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "s a step\ttokens/s a die\tMFU\texposed\tGiB\tflags")
-	for _, e := range best[:min(len(best), 10)] {
-		exposed := 0.0
-		for _, d := range e.step.Devices {
-			exposed = max(exposed, d.Exposed)
-		}
-		fmt.Fprintf(t, "%.3f\t%.0f\t%.1f %%\t%.3f s\t%s\t%s\n", e.step.Seconds, e.perDie(), 100*e.mfu(), exposed, gibibytes(e.most()), layoutFlags(e.options))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if len(best) == 0 {
-		return errors.New("no layout that -search tries fits; use more ranks, or less -batch or -seq")
-	}
-	return nil
-}
-
-// layouts are those that -search tries.
-func (o options) layouts() (all []options) {
-	powers := func(limit int) (list []int) {
-		for n := 1; n <= limit; n *= 2 {
-			list = append(list, n)
-		}
-		return list
-	}
-	world := o.simulation.world
-	for _, tp := range powers(min(8, world)) {
-		for _, cp := range powers(min(8, world/tp)) {
-			for _, pp := range powers(min(mostStages, world/tp/cp)) {
-				data := world / (tp * cp * pp)
-				if tp*cp*pp*data != world || o.batch%data != 0 {
-					continue
-				}
-				rows := o.batch / data
-				for _, ep := range []int{1, 8, 64} {
-					if (tp*cp*data)%ep != 0 {
-						continue
-					}
-					for _, shard := range []bool{false, true} {
-						if shard && data*cp == 1 {
-							continue
-						}
-						c := o
-						c.layout.TP, c.layout.CP, c.layout.Ulysses, c.layout.PP, c.layout.EP, c.layout.Replicas = tp, cp, 1, pp, ep, 1
-						c.sequence, c.shard, c.micro, c.distributed = tp > 1, shard, rows, !shard && data*cp > 1
-						all = append(all, c)
-					}
-				}
-			}
-		}
-	}
-	return all
-}
-
-// layoutFlags are the flags of a layout.
-func layoutFlags(o options) (text string) {
-	for _, f := range []struct {
-		name  string
-		value int
-	}{{"tp", o.layout.TP}, {"cp", o.layout.CP}, {"pp", o.layout.PP}, {"ep", o.layout.EP}, {"micro", o.micro}} {
-		if f.value > 1 {
-			text += fmt.Sprintf("-%s %d ", f.name, f.value)
-		}
-	}
-	if o.sequence {
-		text += "-sp "
-	}
-	if o.shard {
-		text += "-fsdp "
-	}
-	if o.distributed {
-		text += "-distributed-optimizer "
-	}
-	return text + "-recompute " + string(o.memory.Recompute)
 }

@@ -49,7 +49,8 @@ func TestTokenize(t *testing.T) {
 	model := filepath.Join(dir, "model")
 	trained(t, smallFlags("-steps", "1", "-export", model)...)
 	flags := []string{"-model", model, "-data", "testdata/rhyme.txt", "-batch", "4", "-seq", "64", "-warmup", "5", "-steps", "3"}
-	_, want := trained(t, flags...)
+	said, want := trained(t, flags...)
+	require.Contains(t, said, "has no tokenizer.json or tokenizer.model: tokens are the bytes of the text")
 	_, got := trained(t, append(flags, "-data", path)...)
 	require.Equal(t, want, got)
 	_, several := trained(t, append(flags, "-data", path, "-ranks", "2", "-fsdp")...)
@@ -102,7 +103,7 @@ func TestBadTokens(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, good, 0o600))
 	c, err := loadCorpus(path)
 	require.NoError(t, err)
-	_, _, err = c.batch(1, 0, 1, 4)
+	_, _, err = c.batch(1, 0, 0, 1, 4)
 	require.ErrorContains(t, err, "has 1 tokens")
 	require.NoError(t, c.Close())
 

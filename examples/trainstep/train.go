@@ -18,6 +18,7 @@ import (
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/model"
+	"github.com/goascend/cann/examples/preference"
 	"github.com/goascend/cann/examples/weights"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
@@ -31,15 +32,19 @@ type trainer struct {
 	data      *dataset.Dataset // samples, in place of the text; nil without
 	heldOut   *dataset.Dataset // of -eval
 	evalLoss  float64          // of the evaluation after this step, or 0
+	evaluated *preference.Result
 	ranks     *model.Ranks
 	model     *model.Model
 	origin    string         // folder that the model was loaded from, if any
 	adapter   *model.Adapter // of -lora and -adapter
 	optimizer *model.Optimizer
-	graph     *model.Trainer    // of -graph
-	saver     *checkpoint.Saver // of -save
-	last      int               // step of the last checkpoint
-	best      *checkpoint.Saver // of the checkpoint with the least held-out loss, with -save and -eval
+	reference *model.Model       // of -loss dpo without an adapter
+	compared  *preference.Result // of the step, with losses that compare answers
+	pairs     comparison         // of the step
+	graph     *model.Trainer     // of -graph
+	saver     *checkpoint.Saver  // of -save
+	last      int                // step of the last checkpoint
+	best      *checkpoint.Saver  // of the checkpoint with the least held-out loss, with -save and -eval
 	bestLoss  float64
 	versions  map[string]string // for checkpoints
 	resumed   string            // a line about the checkpoint that was resumed
@@ -86,7 +91,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	}
 	if o.folder() && !o.simulation.on() {
 		if o.tokenizerFolder() == "" && (text.samples || text.vocab == 256 && text.file == nil) {
-			t.note += fmt.Sprintf("%s has no tokenizer.json: tokens are the bytes of the text\n", o.model)
+			t.note += fmt.Sprintf("%s has no tokenizer.json or tokenizer.model: tokens are the bytes of the text\n", o.model)
 		}
 		var warnings strings.Builder
 		if err := (weights.Source{Folder: o.model, Strict: o.strict}).Inspect(&warnings); err != nil {
@@ -102,6 +107,9 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 		t.options = o
 		t.note += fmt.Sprintf("the learning rate is %g; -lr sets another one\n", o.lr)
 	}
+	if left := (dataset.Report{LeftOut: text.left}).Left(); left != "" {
+		t.note += fmt.Sprintf("%s: %s\n", text.source, left)
+	}
 	if text.samples {
 		t.data, err = o.openSamples(text.source)
 	}
@@ -111,7 +119,10 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	if t.adapter, err = newAdapter(ctx, o, m); err == nil {
+	if t.reference, err = newReference(ctx, o, st, reg, par); err == nil {
+		t.adapter, err = newAdapter(ctx, o, m)
+	}
+	if err == nil {
 		t.optimizer, err = newOptimizer(o, m, t.adapter)
 	}
 	if err == nil {
@@ -159,7 +170,7 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 
 // Close waits for the checkpoint under way, and frees model and optimiser.
 func (t *trainer) Close() error {
-	return errors.Join(t.saver.Close(), t.best.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close(), t.heldOut.Close(), t.reports.Close())
+	return errors.Join(t.saver.Close(), t.best.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.reference.Close(), t.model.Close(), t.data.Close(), t.heldOut.Close(), t.reports.Close())
 }
 
 // step trains on one batch; each rank takes its rows of it.
@@ -168,7 +179,10 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	n := t.optimizer.Steps()
 	defer t.stream.Range(fmt.Sprintf("step %d", n)).End()
 	var own model.Batch
-	if t.data != nil {
+	if t.options.compares() {
+		t.pairs, err = t.paired(t.data)
+		own = t.pairs.Batch
+	} else if t.data != nil {
 		own, err = t.sampled(t.data)
 	} else {
 		own, err = t.windows(n)
@@ -182,7 +196,7 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	t.optimizer.Options.LR = t.options.rate(n)
 	if t.graph != nil {
 		loss, norm, err = t.graph.Step(ctx, own)
-	} else if loss, err = t.model.Gradients(ctx, own); err == nil && isNumber(loss) {
+	} else if loss, err = t.gradients(ctx, own); err == nil && isNumber(loss) {
 		norm, err = t.optimizer.Step(ctx)
 	}
 	if err == nil && isNumber(loss) && t.optimizer.Steps() == n { // gradients too large for fp16
@@ -235,14 +249,14 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s%s", n, o.steps, loss, norm, rate, e.spent())
-		if t.evalLoss = 0; o.due(n) {
+		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s%s%s", n, o.steps, loss, norm, rate, described(t.compared), e.spent())
+		if t.evalLoss, t.evaluated = 0, nil; o.due(n) {
 			lines.end()
 			if err := t.evaluate(ctx, out); err != nil {
 				return fmt.Errorf("-eval: %w", err)
 			}
 		}
-		e.EvalLoss = t.evalLoss
+		e.EvalLoss, e.EvalRewards = t.evalLoss, rewardsOf(t.evaluated)
 		if err := t.reports.write(e); err != nil {
 			return err
 		}
@@ -304,16 +318,23 @@ func (t *trainer) agreed(ctx context.Context, yes bool) (bool, error) {
 
 // sumUp plots the losses and compares them with that of byte frequencies alone.
 func (t *trainer) sumUp(out io.Writer, took time.Duration) {
+	o := t.options
 	if len(t.losses) == 0 {
 		return
 	}
 	if len(t.losses) > 1 {
-		fmt.Fprintln(out, asciigraph.Plot(t.losses, asciigraph.Height(10), asciigraph.Width(70), asciigraph.Caption("loss, nats per token")))
+		fmt.Fprintln(out, asciigraph.Plot(t.losses, asciigraph.Height(10), asciigraph.Width(70), asciigraph.Caption(o.unit())))
 	}
 	devices := float64(t.ranks.Group.Size())
 	fmt.Fprintf(out, "%.1f tokens/s on each device; copies of weights: %s a step on rank 0\n",
 		float64(t.seen)/took.Seconds()/devices, mebibytes(float64(t.model.CopiedBytes())/float64(len(t.losses))))
 	fmt.Fprintf(out, "%d steps in %v; loss %.4f over the last steps", len(t.losses), took.Round(time.Millisecond), t.recentLoss())
+	if twice, rows := t.model.Overflows(); twice > 0 {
+		fmt.Fprintf(out, "; %d steps computed twice, as experts got up to %d rows more than -expert-capacity has memory for", twice, rows)
+	}
+	if t.heldOut != nil {
+		fmt.Fprintf(out, "; of -eval %v", t.heldOut.Report())
+	}
 	if t.data != nil {
 		fmt.Fprintf(out, "; %v\n", t.data.Report())
 		return
