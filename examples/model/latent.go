@@ -79,7 +79,10 @@ func (a latentAttention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.
 		kv := p.Split(p.Reshape(a.kvB.forward(p, c), b, n, a.heads, -1), 3, a.plain, a.dv)
 		own := *m
 		own.scale = a.scale
-		y = p.attend(p.Join(3, parts[0], query), p.Join(3, kv[0], p.Repeat(key, 2, a.heads)), p.Contiguous(kv[1]), nil, &own, 0)
+		groups := p.headGroups(a.heads, b*n*a.heads*(a.plain+a.rotated)*int64(p.dt.Size()))
+		queries := p.send(p.Join(3, parts[0], query), groups)
+		keys, values := p.send(p.Join(3, kv[0], p.Repeat(key, 2, a.heads)), groups), p.send(p.Contiguous(kv[1]), groups)
+		y = p.attend(queries, keys, values, nil, &own, 0)
 	}
 	return p.leave(a.o.forward(p, p.Reshape(y, b*n, a.heads*a.dv)))
 }

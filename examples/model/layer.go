@@ -126,19 +126,24 @@ func (r rotation) of(a attention) rotation {
 func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	b, n := m.batch, m.length
 	x = p.enter(x)
-	q, k, v := a.project(p, x, b, n)
-	var gate *autograd.Var
-	if a.gated {
-		halves := p.Split(q, 3, a.dim, a.dim)
-		q, gate = halves[0], p.Sigmoid(halves[1])
-	}
-	q, k = a.qNorm.forward(p, q), a.kNorm.forward(p, k)
-	if !a.unrotated {
-		rope, rotate := m.rope.of(a), p.RoPE
-		if a.interleaved {
-			rotate = p.RoPEInterleaved
+	var q, k, v, gate *autograd.Var
+	var queries, keys, values *headsUnderWay
+	whole := m.paged == nil && m.past == nil
+	groups := p.headGroups(a.kv, b*n*a.heads*a.dim*int64(p.dt.Size()))
+	if whole && p.ulysses.Size() > 1 && a.qkv.weight == nil { // queries are exchanged while keys are computed, and these while values are
+		q, gate = a.gate(p, p.Reshape(a.q.forward(p, x), b, n, a.heads, -1))
+		q, _ = a.rotate(p, a.qNorm.forward(p, q), nil, m)
+		queries = p.send(q, groups)
+		k, _ = a.rotate(p, a.kNorm.forward(p, p.Reshape(a.k.forward(p, x), b, n, a.kv, a.dim)), nil, m)
+		keys = p.send(k, groups)
+		values = p.send(p.Reshape(a.v.forward(p, x), b, n, a.kv, a.dim), groups)
+	} else {
+		q, k, v = a.project(p, x, b, n)
+		q, gate = a.gate(p, q)
+		q, k = a.rotate(p, a.qNorm.forward(p, q), a.kNorm.forward(p, k), m)
+		if whole {
+			queries, keys, values = p.send(q, groups), p.send(k, groups), p.send(v, groups)
 		}
-		q, k = rotate(q, k, rope.cos, rope.sin)
 	}
 	var y, sinks *autograd.Var
 	if a.sinks != nil {
@@ -150,7 +155,7 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 	case m.past != nil:
 		y = m.attend(p, q, k, v, sinks, a.window)
 	default:
-		y = p.attend(q, k, v, sinks, m, a.window)
+		y = p.attend(queries, keys, values, sinks, m, a.window)
 	}
 	if a.gated {
 		y = p.Mul(y, gate)
@@ -160,6 +165,27 @@ func (a attention) forward(p *pass, x *autograd.Var, m *inputs) *autograd.Var {
 		y = p.AddBias(y, a.outBias.Var)
 	}
 	return y
+}
+
+// gate splits the gate of the result, if there is one, from queries.
+func (a attention) gate(p *pass, q *autograd.Var) (_, gate *autograd.Var) {
+	if !a.gated {
+		return q, nil
+	}
+	halves := p.Split(q, 3, a.dim, a.dim)
+	return halves[0], p.Sigmoid(halves[1])
+}
+
+// rotate rotates queries, and keys if they are not nil, by their positions.
+func (a attention) rotate(p *pass, q, k *autograd.Var, m *inputs) (_, _ *autograd.Var) {
+	if a.unrotated {
+		return q, k
+	}
+	rope, rotate := m.rope.of(a), p.RoPE
+	if a.interleaved {
+		rotate = p.RoPEInterleaved
+	}
+	return rotate(q, k, rope.cos, rope.sin)
 }
 
 // project computes queries, keys and values, [batch, length, heads, features].
@@ -173,16 +199,41 @@ func (a attention) project(p *pass, x *autograd.Var, batch, length int64) (q, k,
 	return parts[0], parts[1], p.Contiguous(parts[2]) // the others become so when they are rotated
 }
 
-// attend computes the attention of whole sequences.
-func (p *pass) attend(q, k, v, sinks *autograd.Var, m *inputs, window int64) *autograd.Var {
-	q, k, v = p.toHeads(q), p.toHeads(k), p.toHeads(v)
-	a := ops.AttentionArgs{Layout: m.layout(), Heads: int(q.Dim(2)), Mask: within(m.mask, window), Scale: m.scale}
-	shape := []int64{q.Dim(0), q.Dim(1), q.Dim(2), v.Dim(-1)}
-	y := p.ContextAttention(p.cp, m.packed(p, q), m.packed(p, k), m.packed(p, v), sinks, a)
-	if m.cu != nil {
-		y = p.Reshape(y, shape...)
+// attend computes the attention of whole sequences, group by group of the heads.
+func (p *pass) attend(q, k, v *headsUnderWay, sinks *autograd.Var, m *inputs, window int64) *autograd.Var {
+	groups := len(q.groups)
+	var sinksOf, results []*autograd.Var
+	if sinks != nil && groups > 1 {
+		sizes := make([]int64, groups)
+		for i := range sizes {
+			sizes[i] = sinks.Dim(0) / int64(groups)
+		}
+		sinksOf = p.Split(sinks, 0, sizes...)
 	}
-	return p.toSequence(y)
+	var begun []*autograd.HeadExchange
+	for i := range groups {
+		query, key, value := q.arrived(i), k.arrived(i), v.arrived(i)
+		for _, h := range []*headsUnderWay{q, k, v} {
+			h.next()
+		}
+		if sinksOf != nil {
+			sinks = sinksOf[i]
+		}
+		a := ops.AttentionArgs{Layout: m.layout(), Heads: int(query.Dim(2)), Mask: within(m.mask, window), Scale: m.scale}
+		shape := []int64{query.Dim(0), query.Dim(1), query.Dim(2), value.Dim(-1)}
+		y := p.ContextAttention(p.cp, m.packed(p, query), m.packed(p, key), m.packed(p, value), sinks, a)
+		if m.cu != nil {
+			y = p.Reshape(y, shape...)
+		}
+		results = append(results, y)
+		if p.ulysses.Size() > 1 {
+			begun = append(begun, p.BeginToSequence(p.ulysses, p.headSide, y))
+		}
+	}
+	if p.ulysses.Size() == 1 {
+		return results[0]
+	}
+	return p.EndExchange(begun...)
 }
 
 // feedForward computes on each token independently: a gated unit, or experts, of which it returns the

@@ -42,6 +42,7 @@ type Model struct {
 	// biasRate is that of BalanceExperts. side is for exchanges of tokens beside shared experts, or nil.
 	biasRate float64
 	side     *acl.Stream
+	headSide *acl.Stream // of the exchanges of heads, or nil
 	overflow overflow
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
@@ -128,9 +129,13 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 		return nil, errors.Join(err, m.cp.Close())
 	}
 	if cfg.family().shared && par.ExpertCapacity > 0 && m.ep.Size() > 1 {
-		if m.side, err = st.Device().NewStream(); err != nil {
-			return nil, errors.Join(err, m.Close())
-		}
+		m.side, err = st.Device().NewStream()
+	}
+	if err == nil && m.heads.Size() > 1 {
+		m.headSide, err = st.Device().NewStream()
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
@@ -217,7 +222,7 @@ func (m *Model) together(what string) error {
 
 func (m *Model) pass(ctx context.Context, o autograd.Options) *pass {
 	return &pass{
-		Tape: autograd.New(ctx, m.st, m.reg, o), memory: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads,
+		Tape: autograd.New(ctx, m.st, m.reg, o), memory: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, headSide: m.headSide, groups: int64(m.par.HeadGroups),
 		ep: m.ep, store: m.store, trained: m.trained(), adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied, recompute: m.memory.Recompute,
 	}
 }
@@ -231,7 +236,7 @@ func (m *Model) Close() error {
 	if m == nil {
 		return nil
 	}
-	return errors.Join(m.closeOffload(), m.store.Close(), m.quantized.Close(), m.rope.close(), m.cp.Close(), m.side.Close())
+	return errors.Join(m.closeOffload(), m.store.Close(), m.quantized.Close(), m.rope.close(), m.cp.Close(), m.side.Close(), m.headSide.Close())
 }
 
 // Parameters lists the weights of which this rank has a part, in the order of the checkpoint.

@@ -27,6 +27,9 @@ type Parallel struct {
 	// Heads divides the positions that a rank of Context has once more: attention and gated delta nets exchange
 	// positions for heads (Ulysses).
 	Heads parallel.Communicator
+	// HeadGroups is the number of groups in which the ranks of Heads exchange the heads of attention, so that one group is exchanged beside the attention to
+	// another. It divides the key heads of each of these ranks. 0 stands for up to 4, while a group has 1 MiB of queries on each rank.
+	HeadGroups int
 	// Pipeline divides the layers; each step has MicroBatches micro-batches, 1 when 0. With Chunks, 1 when 0, each rank has so many
 	// chunks of consecutive layers, and the schedule is interleaved; with ZeroBubble the gradients of weights fill the time in which ranks would
 	// wait (parallel.PipelineSchedule).
@@ -230,10 +233,19 @@ func (par *Parallel) signature() ops.Parallel {
 // checkHeads refuses heads that cannot be divided among the ranks of Ulysses.
 func (par *Parallel) checkHeads(c Config) error {
 	ranks := int(size(par.Heads))
-	if ranks == 1 {
-		return nil
-	}
 	tp := int(size(par.Tensor))
+	own := max(c.KVHeads/tp/ranks, 1)
+	if c.family().latent { // whose keys are computed for each head
+		own = c.Heads / tp / ranks
+	}
+	switch {
+	case par.HeadGroups < 0 || par.HeadGroups > 1 && ranks == 1:
+		return fmt.Errorf("model: HeadGroups is %d; groups of heads are exchanged by the ranks of Heads, which are %d, so leave it 0", par.HeadGroups, ranks)
+	case ranks == 1:
+		return nil
+	case par.HeadGroups > 0 && own%par.HeadGroups != 0:
+		return fmt.Errorf("model: HeadGroups is %d; it must divide the %d key heads that each rank of Heads has", par.HeadGroups, own)
+	}
 	heads := map[string]int{"num_attention_heads": c.Heads / tp, "num_key_value_heads": c.KVHeads / tp}
 	for name, n := range heads {
 		shared := strings.Contains(name, "key") // several ranks may share key heads

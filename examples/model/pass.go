@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/autograd"
@@ -27,6 +28,8 @@ type pass struct {
 	tp        *parallel.TensorParallel
 	cp        *parallel.ContextParallel
 	ulysses   *parallel.Ulysses // for layers that need whole sequences
+	headSide  *acl.Stream       // of its exchanges
+	groups    int64             // Parallel.HeadGroups
 	ep        *parallel.ExpertParallel
 	store     storage
 	trained   trained             // nil if no weights get gradients

@@ -245,6 +245,22 @@ func TestSimulationExchangesUnderKernels(t *testing.T) {
 	}
 }
 
+// TestSimulationHeadExchangesUnderKernels: so do nine tenths of all exchanges where groups of ranks exchange heads for positions (Ulysses), alone or in a ring of such groups, if each rank has several
+// key heads. With one key head on each, of which no group can be sent ahead, queries and gradients still lie beside projections.
+func TestSimulationHeadExchangesUnderKernels(t *testing.T) {
+	for _, s := range []struct {
+		ranks, ulysses int
+		least          float64
+	}{{4, 2, 0.9}, {8, 4, 0.9}, {8, 2, 0.9}, {4, 4, 0.9}, {8, 8, 0.75}} {
+		r := trace(t, fmt.Sprintf("-simulate Ascend910B2 -world %d -cp %d -ulysses %d -batch 1 -seq %d -fsdp -model %sqwen3-8b", s.ranks, s.ranks, s.ulysses, s.ranks*32768, testModels))
+		for name, least := range map[string]float64{"HcclAlltoAll": s.least, "": max(s.least, 0.8)} {
+			part := r.under(t, func(x exchanged) bool { return strings.HasPrefix(x.name, name) })
+			t.Logf("%d ranks, heads over %d, %s: %.1f %% under kernels", s.ranks, s.ulysses, cmp.Or(name, "all"), 100*part)
+			require.Greater(t, part, least, "%d ranks, heads over %d, %s", s.ranks, s.ulysses, name)
+		}
+	}
+}
+
 func float(t *testing.T, text string) float64 {
 	t.Helper()
 	x, err := strconv.ParseFloat(text, 64)

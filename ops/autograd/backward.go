@@ -86,8 +86,45 @@ func (t *Tape) run(first int) {
 			t.gradients(n, ofInputs)
 			t.deferred = append(t.deferred, n)
 			continue
+		case !t.opts.DeferWeights && t.sendsNext(n, first):
+			t.gradients(n, ofInputs)
+			t.late = append(t.late, n)
+			continue
 		default:
 			t.gradients(n, ofAll)
+		}
+		t.finish(n)
+		t.complete(n)
+		if n.sends {
+			t.weightsBesideExchange()
+		}
+	}
+}
+
+// sendsNext reports whether n computes gradients of weights and what follows it in the backward pass, up to the next such node, sends gradients to other ranks: then these are sent
+// first, and the gradients of the weights computed meanwhile.
+func (t *Tape) sendsNext(n *node, first int) bool {
+	if !n.apart || !slices.ContainsFunc(n.inputs, (*Var).weight) {
+		return false
+	}
+	for i := len(t.nodes) - 1; i >= first; i-- {
+		switch m := t.nodes[i]; {
+		case m.sends:
+			return true
+		case m.hook != nil || m.checkpoint || m.apart:
+			return false
+		}
+	}
+	return false
+}
+
+// weightsBesideExchange computes the gradients of weights for which an exchange did not wait.
+func (t *Tape) weightsBesideExchange() {
+	late := t.late
+	t.late = nil
+	for _, n := range late {
+		if t.err == nil {
+			t.gradients(n, ofWeights)
 		}
 		t.finish(n)
 		t.complete(n)

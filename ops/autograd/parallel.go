@@ -166,38 +166,6 @@ func (t *Tape) ContextCausalConv(p *parallel.ContextParallel, x, weight, bias *V
 	return t.causalConv("context-parallel causal convolution", x, weight, bias, a, p.CausalConv, p.CausalConvGrad)
 }
 
-// ToHeads exchanges positions for heads (parallel.Ulysses.ToHeads): x [B, S/n, N, D] becomes [B, S, N/n, D].
-func (t *Tape) ToHeads(u *parallel.Ulysses, x *Var) *Var {
-	return t.ulysses("exchange to heads", u, x, 1, 2, u.ToHeads, u.ToSequence)
-}
-
-// ToSequence exchanges heads for positions (parallel.Ulysses.ToSequence): x [B, S, N/n, D] becomes [B, S/n, N, D].
-func (t *Tape) ToSequence(u *parallel.Ulysses, x *Var) *Var {
-	return t.ulysses("exchange to the sequence", u, x, 2, 1, u.ToSequence, u.ToHeads)
-}
-
-func (t *Tape) ulysses(name string, u *parallel.Ulysses, x *Var, grows, shrinks int, forward, backward func(st *acl.Stream, from, to *aclnn.Tensor) error) *Var {
-	c := t.begin(name, x)
-	if c == nil {
-		return t.failed()
-	}
-	if u.Size() == 1 {
-		return x
-	}
-	shape := x.Shape()
-	if len(shape) == 4 { // others are refused by the exchange
-		shape[grows] *= u.Size()
-		shape[shrinks] /= u.Size()
-	}
-	out := c.Output(x.Value.DType(), shape...)
-	c.Do(func() error { return forward(t.st, x.Value, out) })
-	c.Backward(func(g *Gradients) {
-		d, dx := g.Output(0), g.Input(0)
-		g.Do(func() error { return backward(t.st, d, dx) })
-	})
-	return c.end()[0]
-}
-
 // Dispatched holds the rows of this rank's experts.
 type Dispatched struct {
 	Rows   *Var // [rows, width]

@@ -64,6 +64,8 @@ type split struct {
 	seed uint64
 	all  []*autograd.Var
 	cuts []cut
+	// replicated are parameters of which all ranks have the whole, and gradients for their own rows.
+	replicated []*autograd.Var
 }
 
 func (s *split) param(c cut, shape ...int64) *autograd.Var {
@@ -72,6 +74,112 @@ func (s *split) param(c cut, shape ...int64) *autograd.Var {
 	v := autograd.NewParameter(s.b.Floats(aclnn.Float32, values, own...), s.b.Empty(aclnn.Float32, own...))
 	s.all, s.cuts = append(s.all, v), append(s.cuts, c)
 	return v
+}
+
+// side makes a stream for exchanges beside the kernels.
+func (s *split) side() *acl.Stream {
+	side, err := s.b.Stream.Device().NewStream()
+	require.NoError(s.b.T, err)
+	s.b.T.Cleanup(func() { require.NoError(s.b.T, side.Close()) })
+	return side
+}
+
+// headGroups is attention between projections, with heads that are exchanged for positions in groups, one group beside the attention to another.
+func headGroups(s *split, u *parallel.Ulysses, ranks int64, groups int, side *acl.Stream) func(t *autograd.Tape) *autograd.Var {
+	const rows, width, dim, heads, keys = 8, 6, 4, 8, 4
+	x := s.param(cut{1, u.Rank(), ranks}, 1, rows, width)
+	s.seed = 100
+	weight := func(out, in int64) *autograd.Var {
+		s.seed++
+		return autograd.NewParameter(s.b.Floats(aclnn.Float32, opstest.Random(aclnn.Float32, s.seed, out*in), out, in), s.b.Empty(aclnn.Float32, out, in))
+	}
+	wq, wk, wv, wo := weight(heads*dim, width), weight(keys*dim, width), weight(keys*dim, width), weight(width, heads*dim)
+	s.replicated = append(s.replicated, wq, wk, wv, wo)
+	return func(t *autograd.Tape) *autograd.Var {
+		project := func(w *autograd.Var, heads int64) (parts []*autograd.Var, first *autograd.HeadExchange) {
+			sizes := make([]int64, groups)
+			for i := range sizes {
+				sizes[i] = heads / ranks / int64(groups)
+			}
+			y := t.Reshape(t.Linear(x, w, nil), 1, -1, ranks, heads/ranks, dim)
+			parts = t.Split(y, 3, sizes...)
+			return parts, t.BeginToHeads(u, side, parts[0])
+		}
+		q, nextQ := project(wq, heads)
+		k, nextK := project(wk, keys)
+		v, nextV := project(wv, keys)
+		var results []*autograd.HeadExchange
+		for i := range groups {
+			query, key, value := t.EndExchange(nextQ), t.EndExchange(nextK), t.EndExchange(nextV)
+			if i+1 < groups {
+				nextQ, nextK, nextV = t.BeginToHeads(u, side, q[i+1]), t.BeginToHeads(u, side, k[i+1]), t.BeginToHeads(u, side, v[i+1])
+			}
+			results = append(results, t.BeginToSequence(u, side, t.Attention(query, key, value, nil, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})))
+		}
+		return t.Linear(t.Reshape(t.EndExchange(results...), 1, -1, heads*dim), wo, nil)
+	}
+}
+
+// TestHeadGroups: results and gradients, also of the weights of the projections, have the same bits with one group of heads between the kernels, and with groups that are exchanged beside them.
+func TestHeadGroups(t *testing.T) {
+	onRanks(t, 2, func(b *opstest.Bench, comm *hccl.Comm) {
+		u := parallel.NewUlysses(comm, mask.ZigZag)
+		var want [][]float32
+		for _, o := range []struct {
+			groups int
+			beside bool
+			around func(*autograd.Tape, string, func() *autograd.Var) *autograd.Var
+		}{{1, false, (*autograd.Tape).Block}, {2, false, (*autograd.Tape).Block}, {1, true, (*autograd.Tape).Block}, {2, true, (*autograd.Tape).Block}, {2, true, (*autograd.Tape).Checkpoint}} {
+			s := &split{b: b}
+			var side *acl.Stream
+			if o.beside {
+				side = s.side()
+			}
+			forward := headGroups(s, u, 2, o.groups, side)
+			complete := 0
+			tape := autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{Complete: func(*autograd.Var) error { complete++; return nil }})
+			y := o.around(tape, "all", func() *autograd.Var { return forward(tape) })
+			require.NoError(b.T, tape.Err())
+			got := [][]float32{b.Read(y.Value)}
+			require.NoError(b.T, tape.BackwardFrom(autograd.Output{Var: y, Grad: b.Floats(aclnn.Float32, opstest.Random(aclnn.Float32, 9, 24), 1, 4, 6)}))
+			require.NoError(b.T, tape.Close())
+			for _, v := range append(s.all, s.replicated...) {
+				got = append(got, b.Read(v.Grad))
+			}
+			require.Equal(b.T, 5, complete)
+			if want == nil {
+				want = got
+			}
+			require.Equal(b.T, want, got, "%d groups, beside the kernels: %v", o.groups, o.beside)
+		}
+	})
+}
+
+// TestExchangesThatAreNotEnded: a tape ends what it has begun, and refuses what cannot end.
+func TestExchangesThatAreNotEnded(t *testing.T) {
+	onRanks(t, 2, func(b *opstest.Bench, comm *hccl.Comm) {
+		u := parallel.NewUlysses(comm, mask.Contiguous)
+		s := &split{b: b}
+		side := s.side()
+		x := s.param(cut{}, 1, 4, 4, 2)
+		tape := autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{})
+		e := tape.BeginToHeads(u, side, x)
+		tape.BeginToHeads(u, side, x)
+		y := tape.EndExchange(e)
+		require.NoError(b.T, tape.Err())
+		require.Equal(b.T, []int64{1, 8, 2, 2}, y.Shape())
+		tape.EndExchange(tape.BeginToHeads(u, side, x), tape.BeginToHeads(u, side, x))
+		require.ErrorContains(b.T, tape.Close(), "several parts must be exchanges to the sequence")
+		tape = autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{})
+		e = tape.BeginToHeads(u, side, x)
+		tape.EndExchange(e)
+		tape.EndExchange(e)
+		require.Error(b.T, tape.Err())
+		require.Error(b.T, tape.Close())
+		tape = autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{})
+		tape.EndExchange()
+		require.ErrorContains(b.T, tape.Close(), "no parts")
+	})
 }
 
 // TestRanks compares gradients of layers that are split over ranks with those of one rank.
@@ -119,10 +227,7 @@ func TestRanks(t *testing.T) {
 			e, own, weights := experts(s, c, rank, ranks, shards)
 			var side *acl.Stream
 			if beside {
-				var err error
-				side, err = s.b.Stream.Device().NewStream()
-				require.NoError(s.b.T, err)
-				s.b.T.Cleanup(func() { require.NoError(s.b.T, side.Close()) })
+				side = s.side()
 			}
 			tokens := cut{0, rank, ranks}
 			x, logits := s.param(tokens, rows, width), s.param(tokens, rows, 4)
@@ -195,6 +300,9 @@ func TestRanks(t *testing.T) {
 				y := t.Attention(t.ToHeads(u, q), t.ToHeads(u, k), t.ToHeads(u, v), nil, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})
 				return t.ToSequence(u, y)
 			}, tokens
+		},
+		"ulysses in groups beside kernels": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			return headGroups(s, parallel.NewUlysses(group(c), mask.Contiguous), ranks, 2, s.side()), cut{1, rank, ranks}
 		},
 		"expert parallelism":                                        sent(false),
 		"expert tensor parallelism":                                 sent(true),

@@ -19,6 +19,7 @@ type node struct {
 	params     []*Var // whose gradients it writes
 	checkpoint bool
 	apart      bool   // backward computes the gradients of parameters, and those of other inputs, also in two calls without more work
+	sends      bool   // backward begins an exchange beside which other kernels can run
 	hook       func() // of Around, in place of everything else
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
 // Options configures a tape. The zero value records gradients and overwrites those of the parameters.
@@ -45,8 +46,10 @@ type Tape struct {
 	watching   []*watch
 	parameters map[*Var]*use
 	deferred   []*node // for BackwardWeights, in the order of the backward pass
-	backward   bool    // during Backward
-	done       bool    // after Backward
+	late       []*node // of which the gradients of weights follow the next exchange
+	exchanges  []*parallel.UlyssesExchange
+	backward   bool // during Backward
+	done       bool // after Backward
 	closed     bool
 }
 
@@ -95,6 +98,10 @@ func (t *Tape) Close() error {
 	if len(t.deferred) > 0 {
 		t.Fail(fmt.Errorf("%w: BackwardWeights has not run, so gradients of weights are missing", acl.ErrInvalidArgument))
 	}
+	for _, h := range t.exchanges { // of a pass that has failed, or ended before them
+		t.Fail(h.Close())
+	}
+	t.exchanges = nil
 	for _, n := range append(t.nodes, t.deferred...) {
 		t.finish(n)
 	}

@@ -46,6 +46,55 @@ func TestUlysses(t *testing.T) {
 	}
 }
 
+// TestUlyssesGroups: groups of heads that are exchanged one after another on a stream of their own, beside what the other stream does, bring the bits of one exchange.
+func TestUlyssesGroups(t *testing.T) {
+	const n, groups = 2, 2
+	for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
+		onRanks(t, n, func(r *rank) {
+			side, err := r.Stream.Device().NewStream()
+			require.NoError(r.T, err)
+			defer func() { require.NoError(r.T, side.Close()) }()
+			u := parallel.NewUlysses(r.comm, split)
+			x := r.Floats(aclnn.Float32, opstest.Random(aclnn.Float32, uint64(r.comm.Rank()), 2*4*8*3), 2, 4, 8, 3)
+			whole, back := r.Empty(aclnn.Float32, 2, 8, 4, 3), r.Empty(aclnn.Float32, 2, 4, 8, 3)
+			require.NoError(r.T, u.ToHeads(r.Stream, x, whole))
+			var begun, home []*parallel.UlyssesExchange
+			var parts []*aclnn.Tensor
+			for g := range int64(groups) { // of each rank's four heads two
+				h, err := u.BeginToHeads(r.Stream, side, x.Unflatten(2, n, 4).Narrow(3, 2*g, 2))
+				require.NoError(r.T, err)
+				begun, parts = append(begun, h), append(parts, r.Empty(aclnn.Float32, 2, 8, 2, 3))
+			}
+			for g, h := range begun {
+				require.NoError(r.T, h.End(parts[g]))
+				require.Equal(r.T, r.Read(whole.Narrow(2, 2*int64(g), 2)), r.Read(parts[g]))
+				require.ErrorContains(r.T, h.End(parts[g]), "has ended")
+				h, err := u.BeginToSequence(r.Stream, side, parts[g])
+				require.NoError(r.T, err)
+				home = append(home, h)
+			}
+			for g, h := range home {
+				require.NoError(r.T, h.End(back.Unflatten(2, n, 4).Narrow(3, 2*int64(g), 2)))
+			}
+			require.Equal(r.T, r.Read(x), r.Read(back))
+
+			// What is not ended is closed, and a refused result closes too.
+			h, err := u.BeginToHeads(r.Stream, side, x)
+			require.NoError(r.T, err)
+			require.NoError(r.T, h.Close())
+			h, err = u.BeginToHeads(r.Stream, side, x)
+			require.NoError(r.T, err)
+			require.ErrorContains(r.T, h.End(back), "its shape must be [2 8 4 3]")
+			require.NoError(r.T, h.Close())
+			_, err = u.BeginToHeads(r.Stream, side, r.Empty(aclnn.Float32, 2, 4, 4, 2, 3))
+			require.ErrorIs(r.T, err, ops.ErrInvalid)
+			_, err = u.BeginToSequence(r.Stream, side, r.Empty(aclnn.Float32, 2, 8, 2, 2, 3))
+			require.ErrorIs(r.T, err, ops.ErrInvalid)
+			require.NoError(r.T, r.Stream.Synchronize(t.Context()))
+		})
+	}
+}
+
 func TestUlyssesRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
 		u := parallel.NewUlysses(r.comm, mask.ZigZag)
