@@ -10,5 +10,5 @@
 //	warnings, err := table.Decode(text, &config)
 //
 // A key inside of an object is written after the object's key and a dot ("rope_scaling.factor"); objects in
-// arrays count as the object itself. An object without such keys on the table is one value.
+// arrays count as the object itself, and reports name them with brackets ("added_tokens[].content"). An object without such keys on the table is one value.
 package verdict

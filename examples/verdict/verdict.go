@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"github.com/goascend/cann/examples/budget"
 )
@@ -102,16 +103,49 @@ func (t Table) Decode(text []byte, to ...any) (warnings []string, err error) {
 }
 
 // Check is Decode into no value. It returns the keys with a warning.
-func (t Table) Check(text []byte) (warnings []*Refusal, err error) {
-	c := check{table: t, keys: map[string]Key{}, inner: map[string]bool{}}
+func (t Table) Check(text []byte) (warnings []*Refusal, err error) { return t.Index().Check(text) }
+
+// Index is a table that checks many texts: it finds the verdict of a key at once. It is safe for concurrent use.
+type Index struct {
+	table  Table
+	keys   map[string]Key
+	inner  map[string]bool   // names with keys inside
+	folded map[string]string // all names, by what they are to encoding/json, which does not distinguish upper and lower case
+}
+
+// Index prepares a table for many texts.
+func (t Table) Index() *Index {
+	x := &Index{table: t, keys: map[string]Key{}, inner: map[string]bool{}, folded: map[string]string{}}
 	for _, k := range t.Keys {
-		c.keys[k.Name] = k
+		x.keys[k.Name] = k
+		x.folded[fold(k.Name)] = k.Name
 		for at, r := range k.Name {
 			if r == '.' {
-				c.inner[k.Name[:at]] = true
+				x.inner[k.Name[:at]] = true
+				x.folded[fold(k.Name[:at])] = k.Name[:at]
 			}
 		}
 	}
+	return x
+}
+
+// fold gives names that strings.EqualFold finds equal the same text: of each character the smallest of those that differ from it in their case only.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
+}
+
+// Check is Table.Check.
+func (x *Index) Check(text []byte) (warnings []*Refusal, err error) { return x.CheckIn("", text) }
+
+// CheckIn is Check of an object inside of another one: what is reported of a key has its name behind a path.
+func (x *Index) CheckIn(path string, text []byte) (warnings []*Refusal, err error) {
+	c, t := check{Index: x}, x.table
 	for _, known := range []struct{ begin, what string }{
 		{"version https://git-lfs", "it is a pointer of Git LFS, not the file itself: run git lfs pull, or download the file"},
 		{"<", "it is a page of HTML or XML, not JSON: the download was refused, or needs a log-in"},
@@ -123,7 +157,7 @@ func (t Table) Check(text []byte) (warnings []*Refusal, err error) {
 	if kind(text) == '[' {
 		return nil, fmt.Errorf("%s: it is a JSON array, not an object", t.Format)
 	}
-	if err := c.object("", text); err != nil {
+	if err := c.object(place{shown: path}, text); err != nil {
 		return nil, errors.Join(append(c.refused[:min(len(c.refused), shownLines)], fmt.Errorf("%s: %w", t.Format, err))...)
 	}
 	if err := errors.Join(c.refused...); err != nil {
@@ -134,19 +168,20 @@ func (t Table) Check(text []byte) (warnings []*Refusal, err error) {
 
 // check is one reading of a text.
 type check struct {
-	table    Table
-	keys     map[string]Key
-	inner    map[string]bool // names with keys inside
-	read     int             // keys so far
+	*Index
+	read     int // keys so far
 	warnings []*Refusal
 	refused  []error
 }
 
-// object checks the keys of an object, or of the objects of an array. Its error is of the JSON.
-func (c *check) object(path string, text []byte) error {
-	if kind(text) == '[' {
-		return c.array(path, text)
-	}
+// place is an object of a text: what stands before the names of its keys, on the table and for people, who read where it is an element of a list.
+type place struct{ name, shown string }
+
+// in is the place of a key of the object.
+func (p place) in(key string) place { return place{p.name + key, p.shown + key} }
+
+// object checks the keys of an object. Its error is of the JSON.
+func (c *check) object(at place, text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return errors.Join(errors.New("it is no JSON object"), err)
@@ -163,10 +198,10 @@ func (c *check) object(path string, text []byte) error {
 		}
 		key, _ := token.(string)
 		if seen[key] {
-			return fmt.Errorf("an object has the key %q twice", short(path+key))
+			return fmt.Errorf("an object has the key %q twice", short(at.shown+key))
 		}
 		seen[key] = true
-		if err := c.value(path+key, value); err != nil {
+		if err := c.value(at.in(key), value); err != nil {
 			return err
 		}
 	}
@@ -188,19 +223,22 @@ func (v *inPlace) UnmarshalJSON(text []byte) error {
 }
 
 // value checks the value of a key.
-func (c *check) value(name string, value []byte) error {
+func (c *check) value(at place, value []byte) error {
 	c.read++
 	if err := budget.Size("the file", c.read, mostKeys, "keys"); err != nil {
 		return err
 	}
 	k := kind(value)
 	if (k == '-' || '0' <= k && k <= '9') && len(value) > longestNumber {
-		return fmt.Errorf("%s is a number of %d characters", short(name), len(value))
+		return fmt.Errorf("%s is a number of %d characters", short(at.shown), len(value))
 	}
-	if c.inner[name] && (k == '{' || k == '[') {
-		return c.object(name+".", value)
+	switch inner := c.inner[at.name]; {
+	case inner && k == '{':
+		return c.object(at.in("."), value)
+	case inner && k == '[':
+		return c.array(at, value)
 	}
-	c.judge(name, value)
+	c.judge(at, value)
 	if err := budget.Size("the list of refusals and warnings", len(c.refused)+len(c.warnings), mostLines, "lines"); err != nil {
 		return err
 	}
@@ -219,23 +257,24 @@ const (
 )
 
 // array checks the objects of an array, of which there may be very many.
-func (c *check) array(path string, text []byte) error {
+func (c *check) array(at place, text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil {
 		return err
 	}
 	for n := 1; d.More(); n++ { // one is in memory at a time
-		if err := budget.Size(short(path), n, mostObjects, "objects"); err != nil {
+		if err := budget.Size(short(at.shown), n, mostObjects, "objects"); err != nil {
 			return err
 		}
-		var one map[string]json.RawMessage
+		var one inPlace
 		if err := d.Decode(&one); err != nil {
 			return err
 		}
-		for key, value := range one {
-			if err := c.value(path+key, value); err != nil {
-				return err
-			}
+		if string(one) == "null" {
+			continue
+		}
+		if err := c.object(place{at.name + ".", at.shown + "[]."}, one); err != nil {
+			return fmt.Errorf("element %d of %s: %w", n-1, short(at.shown), err)
 		}
 	}
 	return nil
@@ -250,20 +289,21 @@ func kind(value []byte) byte {
 }
 
 // judge applies the verdict of a key to its value.
-func (c *check) judge(name string, value []byte) {
-	k, known := c.keys[name]
-	if !known {
+func (c *check) judge(at place, value []byte) {
+	k, known := c.keys[at.name]
+	twin := ""
+	if !known && !c.inner[at.name] {
 		k = Key{Kind: c.table.Unknown, Why: "this key is not known"}
-		for _, other := range c.table.Keys {
-			if strings.EqualFold(other.Name, name) { // encoding/json would read it as that key
-				k = Key{Why: "this key is not known, and differs from " + other.Name + " only in its case"}
-			}
+		if twin = c.folded[fold(at.name)]; twin != "" { // encoding/json would read it as that key, of which null takes the value away
+			k = Key{Why: "this key is not known, and differs from " + twin + " only in its case"}
 		}
+	} else if !known {
+		k = Key{Kind: c.table.Unknown, Why: "this key is not known as one value: it is an object"}
 	}
-	if k.Kind == Honoured || k.Kind == Harmless || neutral(value, k.Neutral) {
+	if twin == "" && (k.Kind == Honoured || k.Kind == Harmless || neutral(value, k.Neutral)) {
 		return
 	}
-	r := &Refusal{Format: c.table.Format, Key: short(name), Value: short(compact(value)), Why: k.Why}
+	r := &Refusal{Format: c.table.Format, Key: short(at.shown), Value: short(compact(value)), Why: k.Why}
 	if k.Kind == Warned {
 		c.warnings = append(c.warnings, r)
 	} else {

@@ -1,6 +1,7 @@
 package verdict_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,15 +37,21 @@ func TestDecode(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"bias":true}`:                    "x.json: bias is true: there is none",
-		`{"Size":7}`:                       "x.json: Size is 7: this key is not known",
-		`{"scaling":{"factor":2,"why":1}}`: "x.json: scaling.why is 1: this key is not known",
-		`{"scaling":[{"why":1}]}`:          "x.json: scaling.why is 1: this key is not known",
-		`{"scaling":"yarn"}`:               `x.json: scaling is "yarn"`,
-		`{"size":1,"size":2}`:              `the key "size" twice`,
-		`{"size":1}}`:                      "after the object",
-		`[]`:                               "JSON array",
-		`7`:                                "no JSON object",
+		`{"bias":true}`:                            "x.json: bias is true: there is none",
+		`{"Size":7}`:                               "x.json: Size is 7: this key is not known",
+		`{"scaling":{"factor":2,"why":1}}`:         "x.json: scaling.why is 1: this key is not known",
+		`{"scaling":[{"why":1}]}`:                  "x.json: scaling[].why is 1: this key is not known",
+		`{"scaling":[{},{"factor":1,"factor":2}]}`: `element 1 of scaling: an object has the key "scaling[].factor" twice`,
+		`{"scaling":[null,[{"factor":1}]]}`:        "element 1 of scaling: it is no JSON object",
+		`{"size":1,"Size":null}`:                   "Size is null: this key is not known, and differs from size only in its case",
+		`{"ſize":null}`:                            "ſize is null: this key is not known, and differs from size only in its case",
+		`{"Scaling":{"factor":2}}`:                 `Scaling is {"factor":2}: this key is not known, and differs from scaling only in its case`,
+		`{"scaling":{"Factor":null}}`:              "scaling.Factor is null: this key is not known, and differs from scaling.factor only in its case",
+		`{"scaling":"yarn"}`:                       `x.json: scaling is "yarn"`,
+		`{"size":1,"size":2}`:                      `the key "size" twice`,
+		`{"size":1}}`:                              "after the object",
+		`[]`:                                       "JSON array",
+		`7`:                                        "no JSON object",
 		"version https://git-lfs.github.com/spec/v1\n": "Git LFS",
 		"<!DOCTYPE html>": "HTML",
 		`{"size":"a"}`:    "x.json: json: cannot unmarshal",
@@ -73,6 +80,38 @@ func many(n int) string {
 		fmt.Fprintf(&b, `,"k%d":null`, i)
 	}
 	return b.String()
+}
+
+// TestFold compares the twins of a key with what encoding/json reads in its place.
+func TestFold(t *testing.T) {
+	soft := verdict.Table{Format: "x.json", Unknown: verdict.Warned, Keys: []verdict.Key{verdict.Honour("key_s", "a number")}}
+	for _, key := range []string{"Key_s", "KEY_S", "\u212aey_s", "key_\u017f", "kéy_s", "key_s ", "key-s", "keys", "key_\u00df"} {
+		var v struct {
+			Key int `json:"key_s"`
+		}
+		text := []byte(`{"` + key + `":1}`)
+		require.NoError(t, json.Unmarshal(text, &v))
+		_, err := soft.Check(text)
+		require.Equal(t, v.Key == 1, err != nil, "%s: %v", key, err)
+	}
+}
+
+// BenchmarkUnknown checks a line with a key that nobody knows, with the maps of a table made before and anew.
+func BenchmarkUnknown(b *testing.B) {
+	many := verdict.Table{Format: "x.json", Unknown: verdict.Warned}
+	for i := range 45 {
+		many.Keys = append(many.Keys, verdict.Honour(fmt.Sprintf("key_%d", i), "a number"))
+	}
+	text := []byte(`{"key_1":"some text","key_2":"some more","id":7}`)
+	for name, check := range map[string]func([]byte) ([]*verdict.Refusal, error){"table": many.Check, "index": many.Index().Check} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if left, err := check(text); err != nil || len(left) != 1 {
+					b.Fatal(left, err)
+				}
+			}
+		})
+	}
 }
 
 func TestMarkdown(t *testing.T) {
