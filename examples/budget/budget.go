@@ -23,6 +23,14 @@ import (
 // ErrLimit is the error of input that is larger, or makes more work, than its reader allows.
 var ErrLimit = errors.New("over the limit")
 
+// ErrTime is the ErrLimit of work that took too much time: on another machine, or at another time, the same input may keep it.
+var ErrTime error = timeLimit{}
+
+type timeLimit struct{}
+
+func (timeLimit) Error() string { return ErrLimit.Error() }
+func (timeLimit) Unwrap() error { return ErrLimit }
+
 // Budget is a number of steps that may still be made. It is safe for concurrent use.
 type Budget struct {
 	what  string
@@ -48,7 +56,7 @@ func (b *Budget) Part(what string, steps int) *Budget {
 	return part
 }
 
-// Time bounds the processor time of the work too, which is then the caller's alone: Step is for its goroutine only, and the goroutine stays
+// Time bounds the processor time of the work too (ErrTime), which is then the caller's alone: Step is for its goroutine only, and the goroutine stays
 // on its thread until end is called. Where the system does not count the time of a thread, the clock counts.
 func (b *Budget) Time(most time.Duration) (end func()) {
 	runtime.LockOSThread()
@@ -66,7 +74,9 @@ func (b *Budget) Step(n int) error {
 		return fmt.Errorf("%w: %s takes more than %d steps", ErrLimit, b.what, b.steps)
 	}
 	if b.whole != nil {
-		return b.whole.Step(n)
+		if err := b.whole.Step(n); err != nil || b.most == 0 {
+			return err
+		}
 	}
 	if left&^(often-1) != (left+int64(n)+1)&^(often-1) {
 		return b.Check()
@@ -74,13 +84,18 @@ func (b *Budget) Step(n int) error {
 	return nil
 }
 
-// Timed does work whose steps nobody can count, on one thread, and takes a step for each 100 ns of the processor that it has taken.
+// Timed does work whose steps nobody can count, on one thread, and takes a step for each 100 ns of the processor that it has taken. The error
+// matches ErrTime.
 func (b *Budget) Timed(work func()) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began := threadTime()
 	work()
-	return b.Step(int((threadTime() - began) / (100 * time.Nanosecond)))
+	err := b.Step(int((threadTime() - began) / (100 * time.Nanosecond)))
+	if errors.Is(err, ErrLimit) {
+		return fmt.Errorf("%w: %s takes more than %d steps of 100 ns of the processor", ErrTime, b.what, b.steps)
+	}
+	return err
 }
 
 // Check reports the end of the context, and of the time. Step does so now and then.
@@ -89,7 +104,7 @@ func (b *Budget) Check() error {
 		return context.Cause(b.ctx)
 	}
 	if b.most > 0 && threadTime() > b.until {
-		return fmt.Errorf("%w: %s takes more than %v of the processor", ErrLimit, b.what, b.most)
+		return fmt.Errorf("%w: %s takes more than %v of the processor", ErrTime, b.what, b.most)
 	}
 	return nil
 }

@@ -36,7 +36,22 @@ func TestTimed(t *testing.T) {
 	for n := 0; err == nil && n < 1_000_000; n++ {
 		err = b.Timed(func() { _ = slices.Max(make([]byte, 10_000)) })
 	}
+	require.ErrorIs(t, err, budget.ErrTime)
 	require.ErrorIs(t, err, budget.ErrLimit)
+	require.NotErrorIs(t, b.Step(0), budget.ErrTime, "steps that are counted")
+}
+
+// TestTimeOfParts: a part may have a time of its own, beside the steps of the whole.
+func TestTimeOfParts(t *testing.T) {
+	whole := budget.New(t.Context(), "the request", 1<<40)
+	part := whole.Part("a search", 1<<40)
+	defer part.Time(20 * time.Millisecond)()
+	err := error(nil)
+	for err == nil {
+		err = part.Step(0)
+	}
+	require.ErrorIs(t, err, budget.ErrTime)
+	require.NoError(t, whole.Step(0))
 }
 
 // TestParts: the steps of all parts count in the whole, and those of a part in itself alone.
@@ -79,6 +94,7 @@ func TestTime(t *testing.T) {
 		err = b.Step(0)
 	}
 	require.ErrorIs(t, err, budget.ErrLimit)
+	require.ErrorIs(t, err, budget.ErrTime)
 	require.EqualError(t, err, "over the limit: the search takes more than 20ms of the processor")
 	require.Error(t, b.Check(), "it stays so")
 }

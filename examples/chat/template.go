@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -99,16 +101,17 @@ func sources(folder string, entry json.RawMessage) (all map[string]string, err e
 			return nil, fmt.Errorf("chat_template: %w", err)
 		}
 	}
-	more, err := filepath.Glob(filepath.Join(folder, "additional_chat_templates", "*.jinja"))
+	further := filepath.Join(folder, "additional_chat_templates")
+	more, err := fs.Glob(os.DirFS(further), "*.jinja")
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range more[:min(len(more), mostTemplates+1)] { // load refuses more
-		text, err := budget.ReadFile(path, budget.Config)
+	for _, name := range more[:min(len(more), mostTemplates+1)] { // load refuses more
+		text, err := budget.ReadFile(filepath.Join(further, name), budget.Config)
 		if err != nil {
 			return nil, err
 		}
-		all[strings.TrimSuffix(filepath.Base(path), ".jinja")] = string(text)
+		all[strings.TrimSuffix(name, ".jinja")] = string(text)
 	}
 	if len(all) == 0 {
 		return nil, ErrNoTemplate
@@ -185,7 +188,10 @@ func (t *Template) usual(tools bool) string {
 func (t *Template) Source(tools bool) string { return t.sources[t.usual(tools)] }
 
 // Render writes a conversation.
-func (t *Template) Render(c Conversation) (Prompt, error) {
+func (t *Template) Render(c Conversation) (Prompt, error) { return t.render(c, nil) }
+
+// render is Render as one of several renderings with a budget for all of them, or with nil alone.
+func (t *Template) render(c Conversation, work *budget.Budget) (Prompt, error) {
 	name := c.Template
 	if name == "" {
 		name = t.usual(c.Tools != nil)
@@ -210,15 +216,19 @@ func (t *Template) Render(c Conversation) (Prompt, error) {
 			return Prompt{}, fmt.Errorf("chat: %s: %w", name, err)
 		}
 	}
-	text, answers, err := template.RenderSpans(vars)
+	if work == nil {
+		work = budget.New(context.Background(), "a conversation", math.MaxInt)
+	}
+	text, answers, err := template.RenderWithin(work, vars)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("chat: %w", err)
 	}
 	return Prompt{Text: text, Answers: answers}, nil
 }
 
-// answerSteps bounds RenderAnswers, whose work grows with the square of the number of answers: 1.2 seconds of the processor.
-const answerSteps = 12_000_000
+// answerSteps bounds RenderAnswers, whose work grows with the square of the number of answers, on every machine alike: about a second of the processor. A step is one of
+// the template, or conversionBytes of messages that become values of it.
+const answerSteps, conversionBytes = 4_000_000, 10
 
 // RenderAnswers is Render of a conversation whose messages are given, with the parts that the model
 // said also for templates without {% generation %} blocks. They are found by rendering what comes
@@ -232,7 +242,9 @@ func (t *Template) RenderAnswers(c Conversation, messages []json.RawMessage) (Pr
 		return whole, err
 	}
 	steps := budget.New(context.Background(), "a conversation, rendered up to each of its answers,", answerSteps)
+	size, next := 0, 0 // of the messages before this one, and with it
 	for i, m := range messages {
+		size, next = next, next+len(m)
 		var head struct{ Role string }
 		if err := json.Unmarshal(m, &head); err != nil {
 			return whole, fmt.Errorf("chat: messages: %w", err)
@@ -242,9 +254,10 @@ func (t *Template) RenderAnswers(c Conversation, messages []json.RawMessage) (Pr
 		}
 		before := c
 		before.Messages, before.AddGenerationPrompt = messages[:i], true
+		err := steps.Step(size / conversionBytes)
 		var prompt Prompt
-		if late := steps.Timed(func() { prompt, err = t.Render(before) }); err == nil {
-			err = late
+		if err == nil {
+			prompt, err = t.render(before, steps)
 		}
 		if err != nil {
 			return whole, err

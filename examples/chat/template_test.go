@@ -164,3 +164,18 @@ func TestSpecialTokens(t *testing.T) {
 	_, err = chat.Load(dir)
 	require.ErrorContains(t, err, "split_special_tokens is true")
 }
+
+// TestOddNames: the name of a folder is no pattern.
+func TestOddNames(t *testing.T) {
+	for _, name := range []string{"a[b]", "a[", "*"} {
+		dir := filepath.Join(t.TempDir(), name)
+		further := filepath.Join(dir, "additional_chat_templates")
+		require.NoError(t, os.MkdirAll(further, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(further, "rag.jinja"), []byte("rag"), 0o600))
+		template, err := chat.Load(dir)
+		require.NoError(t, err, name)
+		prompt, err := template.Render(chat.Conversation{Template: "rag"})
+		require.NoError(t, err)
+		require.Equal(t, "rag", prompt.Text)
+	}
+}

@@ -119,7 +119,7 @@ func (s *Set) match(pattern, name string) (found bool, err error) {
 			s.compiled[pattern] = re
 		}
 		if found, searched = re.MatchString(name); searched != nil {
-			searched = fmt.Errorf("%w: the expression %.200q takes longer than %v with %.200q", budget.ErrLimit, pattern, slowest, name)
+			searched = fmt.Errorf("%w: the expression %.200q takes longer than %v with %.200q", budget.ErrTime, pattern, slowest, name)
 		}
 	})
 	if searched != nil {

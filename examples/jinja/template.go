@@ -62,7 +62,12 @@ func (t *Template) Render(vars Vars) (string, error) {
 // RenderSpans is Render with the parts that stand in {% generation %} blocks: what the
 // model said, and what it is trained on.
 func (t *Template) RenderSpans(vars Vars) (string, []Span, error) {
-	r := &rendering{Budget: budget.New(context.Background(), "the template", maxSteps), out: new(strings.Builder), now: t.Now}
+	return t.RenderWithin(budget.New(context.Background(), "the template", maxSteps), vars)
+}
+
+// RenderWithin is RenderSpans of one of several renderings, whose steps count in a budget for all of them beside their own.
+func (t *Template) RenderWithin(all *budget.Budget, vars Vars) (string, []Span, error) {
+	r := &rendering{Budget: all.Part("the template", maxSteps), out: new(strings.Builder), now: t.Now}
 	defer r.Time(maxTime)()
 	if r.now == nil {
 		r.now = time.Now

@@ -152,7 +152,7 @@ func (x backtracking) each(text string, b *budget.Budget, match func(from, to in
 		began := time.Now()
 		m, err := next()
 		if err != nil { // which has the text in it
-			return fmt.Errorf("%w: the pattern %q takes more than %v for a match in %d bytes", budget.ErrLimit, x.re, longestMatch, len(text))
+			return fmt.Errorf("%w: the pattern %q takes more than %v for a match in %d bytes", budget.ErrTime, x.re, longestMatch, len(text))
 		}
 		if time.Since(began) > longSearch { // else the next steps notice
 			err = b.Check()
