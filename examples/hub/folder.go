@@ -263,18 +263,27 @@ func ReadPooling(folder string) (pool Pool, err error) {
 
 // LowerCase reads whether texts become lower case before they are encoded: do_lower_case of sentence_bert_config.json. A folder without one leaves them.
 func LowerCase(folder string) (bool, error) {
-	names, err := filepath.Glob(filepath.Join(folder, "sentence_*_config.json"))
+	names, err := fs.Glob(os.DirFS(folder), "sentence_*_config.json")
 	if err != nil || len(names) == 0 {
 		return false, err
 	}
 	if len(names) > 1 {
-		return false, fmt.Errorf("%s: there are %d files of this form; keep one", names[0], len(names))
+		return false, fmt.Errorf("%s: there are %d files of this form; keep one", filepath.Join(folder, names[0]), len(names))
 	}
 	var c struct {
 		Lower bool `json:"do_lower_case"`
 	}
-	_, err = Decode(folder, filepath.Base(names[0]), Sentence, &c)
+	_, err = Decode(folder, names[0], Sentence, &c)
 	return c.Lower, err
+}
+
+// AsWritten refuses a folder whose texts become lower case first, for programs that read and write texts as they are.
+func AsWritten(folder string) error {
+	lower, err := LowerCase(folder)
+	if err == nil && lower {
+		err = fmt.Errorf("%s: do_lower_case of sentence_bert_config.json is true: texts to embed and to score become lower case, and a text that goes on, a conversation or a sample would not: set it to false, and write texts in lower case", folder)
+	}
+	return err
 }
 
 func readPool(folder, module string) (Pool, error) {

@@ -138,3 +138,18 @@ func TestPooling(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// TestOddNames: the name of a folder is no pattern.
+func TestOddNames(t *testing.T) {
+	for _, name := range []string{"a[b]", "a[", "*", "a?b", "[a-z]"} {
+		dir := filepath.Join(t.TempDir(), name)
+		write(t, dir, "sentence_bert_config.json", `{"do_lower_case":true}`)
+		lower, err := hub.LowerCase(dir)
+		require.NoError(t, err, name)
+		require.True(t, lower, name)
+		require.ErrorContains(t, hub.AsWritten(dir), name)
+		write(t, dir, "sentence_roberta_config.json", `{}`)
+		_, err = hub.LowerCase(dir)
+		require.ErrorContains(t, err, "there are 2 files of this form", name)
+	}
+}

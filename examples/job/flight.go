@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -53,14 +54,20 @@ func Record(dir string, rank, size int, dev *acl.Device, why string, progress []
 	return path, durable.Write(path, bytes.NewReader(content))
 }
 
+// FlightNames lists the files with records in a folder.
+func FlightNames(dir string) ([]string, error) {
+	return fs.Glob(os.DirFS(dir), "flight-rank-*.json")
+}
+
 // ReadFlights reads the records in a folder. A file that cannot be parsed is an error that comes with
 // the records that can.
 func ReadFlights(dir string) (all []Flight, err error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "flight-rank-*.json"))
+	names, err := FlightNames(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range paths {
+	for _, name := range names {
+		path := filepath.Join(dir, name)
 		content, failed := os.ReadFile(path)
 		var f Flight
 		if failed == nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -110,7 +109,7 @@ func (o options) start(vars []string, signals <-chan os.Signal, stdout, stderr i
 		fmt.Fprintln(stderr, "launch: "+text)
 	}
 	status, requested = j.attend(signals, report)
-	if records, err := filepath.Glob(filepath.Join(o.flight, "flight-rank-*.json")); err == nil && len(records) > 0 {
+	if records, err := job.FlightNames(o.flight); err == nil && len(records) > 0 {
 		report(fmt.Sprintf("%d flight records: npuinfo -flight %s", len(records), o.flight))
 	}
 	return status, requested, nil

@@ -61,12 +61,9 @@ func OperatorFolders() (all []string) {
 		if !exists(filepath.Join(opp, "built-in")) {
 			continue
 		}
-		vendors, err := filepath.Glob(filepath.Join(opp, "vendors", "*", "op_impl"))
-		if err != nil {
-			vendors = nil // the folder's name is not a pattern: there are no vendors
-		}
+		vendors, _ := fs.Glob(os.DirFS(opp), "vendors/*/op_impl") // the pattern is well-formed
 		for _, v := range vendors {
-			all = append(all, filepath.Dir(v))
+			all = append(all, filepath.Dir(filepath.Join(opp, v)))
 		}
 		return append(all, filepath.Join(opp, "built-in"))
 	}
