@@ -47,8 +47,9 @@ type Report struct {
 	FirstBad  error // names file and line, or row, of the first
 	Empty     int   // samples without a token to learn
 	Truncated int   // samples longer than a row, which were cut
-	// Unread are the keys of samples, and the columns of tables, that are not read, sorted; a hundred at most.
-	Unread []string
+	// Unread are the keys of samples, and the columns of tables, that are not read, sorted; a hundred at most, and UnreadMore says that there are others.
+	Unread     []string
+	UnreadMore bool
 	// LeftOut counts the files of a folder that are not read, by the suffix of their names.
 	LeftOut map[string]int
 }
@@ -56,7 +57,12 @@ type Report struct {
 // unread adds names of keys that are not read.
 func (r *Report) unread(names []string) {
 	for _, name := range names {
-		if at, known := slices.BinarySearch(r.Unread, name); !known && len(r.Unread) < mostUnread {
+		at, known := slices.BinarySearch(r.Unread, name)
+		switch {
+		case known:
+		case len(r.Unread) >= mostUnread:
+			r.UnreadMore = true
+		default:
 			r.Unread = slices.Insert(slices.Clip(r.Unread), at, name)
 		}
 	}
@@ -76,6 +82,9 @@ func (r Report) String() string {
 	}
 	if len(r.Unread) > 0 {
 		s += ", not read of samples: " + strings.Join(r.Unread, ", ")
+	}
+	if r.UnreadMore {
+		s += fmt.Sprintf(" and more than these %d", mostUnread)
 	}
 	if left := r.Left(); left != "" {
 		s += ", " + left
@@ -264,10 +273,12 @@ func (d *Dataset) load() error {
 		s, err := d.options.encode(*r)
 		d.report.unread(s.unread)
 		switch {
+		case errors.Is(err, budget.ErrTime): // on another machine, or another rank, it might have been in time
+			return fmt.Errorf("dataset: %v: whether it can be used depends on the speed of the machine, so ranks could learn from other samples; remove it: %w", r.where, err)
 		case err != nil:
 			d.report.Bad++
 			if d.report.FirstBad == nil {
-				d.report.FirstBad = fmt.Errorf("%v: %w", r.where, err)
+				d.report.FirstBad = fmt.Errorf("%v: %w", r.where, d.options.cause(*r, err))
 			}
 			d.skip()
 		case !s.learns():

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/dataset"
 	"github.com/goascend/cann/examples/dataset/parquet"
@@ -246,4 +247,37 @@ func TestConversations(t *testing.T) {
 	d := open(t, write(t, "poet.jsonl", `{"messages": [{"role": "poet", "content": "Hi"}]}`), o)
 	_, err := d.Rows(1, 512, dataset.Padded, 1)
 	require.ErrorContains(t, err, "unknown role poet")
+}
+
+// slow is an encoder that is out of time for one text.
+type slow struct{ err error }
+
+func (s slow) Encode(text string) ([]int32, error) {
+	if text == "slow" {
+		return nil, fmt.Errorf("tokenizer: %w: the text takes more than 1s of the processor", s.err)
+	}
+	return dataset.Bytes{}.Encode(text)
+}
+
+// TestTimeEnds: a sample over a limit of time ends the reading, since another machine may have the time; one over a limit of steps is bad everywhere.
+func TestTimeEnds(t *testing.T) {
+	path := write(t, "a.jsonl", "{\"text\":\"good\"}\n{\"text\":\"slow\"}\n")
+	d := open(t, path, dataset.Options{Tokenizer: slow{budget.ErrLimit}, End: -1})
+	for range 4 {
+		_, err := d.Rows(1, 4, dataset.Padded, 1)
+		require.NoError(t, err)
+	}
+	require.Positive(t, d.Report().Bad)
+	d = open(t, path, dataset.Options{Tokenizer: slow{budget.ErrTime}, End: -1})
+	var err error
+	for range 4 {
+		if _, err = d.Rows(1, 4, dataset.Padded, 1); err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, budget.ErrTime)
+	require.ErrorContains(t, err, "a.jsonl:2: whether it can be used depends on the speed of the machine")
+	require.Zero(t, d.Report().Bad)
+	_, again := d.Rows(1, 4, dataset.Padded, 1)
+	require.EqualError(t, again, err.Error(), "it is not passed over")
 }

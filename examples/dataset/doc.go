@@ -15,8 +15,9 @@
 // programs write them: query or instruction, with an input below it, in place of prompt; completion or output in place of
 // response; system and history, earlier prompts with their responses, before it; and ShareGPT's conversations of turns from
 // human, gpt, system and observation. A message or a turn of the assistant with "loss": false or "weight": 0 is not learnt. Two forms in one sample, or
-// a part that its form has no place for, make it a bad one. The tables Keys and TurnKeys have the verdicts of all keys: images are refused, and what is
-// not read stands in the report, or with Options.Strict makes a bad sample.
+// a part that its form has no place for, make it a bad one. The tables Keys, MessageKeys and TurnKeys have the verdicts of all keys: images are refused, and what is
+// not read, or not named in the text of the chat template, stands in the report, or with Options.Strict makes a bad sample. A sample that takes too much time
+// (budget.ErrTime) is an error: ranks would differ in which samples they learn from.
 //
 // With Options.Pairs a sample has two answers: a prompt, a text or messages, with chosen and rejected, texts or messages; or chosen and rejected, two whole
 // conversations; or a sample as above with rejected_response, or rejected_messages, beside it. A margin may say by how much the first is better.

@@ -101,14 +101,21 @@ func unpacked(f io.Reader) (r io.Reader, closed func(), compressed bool, err err
 // byteOrderMark may stand before UTF-8.
 var byteOrderMark = []byte("\uFEFF")
 
-// foreign are beginnings of files that are neither text nor samples.
-var foreign = []struct{ begin, what string }{
-	{"version https://git-lfs", "a pointer of Git LFS, not the file itself"}, {gzipMagic, "compressed twice"}, {zstdMagic, "compressed twice"},
-	{"PK\x03\x04", "a zip archive"}, {"BZh", "compressed with bzip2"}, {"\xfd7zXZ", "compressed with xz"}, {"\x04\x22\x4d\x18", "compressed with lz4"}, {"7z\xbc\xaf", "a 7z archive"},
-	{"ARROW1", "an Arrow file"}, {"\x93NUMPY", "a NumPy array"}, {"\x89HDF", "an HDF5 file"}, {"SQLite format 3", "an SQLite database"}, {"GGUF", "a GGUF file"}, {"Obj\x01", "an Avro file"}, {"ORC", "an ORC file"},
-	{"%PDF-", "a PDF document"}, {"\x89PNG", "an image"}, {"\xff\xd8\xff", "an image"}, {"GIF8", "an image"}, {"\x7fELF", "a program"}, {"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"},
-	{"<!DOCTYPE html", "a page of HTML"}, {"<html", "a page of HTML"},
+// foreign are beginnings of files that are neither text nor samples, and what to do about them.
+var foreign = []struct{ begin, what, remedy string }{
+	{"version https://git-lfs", "a pointer of Git LFS, not the file itself", "run git lfs pull, or download the file"},
+	{gzipMagic, "compressed twice", unpackIt}, {zstdMagic, "compressed twice", unpackIt}, {"PK\x03\x04", "a zip archive", unpackIt}, {"BZh", "compressed with bzip2", unpackIt},
+	{"\xfd7zXZ", "compressed with xz", unpackIt}, {"\x04\x22\x4d\x18", "compressed with lz4", unpackIt}, {"7z\xbc\xaf", "a 7z archive", unpackIt},
+	{"ARROW1", "an Arrow file", giveText}, {"\x93NUMPY", "a NumPy array", giveText}, {"\x89HDF", "an HDF5 file", giveText}, {"SQLite format 3", "an SQLite database", giveText},
+	{"GGUF", "a GGUF file", giveText}, {"Obj\x01", "an Avro file", giveText}, {"ORC", "an ORC file", giveText}, {"%PDF-", "a PDF document", giveText}, {"\x89PNG", "an image", giveText},
+	{"\xff\xd8\xff", "an image", giveText}, {"GIF8", "an image", giveText}, {"\x7fELF", "a program", giveText}, {"\xff\xfe", "UTF-16", giveText}, {"\xfe\xff", "UTF-16", giveText},
+	{"<!DOCTYPE html", "a page of HTML", giveText}, {"<html", "a page of HTML", giveText},
 }
+
+const (
+	unpackIt = "unpack it"
+	giveText = "give text in UTF-8, JSON lines, a JSON array or a Parquet file"
+)
 
 func formOf(ext string, head []byte) (Form, error) {
 	switch {
@@ -116,13 +123,14 @@ func formOf(ext string, head []byte) (Form, error) {
 		return Rows, nil
 	case bytes.HasPrefix(head, []byte(tokensMagic)):
 		return Tokens, nil
-	case ext == ".parquet" || ext == ".tokens":
-		return 0, fmt.Errorf("it does not begin as a %s file does", ext)
 	}
 	for _, f := range foreign {
 		if bytes.HasPrefix(head, []byte(f.begin)) {
-			return 0, fmt.Errorf("it is %s, which is not read; give text in UTF-8, JSON lines, a JSON array or a Parquet file", f.what)
+			return 0, fmt.Errorf("it is %s, which is not read; %s", f.what, f.remedy)
 		}
+	}
+	if ext == ".parquet" || ext == ".tokens" {
+		return 0, fmt.Errorf("it does not begin as a %s file does", ext)
 	}
 	if ext == ".bin" {
 		return Words, nil

@@ -196,3 +196,26 @@ func TestUnpacked(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
+
+// TestReadText: the texts of a folder have a line's end between them, and none before the first, also if that is behind empty files.
+func TestReadText(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{"a.txt": "", "b.txt": "", "c.txt": "one", "d.txt": "", "e.txt": "two"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	text, _, err := dataset.ReadText(folder)
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo", string(text))
+}
+
+// TestPackedInside: what is compressed in a way, or in a place, that is not read has to be unpacked, and the error says so.
+func TestPackedInside(t *testing.T) {
+	inner := string(gzipped(t, []byte("{\"text\":\"one\"}\n")))
+	for name, text := range map[string]string{
+		"a.jsonl.gz": string(gzipped(t, []byte(inner))), "a.parquet": "PK\x03\x04", "a.tokens": "BZh91", "a.bin": "\xfd7zXZ\x00", "a.txt": "7z\xbc\xaf", "a.json": "\x04\x22\x4d\x18",
+		"b.parquet": string(gzipped(t, []byte("PAR1....PAR1"))),
+	} {
+		_, err := dataset.Open(write(t, name, text), bytewise)
+		require.ErrorContains(t, err, "unpack it", name)
+	}
+}

@@ -393,14 +393,15 @@ func ReadText(path string) (text []byte, left map[string]int, err error) {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
-	file := 0
+	file := -1 // none: the first files may be empty
 	for _, b := range x.blocks {
 		if form := x.forms[b.file]; form != Text && (form != Words || len(x.files) > 1) {
 			return nil, nil, fmt.Errorf("dataset: %s is neither a text, nor alone a file of 16-bit tokens", x.files[b.file])
 		}
-		if b.file != file {
-			text, file = append(text, '\n'), b.file
+		if b.file != file && file >= 0 {
+			text = append(text, '\n')
 		}
+		file = b.file
 		at := len(text)
 		text = append(text, make([]byte, b.bytes)...)
 		if _, err := x.open[b.file].ReadAt(text[at:], b.from); err != nil {

@@ -66,6 +66,7 @@ type record struct {
 	Rejected         json.RawMessage `json:"rejected"`
 	RejectedResponse *string         `json:"rejected_response"`
 	RejectedMessages turns           `json:"rejected_messages"`
+	Margin           json.RawMessage `json:"margin"` // of two answers
 }
 
 // A conversation, or a pair, may have mostTurns messages and mostConversation bytes, because its bytes are parsed several times.
@@ -82,10 +83,23 @@ type turns []json.RawMessage
 func (t *turns) UnmarshalJSON(text []byte) error { return few(text, (*[]json.RawMessage)(t)) }
 
 // rounds are prompts with their responses.
-type rounds [][2]string
+type rounds []round
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (r *rounds) UnmarshalJSON(text []byte) error { return few(text, (*[][2]string)(r)) }
+func (r *rounds) UnmarshalJSON(text []byte) error { return few(text, (*[]round)(r)) }
+
+// round is a prompt with its response.
+type round [2]string
+
+// UnmarshalJSON implements json.Unmarshaler. encoding/json would fill an array of two from a list of any length.
+func (r *round) UnmarshalJSON(text []byte) error {
+	var both []*string
+	if err := json.Unmarshal(text, &both); err != nil || len(both) != 2 || both[0] == nil || both[1] == nil {
+		return fmt.Errorf("history has the round %.80s; a round is a list of two texts, a prompt and its response", text)
+	}
+	r[0], r[1] = *both[0], *both[1]
+	return nil
+}
 
 // few reads a JSON array, whose parts may take more memory than its text, or null.
 func few[T any](text []byte, list *[]T) error {
@@ -138,6 +152,9 @@ func (r *record) normal() error {
 	}
 	if given(r.Chosen) || given(r.Rejected) || r.RejectedResponse != nil || r.RejectedMessages != nil {
 		return errors.New("its keys chosen and rejected are for losses that compare two answers, as -loss dpo")
+	}
+	if given(r.Margin) {
+		return fmt.Errorf("its key margin is %.80s: it is for losses that compare two answers, as -loss dpo", r.Margin)
 	}
 	if len(forms) > 1 {
 		return fmt.Errorf("it has %s and %s; it is not clear which is the sample", forms[0], forms[1])
@@ -215,7 +232,7 @@ func (r *record) normal() error {
 			if !known || one.Value == nil {
 				return fmt.Errorf("conversations: turn %d is from %q and needs a value; known are human, gpt, system and observation", i, one.From)
 			}
-			learn, err := learnt(one.Loss, one.Weight)
+			learn, err := learnt(role, one.Loss, one.Weight)
 			if err != nil {
 				return fmt.Errorf("conversations: turn %d: %w", i, err)
 			}
@@ -315,6 +332,16 @@ func (o Options) encode(r raw) (s sample, err error) {
 	}
 	s.unread, err = o.check(text)
 	return s, err
+}
+
+// cause is the reason why a sample is bad: a key that is refused, if it has one, since that often causes other errors.
+func (o Options) cause(r raw, err error) error {
+	if text := []byte(r.text); !errors.Is(err, budget.ErrLimit) && !r.plain && len(text) > 0 && text[0] == '{' && json.Valid(text) {
+		if _, wrong := o.check(text); wrong != nil {
+			return wrong
+		}
+	}
+	return err
 }
 
 var errNoObject = errors.New("it is no JSON object")
@@ -417,14 +444,18 @@ func (b *builder) conversation(line record) error {
 func withoutLoss(messages []json.RawMessage, from int) (skip []bool, err error) {
 	for i, m := range messages {
 		var head struct {
-			Role   string   `json:"role"`
-			Loss   *bool    `json:"loss"`
-			Weight *float64 `json:"weight"`
+			Role    string   `json:"role"`
+			Content content  `json:"content"`
+			Loss    *bool    `json:"loss"`
+			Weight  *float64 `json:"weight"`
 		}
 		if err := json.Unmarshal(m, &head); err != nil {
 			return nil, fmt.Errorf("messages: %w", err)
 		}
-		learn, err := learnt(head.Loss, head.Weight)
+		if head.Role == "" {
+			return nil, fmt.Errorf("messages: message %d, %.80s, has no role", i, m)
+		}
+		learn, err := learnt(head.Role, head.Loss, head.Weight)
 		if err != nil {
 			return nil, fmt.Errorf("messages: message %d: %w", i, err)
 		}
@@ -433,6 +464,30 @@ func withoutLoss(messages []json.RawMessage, from int) (skip []bool, err error) 
 		}
 	}
 	return skip, nil
+}
+
+// content checks the content of a message, which the template reads: of a list of parts, each is text.
+type content struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*content) UnmarshalJSON(text []byte) error {
+	if !bytes.HasPrefix(text, []byte("[")) {
+		return nil
+	}
+	var parts []json.RawMessage
+	if err := few(text, &parts); err != nil {
+		return err
+	}
+	for i, p := range parts {
+		var part struct {
+			Type *string `json:"type"`
+		}
+		if bytes.HasPrefix(p, []byte("{")) && json.Unmarshal(p, &part) == nil && (part.Type == nil || *part.Type == "text") || bytes.HasPrefix(p, []byte(`"`)) {
+			continue
+		}
+		return fmt.Errorf("part %d of its content is %.80s: parts are texts; %s", i, p, pictures)
+	}
+	return nil
 }
 
 func anyOf(list []bool) bool {

@@ -54,9 +54,9 @@ this document is printed: ` + "`go test ./examples/weights -run TestDocument -up
 		t.Format += ", " + method
 		b.WriteString(t.Markdown() + "\n")
 	}
-	b.WriteString(quantization.Dynamic.Markdown() + "\n" + quantization.Group.Markdown() + "\n## Other files\n\n")
+	b.WriteString(quantization.Dynamic.Markdown() + "\n" + quantization.Group.Markdown() + "\n## Other files\n\nKeys of a message of a sample that are not on its table are read if the text of the chat template has their names, and so are tools and chat_template_kwargs.\n\n")
 	for _, t := range []verdict.Table{
-		hub.GenerationConfig, hub.TokenizerConfig, hub.PiecesConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table, simulate.ChipTable, dataset.Keys, dataset.TurnKeys,
+		hub.GenerationConfig, hub.TokenizerConfig, hub.PiecesConfig, hub.SpecialTokensMap, hub.ChatTemplate, hub.Processor, hub.Module, hub.Pooling, hub.Sentence, hub.SentenceTransformers, model.AdapterTable, tokenizer.Table, simulate.ChipTable, dataset.Keys, dataset.MessageKeys, dataset.TurnKeys,
 	} {
 		b.WriteString(t.Markdown() + "\n")
 	}

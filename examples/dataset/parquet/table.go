@@ -59,6 +59,7 @@ func Open(f *os.File) (_ dataset.Table, err error) {
 			return nil, fmt.Errorf("it has a column %s: %s", c.Name(), dataset.Keys.Keys[at].Why)
 		case at >= 0 && dataset.Keys.Keys[at].Kind == verdict.Honoured:
 			columns[c.Name()], t.read = c, append(t.read, c.Name())
+		case at >= 0 && dataset.Keys.Keys[at].Kind == verdict.Harmless:
 		default:
 			t.unread = append(t.unread, c.Name())
 		}
