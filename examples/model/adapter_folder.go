@@ -178,7 +178,7 @@ func LoadAdapter(ctx context.Context, m *Model, folder string, seed uint64) (a *
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if lora.modules, err = adapted(f); err == nil {
+	if lora.modules, err = m.Config.family().adapted(f); err == nil {
 		a, err = NewAdapter(ctx, m, lora, seed)
 	}
 	if err != nil {
@@ -192,15 +192,15 @@ func LoadAdapter(ctx context.Context, m *Model, folder string, seed uint64) (a *
 }
 
 // adapted names the layers that have weights in a file.
-func adapted(f *safetensors.File) (map[string]bool, error) {
+func (f family) adapted(file *safetensors.File) (map[string]bool, error) {
 	modules := map[string]bool{}
-	for _, name := range f.Names() {
+	for _, name := range file.Names() {
 		rest, ok := strings.CutPrefix(name, peftPrefix)
 		module, kind, low := strings.Cut(rest, ".lora_")
 		if !ok || !low || kind != "A.weight" && kind != "B.weight" {
 			return nil, fmt.Errorf("model: %.200s is neither A nor B of a product; weights that an adapter replaces, magnitudes of DoRA, biases and embeddings are not read", name)
 		}
-		modules[canonical(module)] = true
+		modules[f.canonical(module)] = true
 	}
 	return modules, nil
 }
@@ -213,7 +213,7 @@ func (a *Adapter) load(ctx context.Context, f *safetensors.File) error {
 		if _, err := f.Tensor(nested); err == nil {
 			name, a.nested = nested, true
 		}
-		t, err := hubTensor(f, name, p.shape)
+		t, err := a.m.Config.family().hubTensor(f, name, p.shape)
 		if err != nil {
 			return err
 		}

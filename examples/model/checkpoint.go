@@ -51,7 +51,7 @@ func (m *Model) LoadFile(ctx context.Context, f *safetensors.File) error {
 		if q.coded() || m.Config.NewScore && q == m.head.weight {
 			continue
 		}
-		pieces, err := hubPieces(f, q)
+		pieces, err := m.Config.family().hubPieces(f, q)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/budget"
 	"github.com/goascend/cann/examples/quantization"
 )
@@ -369,6 +370,9 @@ const maxLayers = 4096
 func (c Config) Validate() error {
 	if _, known := families[c.ModelType]; !known {
 		return fmt.Errorf("model: %w", unknownType(c.ModelType))
+	}
+	if c.Int8Cache && !c.Generates() {
+		return fmt.Errorf("model: Int8Cache with %s, which continues no texts and has no cache of keys and values: leave it out: %w", c.kind(), acl.ErrInvalidArgument)
 	}
 	if c.Encoder() {
 		return c.validateEncoder()

@@ -35,6 +35,14 @@ func (c Config) Encoder() bool { return c.family().encoder != nil }
 // Generates reports whether the model continues texts: it is no encoder, and its head no classifier's.
 func (c Config) Generates() bool { return !c.Encoder() && !c.Score }
 
+// kind names what a model without generation is.
+func (c Config) kind() string {
+	if c.Score {
+		return "a classifier of model_type " + c.ModelType
+	}
+	return "an encoder of model_type " + c.ModelType
+}
+
 var errEncoder = fmt.Errorf("model: an encoder is read by Hidden and Scores alone: it is neither trained nor continues texts: %w", acl.ErrInvalidArgument)
 
 // encoderKeys are the keys of the config.json of an encoder.
@@ -341,7 +349,7 @@ func (m *Model) ScoreAnswers(ctx context.Context, folder string, no, yes int32) 
 	if c.TieWordEmbeddings {
 		name = "model.embed_tokens.weight"
 	}
-	head, err := hubPieces(view, &Parameter{Name: name, shape: []int64{int64(c.VocabSize), h}})
+	head, err := c.family().hubPieces(view, &Parameter{Name: name, shape: []int64{int64(c.VocabSize), h}})
 	if err != nil {
 		return err
 	}

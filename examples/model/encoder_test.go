@@ -3,9 +3,11 @@ package model_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -258,6 +260,13 @@ func TestEncoderRefusals(t *testing.T) {
 	cfg.Frozen = false
 	_, err = model.New(st, reg, cfg, aclnn.Float32)
 	require.ErrorContains(t, err, "needs Config.Frozen")
+	for name, want := range map[string]string{"xlm": "an encoder of model_type xlm-roberta", "bert_rerank": "a classifier of model_type bert", "qwen3_rerank": "a classifier of model_type qwen3"} {
+		cfg := openEncoding(t, name).config
+		cfg.Int8Cache = true
+		_, err = model.New(st, reg, cfg, aclnn.BFloat16)
+		require.ErrorContains(t, err, "Int8Cache with "+want, name)
+		require.ErrorIs(t, err, acl.ErrInvalidArgument)
+	}
 	decoder := openEncoding(t, "qwen3_rerank")
 	decoder.Types = [][]int32{make([]int32, len(decoder.IDs[0]))}
 	d, err := decoder.load(t.Context(), st, reg, model.Parallel{})
@@ -265,4 +274,101 @@ func TestEncoderRefusals(t *testing.T) {
 	defer func() { require.NoError(t, d.Close()) }()
 	_, err = d.Scores(t.Context(), decoder.batch(0, false, 0))
 	require.ErrorContains(t, err, "a batch with Types")
+}
+
+// TestScoreActivations: a folder may name the activation of its scores under an old and a new key, and then the same one.
+func TestScoreActivations(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(openEncoding(t, "bert_rerank").folder, "config.json"))
+	require.NoError(t, err)
+	const sigmoid, identity = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
+	parse := func(older, newer string) (model.Config, error) {
+		var all map[string]any
+		require.NoError(t, json.Unmarshal(text, &all))
+		delete(all, "sbert_ce_default_activation_function")
+		delete(all, "sentence_transformers")
+		if older != "" {
+			all["sbert_ce_default_activation_function"] = older
+		}
+		if newer != "" {
+			all["sentence_transformers"] = map[string]any{"activation_fn": newer}
+		}
+		changed, err := json.Marshal(all)
+		require.NoError(t, err)
+		return model.ParseConfig(changed)
+	}
+	for _, c := range []struct {
+		older, newer string
+		raw          bool
+	}{{"", "", false}, {sigmoid, "", false}, {"", sigmoid, false}, {identity, "", true}, {"", identity, true}, {sigmoid, sigmoid, false}, {identity, identity, true}} {
+		cfg, err := parse(c.older, c.newer)
+		require.NoError(t, err, "%v", c)
+		require.Equal(t, c.raw, cfg.RawScores, "%v", c)
+	}
+	for _, c := range [][2]string{{sigmoid, identity}, {identity, sigmoid}, {identity, "torch.nn.modules.activation.Tanh"}} {
+		_, err := parse(c[0], c[1])
+		require.ErrorContains(t, err, c[0], "%v", c)
+		require.ErrorContains(t, err, c[1], "%v", c)
+		require.ErrorContains(t, err, "leave out", "%v", c)
+	}
+	_, err = parse("", "torch.nn.modules.activation.Tanh")
+	require.ErrorContains(t, err, "torch.nn.modules.activation.Tanh")
+}
+
+// TestScoreAnswers compares the score of two tokens with the difference of their logits, and refuses models and tokens that have none.
+func TestScoreAnswers(t *testing.T) {
+	dir, err := golden.Dir()
+	require.NoError(t, err)
+	folder := filepath.Join(dir, "hub", "qwen3_moe")
+	cfg, err := model.ReadConfig(filepath.Join(folder, "config.json"))
+	require.NoError(t, err)
+	cfg.Frozen = true
+	st, reg := setUp(t)
+	open := func(cfg model.Config) *model.Model {
+		m, err := model.New(st, reg, cfg, aclnn.Float32)
+		require.NoError(t, err)
+		require.NoError(t, m.Load(t.Context(), folder))
+		return m
+	}
+	plain := open(cfg)
+	defer func() { require.NoError(t, plain.Close()) }()
+	judge := cfg
+	judge.Score, judge.NewScore = true, true
+	m := open(judge)
+	defer func() { require.NoError(t, m.Close()) }()
+	for _, c := range []struct {
+		m       *model.Model
+		no, yes int32
+	}{{plain, 1, 2}, {m, 2, 2}, {m, -1, 2}, {m, 1, int32(cfg.VocabSize)}} {
+		err := c.m.ScoreAnswers(t.Context(), folder, c.no, c.yes)
+		require.ErrorIs(t, err, acl.ErrInvalidArgument)
+		require.ErrorContains(t, err, "ScoreAnswers with the tokens")
+	}
+	const no, yes = 3, 5
+	require.NoError(t, m.ScoreAnswers(t.Context(), folder, no, yes))
+	batch := model.Batch{Size: 1, Length: 4, Inputs: []int32{1, 4, 2, 6}, Labels: make([]int32, 4)}
+	scores, err := m.Scores(t.Context(), batch)
+	require.NoError(t, err)
+	logits, err := plain.Logits(t.Context(), batch)
+	require.NoError(t, err)
+	last := logits[3*cfg.VocabSize:]
+	require.InDelta(t, last[yes]-last[no], scores[0], 1e-5)
+}
+
+// TestScoreAnswersOfRanks: ranks that read texts of their own have no scores together, and the call says so.
+func TestScoreAnswersOfRanks(t *testing.T) {
+	e := openEncoding(t, "qwen3_rerank")
+	onRanks(t, 2, model.Layout{Layout: world.Layout{TP: 1}}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *model.Ranks) (err error) {
+		m, err := e.load(ctx, st, reg, ranks.Parallel)
+		if m != nil {
+			defer closing(&err, m)
+		}
+		if err != nil {
+			return err
+		}
+		refused := m.ScoreAnswers(ctx, e.folder, 1, 2)
+		if refused == nil || !strings.Contains(refused.Error(), "ScoreAnswers needs the 2 ranks of the model to be those of Tensor, without Sequence") {
+			return fmt.Errorf("ScoreAnswers of data-parallel ranks: %v", refused)
+		}
+		return nil
+	})
 }

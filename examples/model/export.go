@@ -47,7 +47,7 @@ func (m *Model) Export(ctx context.Context, folder, like string, dt aclnn.DType,
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	e := &exporter{from: from, shapes: map[string][]int64{}, recent: map[string][]float32{}}
+	e := &exporter{family: m.Config.family(), from: from, shapes: map[string][]int64{}, recent: map[string][]float32{}}
 	for _, p := range from.Tensors() {
 		e.shapes[p.Name] = p.Shape
 	}
@@ -75,6 +75,7 @@ func sameFolder(a, b string) (bool, error) {
 
 // exporter writes weights under the names of a hub folder.
 type exporter struct {
+	family family
 	from   Weights
 	shapes map[string][]int64   // of the model's weights
 	recent map[string][]float32 // read last, of one layer's experts
@@ -147,7 +148,7 @@ func (e *exporter) file(from, to string, missing map[string][]int64) (err error)
 // tensors writes the tensors of a new file: the model's weights, and others as they are in f.
 func (e *exporter) tensors(w *safetensors.Writer, infos []safetensors.Info, f *safetensors.File, missing map[string][]int64) error {
 	for _, info := range infos {
-		if known, err := e.write(w, info, canonical(info.Name), missing); known || err != nil {
+		if known, err := e.write(w, info, e.family.canonical(info.Name), missing); known || err != nil {
 			if err != nil {
 				return err
 			}
@@ -302,7 +303,7 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	for _, info := range infos {
-		if _, err := e.write(w, info, canonical(info.Name), map[string][]int64{}); err != nil {
+		if _, err := e.write(w, info, e.family.canonical(info.Name), map[string][]int64{}); err != nil {
 			return err
 		}
 	}

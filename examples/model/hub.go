@@ -13,23 +13,15 @@ import (
 	"github.com/goascend/cann/aclnn/safetensors"
 )
 
-// hubTensor finds a tensor by the name that it has in a model of text, and checks its shape and element type. Models
-// that see images keep the text part one level deeper, and models without a head one level higher.
-func hubTensor(f *safetensors.File, name string, shape []int64) (safetensors.Tensor, error) {
-	t, err := f.Tensor(name)
-	if other := mixtralNames.Replace(name); other != name && errors.Is(err, safetensors.ErrNotFound) {
-		t, err = f.Tensor(other)
-	}
-	if rest, ok := strings.CutPrefix(name, "model."); ok && errors.Is(err, safetensors.ErrNotFound) {
-		for _, other := range []string{nestedPrefix + rest, rest} {
-			if nested, inner := f.Tensor(other); !errors.Is(inner, safetensors.ErrNotFound) {
-				t, err = nested, inner
-			}
+// hubTensor finds a tensor by the name that it has in a model of text, and checks its shape and element type.
+func (f family) hubTensor(file *safetensors.File, name string, shape []int64) (safetensors.Tensor, error) {
+	t, err := file.Tensor(name)
+	for _, other := range f.otherNames(name) {
+		if !errors.Is(err, safetensors.ErrNotFound) {
+			break
 		}
-	}
-	for _, e := range []encoder{bert, roberta} {
-		if nested, inner := f.Tensor(e.prefix + name); errors.Is(err, safetensors.ErrNotFound) && !errors.Is(inner, safetensors.ErrNotFound) {
-			t, err = nested, inner
+		if found, inner := file.Tensor(other); !errors.Is(inner, safetensors.ErrNotFound) {
+			t, err = found, inner
 		}
 	}
 	switch {
@@ -43,6 +35,21 @@ func hubTensor(f *safetensors.File, name string, shape []int64) (safetensors.Ten
 	return t, nil
 }
 
+// otherNames are the names that a tensor of a model of text may have in place of its own. Models that see images keep the text part one level deeper, and
+// models without a head one level higher; an encoder with a head keeps its own part under the name of its type.
+func (f family) otherNames(name string) (names []string) {
+	if f.encoder != nil {
+		return []string{f.encoder.prefix + name}
+	}
+	if other := mixtralNames.Replace(name); f.mixtral && other != name {
+		names = append(names, other)
+	}
+	if rest, ok := strings.CutPrefix(name, "model."); ok {
+		names = append(names, nestedPrefix+rest, rest)
+	}
+	return names
+}
+
 const nestedPrefix = "model.language_model."
 
 // mixtralNames gives the tensors of a layer of experts the names that they have in folders of Mixtral, and canonical takes them back.
@@ -52,18 +59,16 @@ var (
 	plainNames   = strings.NewReplacer(mixtralPart, ".mlp.", ".w1.", ".gate_proj.", ".w3.", ".up_proj.", ".w2.", ".down_proj.")
 )
 
-// canonical is the name that a tensor of a hub folder has in a model of text.
-func canonical(name string) string {
-	if strings.Contains(name, mixtralPart) {
+// canonical is the name that a tensor of a hub folder has in a model of text: otherNames has the way back.
+func (f family) canonical(name string) string {
+	if f.encoder != nil {
+		return strings.TrimPrefix(name, f.encoder.prefix)
+	}
+	if f.mixtral && strings.Contains(name, mixtralPart) {
 		name = plainNames.Replace(name)
 	}
 	if rest, ok := strings.CutPrefix(name, nestedPrefix); ok {
 		return "model." + rest
-	}
-	for _, e := range []encoder{bert, roberta} {
-		if rest, ok := strings.CutPrefix(name, e.prefix); ok {
-			return rest
-		}
 	}
 	for _, bare := range []string{"layers.", "embed_tokens.", "norm."} {
 		if strings.HasPrefix(name, bare) {
@@ -73,18 +78,19 @@ func canonical(name string) string {
 	return name
 }
 
-// others are tensors that are not weights of the language model; the first pattern that matches counts. Parts that are
-// left out change no result. Partners of quantised weights are refused if config.json does not describe them, since the weights mean
-// nothing without them.
-var others = []struct {
+// other is a kind of tensor that is no weight of the language model.
+type other struct {
 	pattern *regexp.Regexp
 	left    bool
 	what    string
-}{
+}
+
+// others are tensors that are not weights of the language model; the first pattern that matches counts. Parts that are
+// left out change no result. Partners of quantised weights are refused if config.json does not describe them, since the weights mean
+// nothing without them.
+var others = []other{
 	{regexp.MustCompile(`^(model\.)?visual\.`), true, "the vision tower"},
 	{regexp.MustCompile(`^(model\.)?mtp\.`), true, "heads that predict further tokens"},
-	{regexp.MustCompile(`^(bert\.|roberta\.)?pooler\.dense\.`), true, "a pooler, which no embedding comes from"},
-	{regexp.MustCompile(`^(bert\.|roberta\.)?embeddings\.position_ids$`), true, "the numbers of the positions"},
 	{regexp.MustCompile(`\.rotary_emb\.inv_freq$`), true, "frequencies, which config.json gives"},
 	{regexp.MustCompile(`\.[kv]_scale$`), true, "scales of an 8-bit key-value cache"},
 	{regexp.MustCompile(`\.weight_scale_inv$`), false, "scales of FP8 weights in blocks"},
@@ -99,6 +105,12 @@ var others = []struct {
 	{regexp.MustCompile(`\.bias$`), false, aBias},
 	{regexp.MustCompile(`^(score|classifier|v_head|value_head)\.`), false, "another head than that of a language model"},
 	{regexp.MustCompile(``), false, "no weight of this model"},
+}
+
+// encoderOthers are those of encoders, by their names without the prefix of the type.
+var encoderOthers = []other{
+	{regexp.MustCompile(`^pooler\.dense\.`), true, "a pooler, which no embedding comes from"},
+	{regexp.MustCompile(`^embeddings\.position_ids$`), true, "the numbers of the positions"},
 }
 
 // aBias names a tensor that GPTQ's programs write beside every weight. Loading leaves it out if it is zero.
@@ -118,16 +130,26 @@ func isZero(f *safetensors.File, name string) (bool, error) {
 // tensors. A tensor without a place is an error.
 func (m *Model) places(f *safetensors.File) (parts []string, err error) {
 	counts, lost := map[string]int{}, map[string][]string{}
+	own, kinds := m.Config.family(), others
+	if m.Config.Encoder() {
+		kinds = slices.Concat(encoderOthers, others)
+	}
+	found := map[string]string{} // names of the file by those of the model
 	for _, name := range f.Names() {
-		if m.placed(canonical(name)) {
+		place := own.canonical(name)
+		if m.placed(place) {
+			if first, twice := found[place]; twice {
+				return nil, fmt.Errorf("model: %.200s and %.200s are one weight under two names; keep one", first, name)
+			}
+			found[place] = name
 			continue
 		}
 		if m.predicts(name) {
 			counts["layers that predict further tokens"]++
 			continue
 		}
-		for _, o := range others {
-			if !o.pattern.MatchString(name) {
+		for _, o := range kinds {
+			if !o.pattern.MatchString(place) && !o.pattern.MatchString(name) {
 				continue
 			}
 			left := o.left
@@ -142,6 +164,12 @@ func (m *Model) places(f *safetensors.File) (parts []string, err error) {
 				lost[o.what] = append(lost[o.what], name)
 			}
 			break
+		}
+	}
+	for _, name := range f.Names() {
+		place := own.canonical(name)
+		if whole := found[stacked(place)]; oneExpertWeight.MatchString(place) && whole != "" && err == nil {
+			err = fmt.Errorf("model: %.200s is a part of %.200s, which is there too; keep one of both forms", name, whole)
 		}
 	}
 	for what, names := range lost {

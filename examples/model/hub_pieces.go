@@ -39,10 +39,10 @@ func (p pieces) values(lo, hi int64) (all []float32, err error) {
 // hubPieces finds a weight in a hub folder. The experts of a layer may be one tensor, or one tensor
 // each as on the Hugging Face hub; in that case the rows of the gate and of the up projection of an
 // expert follow each other.
-func hubPieces(f *safetensors.File, q *Parameter) (pieces, error) {
-	t, err := hubTensor(f, q.Name, q.shape)
+func (f family) hubPieces(file *safetensors.File, q *Parameter) (pieces, error) {
+	t, err := f.hubTensor(file, q.Name, q.shape)
 	if errors.Is(err, safetensors.ErrNotFound) {
-		if found, err := expertPieces(f, q); found != nil || err != nil {
+		if found, err := f.expertPieces(file, q); found != nil || err != nil {
 			return found, err
 		}
 	}
@@ -80,7 +80,7 @@ func (p pieces) of(t safetensors.Tensor, c checkpoint.Cut) (pieces, error) {
 }
 
 // expertPieces finds this rank's experts by their own tensors; nil if the weight is not of experts.
-func expertPieces(f *safetensors.File, q *Parameter) (list pieces, err error) {
+func (f family) expertPieces(file *safetensors.File, q *Parameter) (list pieces, err error) {
 	layer, projections := "", []string(nil)
 	if prefix, ok := strings.CutSuffix(q.Name, "experts.gate_up_proj"); ok {
 		layer, projections = prefix, []string{"gate_proj", "up_proj"}
@@ -95,7 +95,7 @@ func expertPieces(f *safetensors.File, q *Parameter) (list pieces, err error) {
 	own := q.spread.Ranges(q.shape[0])[0]
 	for e := own.From; e < own.To; e++ {
 		for _, projection := range projections {
-			t, err := hubTensor(f, fmt.Sprintf("%sexperts.%d.%s.weight", layer, e, projection), shape)
+			t, err := f.hubTensor(file, fmt.Sprintf("%sexperts.%d.%s.weight", layer, e, projection), shape)
 			if err != nil {
 				return nil, err
 			}

@@ -38,10 +38,10 @@ func (m *Model) keep(ctx context.Context, f *safetensors.File) error {
 	}
 	codes, reasons := map[string]quantization.Codes{}, map[string]string{}
 	for name, c := range found {
-		codes[canonical(name)] = c
+		codes[m.Config.family().canonical(name)] = c
 	}
 	for name, text := range why {
-		reasons[canonical(name)] = text
+		reasons[m.Config.family().canonical(name)] = text
 	}
 	if m.quantized.Stream == nil {
 		m.quantized = aclnn.Scope{Stream: m.st}

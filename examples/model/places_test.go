@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,6 +83,27 @@ func TestPlaces(t *testing.T) {
 		unread, err := with(name)
 		require.NoError(t, err, name)
 		require.Equal(t, []string{part}, unread)
+	}
+
+	for _, name := range []string{"bert.embeddings.word_embeddings.weight", "bert.model.norm.weight", "roberta.model.norm.weight", "bert.pooler.dense.weight", "pooler.dense.weight", "embeddings.position_ids", "model.layers.0.block_sparse_moe.experts.3.w1.weight"} {
+		_, err := with(name) // the names of other families
+		require.ErrorContains(t, err, name+" is no weight of this model", name)
+	}
+	for _, prefix := range []string{"bert.", "roberta."} {
+		other := slices.Clone(own)
+		for i := range other {
+			other[i].Name = prefix + other[i].Name
+		}
+		_, err := load(other)
+		require.ErrorContains(t, err, fmt.Sprintf("%d tensors have no place in a model of type qwen3_moe", len(own)), prefix)
+	}
+	for name, want := range map[string]string{
+		"norm.weight":                          "model.norm.weight and norm.weight are one weight under two names",
+		"model.language_model.norm.weight":     "model.language_model.norm.weight",
+		"model.layers.0.mlp.experts.down_proj": "is a part of model.layers.0.mlp.experts.down_proj, which is there too",
+	} {
+		_, err := with(name)
+		require.ErrorContains(t, err, want, name)
 	}
 
 	bare := slices.Clone(own) // as folders of embedding models have them
