@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/goascend/cann/examples/chat"
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/examples/weights"
 )
@@ -32,6 +33,9 @@ func newSpeech(o options, vocab int, out io.Writer) (speech, error) {
 	}
 	if info, err := os.Stat(o.source.Folder); err == nil && info.IsDir() {
 		tok, err := tokenizer.Load(o.source.Folder)
+		if err == nil {
+			err = hub.AsWritten(o.source.Folder)
+		}
 		if err == nil {
 			return speak(o, tok, vocab, out)
 		}

@@ -119,7 +119,7 @@ func TestJudge(t *testing.T) {
 	require.NotEqual(t, len(want.IDs[0]), got.Usage.Prompt)
 	require.NoError(t, other.stop())
 	for part, flags := range map[string][]string{
-		"-judge needs -model": {"-judge", "no,yes"}, "-judge-task needs -judge": {"-judge-task", "x"}, "are not two tokens": {"-model", folder, "-judge", "no"}, `"maybe" is no token`: {"-model", folder, "-judge", "no,maybe"},
+		"-judge needs -model": {"-judge", "no,yes"}, "-judge-task needs -judge": {"-judge-task", "x"}, "are not two tokens": {"-model", folder, "-judge", "no"}, "are one token twice": {"-model", folder, "-judge", "no,no"}, `"maybe" is no token`: {"-model", folder, "-judge", "no,maybe"},
 	} {
 		_, err := parseFlags(flags, io.Discard)
 		require.ErrorContains(t, err, part)
@@ -191,6 +191,9 @@ func TestRerankers(t *testing.T) {
 				"documents: it is missing or empty":   {"query": "a", "documents": []string{}},
 				"top_n: it must be positive":          {"query": "a", "documents": []string{"a"}, "top_n": 0},
 				"neither a text nor an object":        {"query": "a", "documents": []any{object{"title": "a"}}},
+				`{\"text\":null} is neither`:          {"query": "a", "documents": []any{object{"text": nil}}},
+				"null is neither a text":              {"query": "a", "documents": []any{nil}},
+				`\"text\":\"b\"} is neither`:          {"query": "a", "documents": []any{object{"text": "b", "other": 1}}},
 				"documents: 33 documents; at most 32": {"query": "a", "documents": slices.Repeat([]string{"a"}, 33)},
 				"raw_scores: the server":              {"query": "a", "documents": []string{"a"}, "raw_scores": true},
 				"context_length_exceeded":             {"query": "a", "documents": []string{"a", strings.Repeat("fox ", 600)}},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/hub"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
@@ -203,6 +204,9 @@ func (o *options) readAnswers() error {
 		return fmt.Errorf("%q are not two tokens, for no and yes", o.judge)
 	}
 	tok, err := tokenizer.Load(o.source.Folder)
+	if err == nil {
+		err = hub.AsWritten(o.source.Folder) // the question is not in lower case
+	}
 	if err != nil {
 		return err
 	}
@@ -213,6 +217,9 @@ func (o *options) readAnswers() error {
 			return fmt.Errorf("%q is no token of %s", w, o.source.Folder)
 		}
 		o.source.Answers[i] = id
+	}
+	if o.source.Answers[0] == o.source.Answers[1] {
+		return fmt.Errorf("%q are one token twice; no and yes are two", o.judge)
 	}
 	return nil
 }

@@ -76,6 +76,9 @@ func (o options) openSamples(path string) (*dataset.Dataset, error) {
 	}
 	if folder := o.tokenizerFolder(); folder != "" {
 		tok, err := tokenizer.Load(folder)
+		if err == nil {
+			err = hub.AsWritten(folder)
+		}
 		if err != nil {
 			return nil, err
 		}

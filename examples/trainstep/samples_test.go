@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,6 +57,10 @@ func TestTrainsConversations(t *testing.T) {
 	require.Contains(t, first, "samples read")
 	_, later := trained(t, append(flags, "-steps", "8")...)
 	require.Less(t, later, one-0.3)
+	require.NoError(t, os.WriteFile(filepath.Join(model, "sentence_bert_config.json"), []byte(`{"do_lower_case":true}`), 0o600))
+	o, err := parseFlags(append(flags, "-steps", "1"), t.Output())
+	require.NoError(t, err)
+	require.ErrorContains(t, run(t.Context(), o, io.Discard), "do_lower_case of sentence_bert_config.json is true")
 }
 
 // TestEvaluates: held-out samples have the same loss on any ranks, and before training that of a

@@ -136,11 +136,14 @@ func TestLog(t *testing.T) {
 	answer, err := s.HTTP.Do(r)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	require.Eventually(t, func() bool { return len(log.all()) == 4 }, time.Minute, time.Millisecond)
+	_, _ = s.get(t, "/v1/x"+strings.Repeat("é", 20_000)) // the end of what is shown lies within a character
+	require.Eventually(t, func() bool { return len(log.all()) == 5 }, time.Minute, time.Millisecond)
 	for _, line := range log.all()[1:] {
 		require.Less(t, len(line), 1000)
 	}
 	require.Contains(t, log.all()[2], "path=/v1/"+long[:100])
+	require.Contains(t, log.all()[4], "é…")
+	require.NotContains(t, log.all()[4], `\x`)
 }
 
 // lines collects lines.

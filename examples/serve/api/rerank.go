@@ -27,10 +27,11 @@ func (d *document) UnmarshalJSON(text []byte) error {
 	if json.Unmarshal(text, &d.Text) == nil && string(text) != "null" {
 		return nil
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(text, &members) != nil || len(members) != 1 || json.Unmarshal(members["text"], &d.Text) != nil {
+	var members map[string]*string
+	if json.Unmarshal(text, &members) != nil || len(members) != 1 || members["text"] == nil {
 		return badParameter("documents", fmt.Sprintf("%.80s is neither a text nor an object whose only member is a text", text))
 	}
+	d.Text = *members["text"]
 	return nil
 }
 

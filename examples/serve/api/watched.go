@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/rand"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -40,7 +41,7 @@ func brief(text string) string {
 	if len(text) <= longestShown {
 		return text
 	}
-	return text[:longestShown] + "…"
+	return strings.ToValidUTF8(text[:longestShown], "") + "…"
 }
 
 // longestID is the length of the longest request id that is taken from a client.

@@ -49,6 +49,7 @@ func Load(folder string, vocab int) (Language, error) {
 
 // hub is the language of a hub folder.
 type hub struct {
+	folder string
 	*tokenizer.Tokenizer
 	template *chat.Template // nil if the folder has none
 	lower    bool           // texts become lower case first
@@ -67,7 +68,7 @@ func loadHub(folder string) (Language, error) {
 		return nil, err
 	}
 	lower, err := folders.LowerCase(folder)
-	return hub{tok, template, lower}, err
+	return hub{folder, tok, template, lower}, err
 }
 
 func (h hub) Encode(text string, most int) ([]int32, error) {
@@ -89,6 +90,9 @@ func (h hub) cased(text string) string {
 func (h hub) Chat(c chat.Conversation, most int) ([]int32, error) {
 	if h.template == nil {
 		return nil, chat.ErrNoTemplate
+	}
+	if h.lower {
+		return nil, folders.AsWritten(h.folder)
 	}
 	p, err := h.template.Render(c)
 	if err != nil {

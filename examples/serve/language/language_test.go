@@ -108,6 +108,11 @@ func TestLowerCase(t *testing.T) {
 		require.Equal(t, append(ids, ids...), pair)
 		require.Len(t, types, len(pair))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte("{% for m in messages %}{{ m.content }}{% endfor %}"), 0o600))
+	l, err = language.Load(dir, 1000)
+	require.NoError(t, err)
+	_, err = l.Chat(hello, 100)
+	require.ErrorContains(t, err, "do_lower_case of sentence_bert_config.json is true")
 }
 
 // TestLongTexts: texts with more tokens than there may be are refused.
