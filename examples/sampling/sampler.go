@@ -1,7 +1,6 @@
 package sampling
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -12,26 +11,25 @@ import (
 type Sampler struct {
 	Options
 	rng        *rand.Rand
-	read       map[int32]bool // tokens of the prompt, when they count
-	drawn      map[int32]int  // how often each token was drawn
+	seen       map[int32]int // how often each token was drawn, and 0 for those of the prompt, where they count
+	logits     []float64
 	candidates []candidate
 }
 
 type candidate struct {
 	id     int32
-	weight float64 // logit, then unnormalised probability
+	weight float64 // the probability relative to that of the likeliest token
 }
 
 // New makes a sampler for a text that begins with a prompt.
 func New(o Options, prompt []int32) *Sampler {
 	s := &Sampler{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}
 	if o.penalizes() {
-		s.drawn = map[int32]int{}
+		s.seen = map[int32]int{}
 	}
 	if o.repeats() {
-		s.read = make(map[int32]bool, len(prompt))
 		for _, id := range prompt {
-			s.read[id] = true
+			s.seen[id] = 0
 		}
 	}
 	return s
@@ -41,11 +39,11 @@ func New(o Options, prompt []int32) *Sampler {
 // them.
 var ErrLogits = errors.New("sampling: the logits have NaN or +Inf, or none is finite")
 
-// Next draws a token. Among equal logits the lower token comes first.
+// Next draws a token of logits, one for each token of the vocabulary. Of equal logits the lower token is the likelier one.
 func (s *Sampler) Next(logits []float32) (int32, error) {
 	id, err := s.choose(logits)
-	if err == nil && s.drawn != nil {
-		s.drawn[id]++
+	if err == nil && s.seen != nil {
+		s.seen[id]++
 	}
 	return id, err
 }
@@ -55,39 +53,41 @@ func (s *Sampler) Skip(id int32) {
 	if s.Temperature != 0 {
 		s.rng.Float64()
 	}
-	if s.drawn != nil {
-		s.drawn[id]++
+	if s.seen != nil {
+		s.seen[id]++
 	}
 }
 
 func (s *Sampler) choose(logits []float32) (int32, error) {
+	adjusted := s.adjusted(logits)
 	if s.Temperature == 0 {
-		return s.likeliest(logits)
+		return likeliest(adjusted)
 	}
-	kept, top := s.weigh(logits)
+	top := math.Inf(-1)
+	for _, l := range adjusted {
+		top = max(top, l)
+	}
 	if !finite(top) {
 		return 0, ErrLogits
 	}
-	if s.TopK > 0 {
-		kept = kept[:min(s.TopK, len(kept))]
-	}
-	sum := 0.0
-	for i := range kept {
-		kept[i].weight = math.Exp((kept[i].weight - top) / s.Temperature)
-		sum += kept[i].weight
-	}
-	reached := 0.0
-	for i := range kept {
-		if kept[i].weight < s.MinP { // the likeliest has the weight 1
-			kept, sum = kept[:i], reached
-			break
-		}
-		if reached += kept[i].weight; reached >= s.TopP*sum {
-			kept, sum = kept[:i+1], reached
-			break
+	kept := s.candidates[:0]
+	least := top + s.Temperature*math.Log(negligible)
+	for id, l := range adjusted {
+		if l >= least {
+			kept = append(kept, candidate{int32(id), math.Exp((l - top) / s.Temperature)})
 		}
 	}
-	at := s.rng.Float64() * sum
+	s.candidates = kept
+	if s.TopK > 0 && s.TopK < len(kept) {
+		kept = first(kept, float64(s.TopK), func(candidate) float64 { return 1 })
+	}
+	if s.TopP < 1 {
+		kept = first(kept, s.TopP*total(kept), func(c candidate) float64 { return c.weight })
+	}
+	if s.MinP > 0 { // the likeliest has the weight 1
+		kept = slices.DeleteFunc(kept, func(c candidate) bool { return c.weight < s.MinP })
+	}
+	at := s.rng.Float64() * total(kept)
 	for _, c := range kept {
 		if at -= c.weight; at < 0 {
 			return c.id, nil
@@ -97,15 +97,14 @@ func (s *Sampler) choose(logits []float32) (int32, error) {
 }
 
 // likeliest returns the token with the largest logit.
-func (s *Sampler) likeliest(logits []float32) (int32, error) {
+func likeliest(logits []float64) (int32, error) {
 	best, most := int32(0), math.Inf(-1)
 	for id, l := range logits {
-		w := s.adjusted(int32(id), float64(l))
-		if math.IsNaN(w) {
+		if math.IsNaN(l) {
 			return 0, ErrLogits
 		}
-		if w > most {
-			best, most = int32(id), w
+		if l > most {
+			best, most = int32(id), l
 		}
 	}
 	if !finite(most) {
@@ -118,43 +117,79 @@ func (s *Sampler) likeliest(logits []float32) (int32, error) {
 // out: all tokens of a large vocabulary together would be drawn once in 10¹² draws.
 const negligible = 1e-18
 
-// weigh lists the tokens that can be drawn, the likeliest first, and the largest logit.
-func (s *Sampler) weigh(logits []float32) (kept []candidate, top float64) {
-	s.candidates, top = s.candidates[:0], math.Inf(-1)
-	for id, l := range logits {
-		w := s.adjusted(int32(id), float64(l))
-		s.candidates = append(s.candidates, candidate{int32(id), w})
-		top = max(top, w)
+func total(list []candidate) (sum float64) {
+	for _, c := range list {
+		sum += c.weight
 	}
-	least := top + s.Temperature*math.Log(negligible)
-	kept = s.candidates[:0]
-	for _, c := range s.candidates {
-		if c.weight >= least {
-			kept = append(kept, c)
-		}
-	}
-	slices.SortStableFunc(kept, func(a, b candidate) int { return cmp.Compare(b.weight, a.weight) })
-	return kept, top
+	return sum
 }
 
-// adjusted returns a logit with bias and penalties.
-func (s *Sampler) adjusted(id int32, logit float64) float64 {
-	if s.Bias != nil {
-		logit += s.Bias[id]
-	}
-	if s.drawn == nil {
-		return logit
-	}
-	n := s.drawn[id]
-	if s.repeats() && (n > 0 || s.read[id]) {
-		if logit > 0 {
-			logit /= s.Repetition
-		} else {
-			logit *= s.Repetition
+// before reports whether a is likelier than b. Of equals the lower token comes first.
+func before(a, b candidate) bool { return a.weight > b.weight || a.weight == b.weight && a.id < b.id }
+
+// first returns, in no order, the fewest of the likeliest tokens whose sizes make enough together, or all. It is quickselect: to sort a
+// vocabulary of 151,936 tokens would take longer than a step of a small model.
+func first(list []candidate, enough float64, size func(candidate) float64) []candidate {
+	from, to := 0, len(list) // the tokens before from are in, those from to on are out
+	for from < to {
+		last := to - 1
+		middle := from + (last-from)/2
+		// The median of three is the pivot, and waits at the end.
+		if before(list[middle], list[from]) {
+			list[middle], list[from] = list[from], list[middle]
+		}
+		if before(list[last], list[from]) {
+			list[last], list[from] = list[from], list[last]
+		}
+		if before(list[middle], list[last]) {
+			list[middle], list[last] = list[last], list[middle]
+		}
+		pivot, at, likelier := list[last], from, 0.0
+		for i := from; i < last; i++ {
+			if before(list[i], pivot) {
+				likelier += size(list[i])
+				list[i], list[at] = list[at], list[i]
+				at++
+			}
+		}
+		list[last], list[at] = list[at], pivot
+		switch {
+		case likelier >= enough:
+			to = at
+		case likelier+size(pivot) >= enough:
+			return list[:at+1]
+		default:
+			enough -= likelier + size(pivot)
+			from = at + 1
 		}
 	}
-	if n > 0 {
-		logit -= s.Presence + float64(n)*s.Frequency
+	return list[:from]
+}
+
+// adjusted returns the logits with bias and penalties.
+func (s *Sampler) adjusted(logits []float32) []float64 {
+	s.logits = s.logits[:0]
+	for _, l := range logits {
+		s.logits = append(s.logits, float64(l))
 	}
-	return logit
+	for id, b := range s.Bias {
+		if id >= 0 && int(id) < len(s.logits) {
+			s.logits[id] += b
+		}
+	}
+	for id, n := range s.seen {
+		if int(id) >= len(s.logits) {
+			continue
+		}
+		l := &s.logits[id]
+		if s.repeats() && *l > 0 {
+			*l /= s.Repetition
+		} else if s.repeats() {
+			*l *= s.Repetition
+		}
+		if n > 0 {
+			*l -= s.Presence + float64(n)*s.Frequency
+		}
+	}
+	return s.logits
 }

@@ -1,7 +1,10 @@
 package sampling_test
 
 import (
+	"cmp"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -148,4 +151,78 @@ func TestNoToken(t *testing.T) {
 	id, err := sampling.New(sampling.Options{TopP: 1}, nil).Next([]float32{-inf, -1})
 	require.NoError(t, err, "tokens may be impossible")
 	require.EqualValues(t, 1, id)
+}
+
+// TestKeptTokens: what top-k, top-p and min-p keep of many logits, some of them equal, is what a sorted list keeps.
+func TestKeptTokens(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		logits := make([]float32, 1+rng.IntN(60))
+		for i := range logits {
+			logits[i] = float32(rng.IntN(12)) / 4
+		}
+		o := sampling.Options{Temperature: 0.3 + rng.Float64(), TopP: 1, Seed: rng.Uint64()}
+		if rng.IntN(2) == 0 {
+			o.TopK = 1 + rng.IntN(70)
+		}
+		if rng.IntN(2) == 0 {
+			o.TopP = 0.01 + 0.98*rng.Float64()
+		}
+		if rng.IntN(3) == 0 {
+			o.MinP = rng.Float64()
+		}
+		order := make([]int, len(logits))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(logits[b], logits[a]) })
+		if o.TopK > 0 {
+			order = order[:min(o.TopK, len(order))]
+		}
+		weight := func(id int) float64 { return math.Exp(float64(logits[id]-logits[order[0]]) / o.Temperature) }
+		sum, reached := 0.0, 0.0
+		for _, id := range order {
+			sum += weight(id)
+		}
+		want := map[int]bool{}
+		for _, id := range order {
+			if weight(id) < o.MinP || reached >= o.TopP*sum*(1-1e-12) && o.TopP < 1 {
+				break
+			}
+			reached += weight(id)
+			want[id] = true
+		}
+		got := map[int]bool{}
+		for id, n := range drawn(t, o, logits, 3000) {
+			if n > 0 {
+				got[id] = true
+			}
+		}
+		for id := range got {
+			require.True(t, want[id], "%+v: token %d of %v", o, id, logits)
+		}
+		for id := range want {
+			if weight(id)/reached > 0.01 { // left out by 3,000 draws once in 10¹³ times
+				require.True(t, got[id], "%+v: token %d of %v", o, id, logits)
+			}
+		}
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	logits := make([]float32, 151_936)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range logits {
+		logits[i] = float32(3 * rng.NormFloat64())
+	}
+	for name, o := range map[string]sampling.Options{"all": {Temperature: 1, TopP: 1}, "top-p": {Temperature: 1, TopP: .95}, "top-k": {Temperature: 1, TopP: .95, TopK: 20}} {
+		b.Run(name, func(b *testing.B) {
+			s := sampling.New(o, nil)
+			for b.Loop() {
+				if _, err := s.Next(logits); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
