@@ -27,10 +27,7 @@ func integerExpr(n int64) *expr { return &expr{op: "int", n: n, size: 1} }
 func symbol(s string) *expr     { return &expr{op: "sym", s: s, size: 1} }
 
 func integer(s string) (int64, bool) {
-	s = strings.TrimRight(strings.ReplaceAll(s, "'", ""), "uUlLfF")
-	if strings.HasPrefix(s, "0x") {
-		s = strings.TrimRight(s, "")
-	}
+	s = strings.TrimRight(strings.ReplaceAll(s, "'", ""), "uUlL") // f is a digit of 0xf, and belongs to numbers with a fraction
 	n, err := strconv.ParseInt(s, 0, 64)
 	return n, err == nil
 }

@@ -133,6 +133,28 @@ static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
 			"abcpn invalid (ge (/ (dim (view self) 0) (dim (view out) 0)) 4)", "abcpn invalid (ge (quot (- (dim (view self) 0) 1) (dim (view out) 0)) 5)",
 			"abcpn invalid (ge (/ (dim (view self) 0) (dim (view out) 0)) 6)", "abcpn invalid (ge (trunc (* (dim (view self) 0) #2.5)) 7)",
 			"abcpn invalid (not (or (lt (trunc (if (ne (dim (view out) 0) 0) (quot (dim (view self) 0) (dim (view out) 0)) 0)) 8) (eq (dim (view out) 0) 1)))"}},
+		"spellings of casts": {`
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    auto a = x->GetViewShape().GetDim(0);
+    auto b = y->GetViewShape().GetDim(0);
+    (void)b;
+    CHECK_RET((unsigned int)(a * 2.5) < 1, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(static_cast<long long>(a * 2.5) < 2, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(static_cast<const std::size_t>(a * 2.5) < 3, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(std::size_t(a * 2.5) < 4, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET((uint8_t) -a < 5, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET((long double)a / b < 6, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(static_cast<bool>(a) == true, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(a / 2.0f < 7, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(a / -2.0 < 8, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(a / 1e3 < 9, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(a / 0x1E < 0x1F, ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (ge (trunc (* (dim (view self) 0) #2.5)) 1)", "abcpn invalid (ge (trunc (* (dim (view self) 0) #2.5)) 2)",
+			"abcpn invalid (ge (trunc (* (dim (view self) 0) #2.5)) 3)", "abcpn invalid (ge (trunc (* (dim (view self) 0) #2.5)) 4)", "abcpn invalid (ge (- 0 (dim (view self) 0)) 5)",
+			"abcpn invalid (ge (quot (dim (view self) 0) (dim (view out) 0)) 6)", "abcpn invalid (eq (dim (view self) 0) 0)",
+			"abcpn invalid (ge (quot (dim (view self) 0) 2) 7)", "abcpn invalid (ge (quot (dim (view self) 0) -2) 8)", "abcpn invalid (ge (quot (dim (view self) 0) 1000) 9)",
+			"abcpn invalid (ge (/ (dim (view self) 0) 30) 31)"}},
 		"lists of pairs": {`
 static const std::initializer_list<std::pair<op::DataType, op::DataType>> PAIRS = {{op::DataType::DT_INT8, op::DataType::DT_FLOAT}, {op::DataType::DT_FLOAT, op::DataType::DT_INT8}};
 static bool Listed(op::DataType a, op::DataType b) {

@@ -111,8 +111,32 @@ func (r *reader) binary(level int) *node {
 	return a
 }
 
-// castTypes are type names after which "(name)x" is a cast.
-var castTypes = []string{"int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "float", "double", "bool", "void", "char", "long"}
+// castTypes are the words of which C's types of numbers consist, with the kind of number: 'f' with a fraction, 'i' without, 'b' a
+// truth value, ' ' a word that leaves the kind open, 'v' for void, which drops the value. Casts to types of fewer bits and to types without a sign keep the number:
+// the sources make them after they refused the numbers that would change.
+var castTypes = map[string]byte{
+	"float": 'f', "double": 'f', "float_t": 'f', "double_t": 'f', "bool": 'b', "void": 'v', "int": 'i', "char": 'i', "short": ' ', "long": ' ', "signed": 'i',
+	"int8_t": 'i', "int16_t": 'i', "int32_t": 'i', "int64_t": 'i', "ssize_t": 'i', "ptrdiff_t": 'i', "__int128": 'i',
+	"unsigned": 'i', "uint": 'i', "uint8_t": 'i', "uint16_t": 'i', "uint32_t": 'i', "uint64_t": 'i', "size_t": 'i',
+}
+
+// numberKind returns the kind of number of a type, or 0 for other types.
+func numberKind(t []token) (kind byte) {
+	for i, x := range t {
+		of, known := castTypes[x.s]
+		switch {
+		case x.is("const"), x.is("volatile"), x.is("std") && i+1 < len(t) && t[i+1].is("::"), x.is("::"):
+		case !known:
+			return 0
+		case kind == 0, kind == ' ', kind == 'i' && of != ' ':
+			kind = of // long double
+		}
+	}
+	if kind == ' ' {
+		return 'i'
+	}
+	return kind
+}
 
 func (r *reader) unary() *node {
 	if r.i >= len(r.t) {
@@ -122,10 +146,20 @@ func (r *reader) unary() *node {
 	case x.is("!"), x.is("-"), x.is("&"), x.is("*"), x.is("++"), x.is("--"), x.is("+"), x.is("~"):
 		r.i++
 		return &node{op: "un", s: x.s, args: []*node{r.unary()}}
-	case x.is("(") && r.i+2 < len(r.t) && slices.Contains(castTypes, r.t[r.i+1].s) && (r.t[r.i+2].is(")") || r.t[r.i+2].is("*")):
-		to := r.t[r.i+1].s
-		r.i = closing(r.t, r.i) + 1
-		return cast(to, r.unary())
+	case x.is("("):
+		end := closing(r.t, r.i)
+		if end+1 >= len(r.t) {
+			break
+		}
+		to := r.t[r.i+1 : end]
+		if kind := numberKind(to); kind != 0 {
+			r.i = end + 1
+			return cast(kind, r.unary())
+		}
+		if n := len(to); n > 1 && to[n-1].is("*") && numberKind(to[:n-1]) != 0 { // of a pointer
+			r.i = end + 1
+			return r.unary()
+		}
 	}
 	return r.postfix(r.primary())
 }
@@ -176,23 +210,23 @@ func (r *reader) primary() *node {
 	return opaqueNode
 }
 
-// cast is a value of another type: a number with a fraction or one without.
-func cast(to string, of *node) *node {
-	switch to {
-	case "float", "double":
+// cast is a value of another type of numbers.
+func cast(kind byte, of *node) *node {
+	_, literal := integer(of.s)
+	switch {
+	case kind == 'f':
 		return &node{op: "fraction", args: []*node{of}}
-	case "int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "long":
-		if _, literal := integer(of.s); of.op == "num" && literal {
-			return of
-		}
+	case kind == 'b':
+		return &node{op: "bin", s: "!=", args: []*node{of, {op: "num", s: "0"}}}
+	case kind == 'i' && !(of.op == "num" && literal):
 		return &node{op: "whole", args: []*node{of}}
 	}
 	return of
 }
 
-// fractional reports whether an expression was cast to a type with a fraction.
+// fractional reports whether an expression has a type with a fraction, whatever its value: 2.0 too.
 func (n *node) fractional() bool {
-	return n.op == "fraction" || n.op == "bin" && slices.Contains([]string{"+", "-", "*", "/"}, n.s) && slices.ContainsFunc(n.args, (*node).fractional)
+	return n.op == "fraction" || n.op == "num" && !strings.HasPrefix(n.s, "0x") && strings.ContainsAny(n.s, ".eE") || n.op == "un" && n.args[0].fractional() || n.op == "bin" && slices.Contains([]string{"+", "-", "*", "/"}, n.s) && slices.ContainsFunc(n.args, (*node).fractional)
 }
 
 // name reads a qualified name with template arguments. Casts to other types become their operand.
@@ -213,15 +247,15 @@ func (r *reader) name(s string) *node {
 		}
 		break
 	}
-	if strings.HasSuffix(n.s, "_cast") && r.at("(") || slices.Contains(castTypes, n.s) && r.at("(") {
+	kind := numberKind([]token{{kind: ident, s: strings.TrimPrefix(n.s, "std::")}}) // of int64_t(x)
+	if r.at("(") && (strings.HasSuffix(n.s, "_cast") || kind != 0) {
 		end := closing(r.t, r.i)
 		inner := expression(r.t[r.i+1 : min(end, len(r.t))])
 		r.i = end + 1
-		to := n.s
-		if len(n.targ) > 0 && len(n.targ[0]) == 1 {
-			to = n.targ[0][0].s
+		if len(n.targ) > 0 {
+			kind = numberKind(n.targ[0])
 		}
-		return cast(to, inner)
+		return cast(kind, inner)
 	}
 	return n
 }
