@@ -59,6 +59,13 @@ func (c *Call) Target() (self, out *Tensor) {
 // the error.
 var Absent = Tensor{DType: dtype.Float32, Format: dtype.ND}
 
+// Named is an argument with a name. Checks of several arguments go through a list of them, so that the first refusal does not
+// change from call to call, as it would with a map.
+type Named[T any] struct {
+	Name  string
+	Value T
+}
+
 // arg returns the decoded argument. It panics on a name or type that the C declaration does not
 // have, since that is a mistake in the operator's code and not in the call.
 func arg[T any](c *Call, name string) (v T) {
@@ -68,12 +75,24 @@ func arg[T any](c *Call, name string) (v T) {
 	return v
 }
 
+// index returns the place of a parameter, and notes that the operator looked at it.
 func (c *Call) index(name string) int {
 	i := slices.IndexFunc(c.Op.Params, func(p Param) bool { return p.Name == name })
 	if i < 0 {
 		panic(fmt.Sprintf("%s has no parameter %q", c.Name(), name))
 	}
+	c.seen |= 1 << i
 	return i
+}
+
+// Unseen returns the parameters at which neither the operator nor a rule of CANN looked.
+func (c *Call) Unseen() (names []string) {
+	for i, p := range c.Op.Params {
+		if c.seen&(1<<i) == 0 {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // Class returns the class of the named parameter. It panics if the declaration has no such

@@ -41,6 +41,8 @@ type Call struct {
 	plain     bool // see Env
 	workspace int64
 	accesses  accesses
+	seen      uint64 // the parameters that anything looked at, a bit for each
+	prepared  bool   // phase one is over
 	err       error
 	unjoined  error // a group has no communicator
 	launchErr error

@@ -74,6 +74,7 @@ func newExecutor(p Prepare, c *Call) (e *Executor, err error) {
 		}
 	}()
 	run, err := p(c)
+	c.prepared = true
 	c.join = nil // joining may need the thread of phase one, so phase two must not do it
 	if err == nil {
 		err = c.Err()

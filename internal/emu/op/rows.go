@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -75,9 +76,13 @@ func EachGroup(ends []int64, f func(g int, first, n int64) error) error {
 	return nil
 }
 
-// Total returns the sum of counts.
+// Total returns the sum of counts. A program may pass any numbers: a sum above the limit of int64 is that limit, which no
+// dimension has.
 func Total(counts []int64) (n int64) {
 	for _, k := range counts {
+		if k > 0 && n > math.MaxInt64-k {
+			return math.MaxInt64
+		}
 		n += k
 	}
 	return n

@@ -41,12 +41,19 @@ func (t *Tensor) Len() int64 {
 // Rank returns the number of dimensions.
 func (t *Tensor) Rank() int { return len(t.Shape) }
 
-// Dim returns the size of dimension i. Negative i count from the end.
+// Dim returns the size of dimension i. Negative i count from the end. If an argument has fewer dimensions, phase one records an
+// error and gets 1.
 func (t *Tensor) Dim(i int) int64 {
 	if i < 0 {
 		i += len(t.Shape)
 	}
-	return t.Shape[i]
+	if i >= 0 && i < len(t.Shape) || t.call != nil && t.call.prepared {
+		return t.Shape[i]
+	}
+	if t != &Absent {
+		t.call.Invalid("%v has %d dimensions; the operator needs more", t, len(t.Shape))
+	}
+	return 1
 }
 
 // View returns the tensor as a view for kernels. It is valid inside Run only, and for ND layouts
