@@ -3,7 +3,6 @@ package attention
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -35,7 +34,7 @@ var attentionTable = op.Table{
 // tilingFailed is the code that phase two of the forward operators returns if tiling failed,
 // because phase one drops that status. The name of the code mentions a null pointer, which is not
 // the cause.
-const tilingFailed = int32(abi.ACLNN_ERR_INNER_NULLPTR)
+const tilingFailed = op.NoStep
 
 // maxHeadDim is the largest head dimension of the family, and maxHeads the largest number of query
 // heads. The vendor documents maxHeads and narrowHeadDim, but checks maxHeadDim alone.

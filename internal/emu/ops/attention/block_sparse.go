@@ -32,11 +32,15 @@ type blocked struct {
 	scale                  float64
 }
 
-// readBlocked reads the arguments that the operators share. Without lengths all sequences of BNSD and BSND are complete.
-func readBlocked(c *op.Call, shape []int64) *blocked {
+// readBlocked reads the arguments that the operators share. Without lengths all sequences of BNSD and BSND are complete, and also
+// if the operator ignores the lengths there.
+func readBlocked(c *op.Call, shape []int64, complete bool) *blocked {
 	s := &blocked{
 		query: c.Tensor("query"), key: c.Tensor("key"), value: c.Tensor("value"), layout: c.Text("qInputLayout"), keyHeads: c.Int("numKeyValueHeads"),
 		lengths: c.Ints("actualSeqLengthsOptional"), keyLengths: c.Ints("actualSeqLengthsKvOptional"), x: 128, y: 128, scale: c.Float("scaleValue"),
+	}
+	if complete && s.layout != "TND" {
+		s.lengths, s.keyLengths = nil, nil
 	}
 	if c.Err() != nil {
 		return s
@@ -147,6 +151,14 @@ func (s *blocked) sizes(c *op.Call, widths ...int64) {
 	}
 }
 
+// blocksOf returns the number of blocks of n tokens. A block may be far larger than n.
+func blocksOf(n, size int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	return (n-1)/size + 1
+}
+
 // place returns the indices of a token in the dimensions of a tensor before that of the head dimension.
 func (s *blocked) place(lengths []int64, sequence, head, token int64) []int64 {
 	switch s.layout {
@@ -247,7 +259,7 @@ func (s *blocked) blockMask(c *op.Call, mask *op.Tensor, types ...dtype.Type) fu
 	c.Plain(mask)
 	c.DType(mask, types...)
 	c.Rank(mask, 4, 4)
-	queries, keys := (s.longest+s.x-1)/s.x, (s.longestKeys+s.y-1)/s.y
+	queries, keys := blocksOf(s.longest, s.x), blocksOf(s.longestKeys, s.y)
 	if want := []int64{s.batch, s.heads, queries, keys}; c.Err() == nil && !op.SameShape(mask.Shape, want) {
 		s.unfit(c, "%v must have shape %s, a row for each head and block of queries, and a column for each block of keys", mask, op.Dims(want))
 	}
@@ -276,7 +288,7 @@ func blockSparseAttention(c *op.Call) (op.Run, error) {
 	for _, name := range []string{"qInputLayout", "kvInputLayout"} {
 		c.RequiredText(name)
 	}
-	s := readBlocked(c, c.Ints("blockShapeOptional"))
+	s := readBlocked(c, c.Ints("blockShapeOptional"), false)
 	out, precise := c.Tensor("attentionOut"), c.Int("innerPrecise")
 	if precise != 0 && precise != 1 && precise != 4 {
 		c.Invalid("innerPrecise is %d; use 0, 1 or 4", precise)
@@ -342,7 +354,7 @@ func rainFusionAttention(c *op.Call) (op.Run, error) {
 	if shape := c.Ints("blockShape"); shape == nil {
 		c.Invalid("blockShape is null; it must be the number of queries of a block, and that of its keys")
 	}
-	s := readBlocked(c, c.Ints("blockShape"))
+	s := readBlocked(c, c.Ints("blockShape"), false)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -353,6 +365,10 @@ func rainFusionAttention(c *op.Call) (op.Run, error) {
 	if s.layout == "BSND" {
 		c.Invalid("layout BSND is not supported; use TND or BNSD")
 	}
+	if n := c.Int("blockSize"); n < 0 { // the size of pages, of which the operator has none
+		c.Invalid("blockSize is %d; it must not be negative", n)
+	}
+	s.sizes(c, 64, 128)
 	if c.Ints("actualSeqLengthsOptional") == nil {
 		s.unfit(c, "actualSeqLengths and actualSeqLengthsKv are null; the operator needs them")
 	}
@@ -371,7 +387,7 @@ func rainFusionAttention(c *op.Call) (op.Run, error) {
 	blocks := int64(0)
 	for _, n := range s.lengths {
 		first = append(first, blocks)
-		blocks += (n + s.x - 1) / s.x
+		blocks += blocksOf(n, s.x)
 	}
 	c.Shape(index, []int64{blocks, s.heads, index.Dim(2)}, "a row for each block of queries and head")
 	c.Shape(counts, index.Shape[:2], "one for each row of selectIdx")
@@ -386,7 +402,7 @@ func rainFusionAttention(c *op.Call) (op.Run, error) {
 		}
 		return s.attend(out, nil, func(sequence, head, block int64) ([]int64, error) {
 			row := (first[sequence]+block)*s.heads + head
-			n, keys := many[row], (s.keyLengths[sequence]+s.y-1)/s.y
+			n, keys := many[row], blocksOf(s.keyLengths[sequence], s.y)
 			if n < 0 || n > index.Dim(2) {
 				return nil, fmt.Errorf("%s: selectNumIdx has %d for rows of %d", c.Name(), n, index.Dim(2))
 			}
@@ -405,7 +421,7 @@ func blockSparseGrad(c *op.Call) (op.Run, error) {
 	dout, out, lse, mask := c.Tensor("dout"), c.Tensor("attentionOut"), c.Tensor("softmaxLse"), c.Tensor("blockSparseMaskOptional")
 	grads := []*op.Tensor{c.Tensor("dq"), c.Tensor("dk"), c.Tensor("dv")}
 	c.Needs("blockShapeOptional")
-	s := readBlocked(c, c.Ints("blockShapeOptional"))
+	s := readBlocked(c, c.Ints("blockShapeOptional"), c.Chip() == acceptance.Ascend950)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}

@@ -223,9 +223,22 @@ func TestRainFusionAttention(t *testing.T) {
 		"must be equal":      {"kvInputLayout": "TND"},
 		"is given":           {"softmaxLseOptional": x(dtype.Float32, 1, 1, 3, 1)},
 		"maskType is 1":      {"maskType": 1},
+		"blockSize is -1":    {"blockSize": -1},
 	} {
 		optest.Refused(t, op.InvalidParam, "RainFusionAttention", a.With(set), text)
 	}
+	for text, set := range map[string]optest.Args{
+		"head dimension of 5": {},
+		"multiple of 128":     {"query": x(dtype.Float16, 1, 1, 3, 64), "key": x(dtype.Float16, 1, 1, 8, 64), "value": x(dtype.Float16, 1, 1, 8, 64), "attentionOut": x(dtype.Float16, 1, 1, 3, 64)},
+	} {
+		_, err := optest.PrepareIn(t, op.Env{Tiled: true}, "RainFusionAttention", a.With(set))
+		require.ErrorContains(t, err, text)
+	}
+	huge := a.With(optest.Args{"blockShape": []int64{math.MaxInt64, math.MaxInt64 - 127}, "selectIdx": optest.Tensor(t, i, []int64{1, 1, 1}, 0), "selectNumIdx": optest.Tensor(t, i, []int64{1, 1}, 1)})
+	optest.Run(t, "RainFusionAttention", huge) // a block of all queries and keys
+	out := optest.Values(huge["attentionOut"].(*op.Tensor))
+	optest.Run(t, "RainFusionAttention", a)
+	require.Equal(t, out, optest.Values(a["attentionOut"].(*op.Tensor)))
 	optest.Refused(t, tilingFailed, "RainFusionAttention", a.With(optest.Args{"actualSeqLengthsOptional": nil, "actualSeqLengthsKvOptional": nil}), "needs them")
 	optest.Refused(t, op.NullPointer, "RainFusionAttention", a.With(optest.Args{"selectIdx": nil}), "selectIdx is null")
 	for _, index := range [][]float64{{1, 0}, {0, 2}, {-1, 0}} {
@@ -237,10 +250,10 @@ func TestRainFusionAttention(t *testing.T) {
 // TestBlockSparseGrad compares with difference quotients of the definition.
 func TestBlockSparseGrad(t *testing.T) {
 	for _, c := range append(blockCases(false), blockCase{dtype.Float16, kerneltest.Contiguous, "BSND", []int64{6, 1}, []int64{9, 8}, true, 4, 2}) {
-		if c.layout == "BSND" { // the Ascend950 takes no lengths
-			c.lengths, c.keys, c.whole = []int64{6, 6}, []int64{9, 9}, true
-		}
 		a := c.args(t)
+		if c.layout == "BSND" { // of which the Ascend950 takes each sequence whole, also if lengths are given
+			c.lengths, c.keys = []int64{6, 6}, []int64{9, 9}
+		}
 		get := valuesOf(a)
 		out, lse := c.define(get("query"), get("key"), get("value"), 0)
 		shape, mask := c.mask()
@@ -314,6 +327,7 @@ func TestBlockSparseRefuses(t *testing.T) {
 		"softmaxLseFlag is 2":      {"softmaxLseFlag": 2},
 		"on the Ascend950 only":    {"qInputLayout": "BSND", "kvInputLayout": "BSND", "numKeyValueHeads": 2, "query": x(h, 2, 300, 4, 64), "key": x(h, 2, 200, 2, 64), "value": x(h, 2, 200, 2, 64)},
 		"TND needs them":           {"qInputLayout": "TND", "kvInputLayout": "TND", "query": x(h, 300, 4, 64), "key": x(h, 200, 2, 64), "value": x(h, 200, 2, 64)},
+		"[9223372036854775807,":    {"qInputLayout": "TND", "kvInputLayout": "TND", "query": x(h, 300, 4, 64), "key": x(h, 200, 2, 64), "value": x(h, 200, 2, 64), "actualSeqLengthsOptional": []int64{math.MaxInt64, math.MaxInt64, 302}, "actualSeqLengthsKvOptional": []int64{100, 100, 0}},
 		"with sums of 300 and 200": {"qInputLayout": "TND", "kvInputLayout": "TND", "query": x(h, 300, 4, 64), "key": x(h, 200, 2, 64), "value": x(h, 200, 2, 64), "actualSeqLengthsOptional": []int64{100, 300}, "actualSeqLengthsKvOptional": []int64{100, 100}},
 	} {
 		optest.Refused(t, tilingFailed, name, a.With(set), text)

@@ -50,7 +50,7 @@ func scatterPages(c *op.Call) (op.Run, error) {
 			c.Unfit("%v must be [tokens, heads, dim] and %v [blocks, blockSize, heads, dim]", fresh, cache)
 		case fresh.Shape[0] != slots.Len() || fresh.Shape[1] != cache.Shape[2] || fresh.Shape[2] != cache.Shape[3]:
 			c.Unfit("%v must have a token for each of %v, with the heads of %v", fresh, slots, cache)
-		case cache.Shape[0] != keys.Shape[0] || cache.Shape[1] != keys.Shape[1]:
+		case cache.Dim(0) != keys.Dim(0) || cache.Dim(1) != keys.Dim(1):
 			c.Unfit("%v and %v must have the same blocks", keys, cache)
 		}
 	}

@@ -106,7 +106,10 @@ func (x *indexedTokens) check(c *op.Call, names, layouts [2]string, paged, keyLe
 		extra = 1
 	}
 	if x.packed {
-		x.batch = x.queries.Dim(0) - extra
+		if x.batch = x.queries.Dim(0) - extra; x.batch < 0 {
+			c.Invalid("%v is empty; it must begin with 0", x.queries)
+			return
+		}
 	}
 	for _, t := range []struct {
 		lengths *op.Tensor
@@ -205,7 +208,6 @@ func (x *indexedTokens) sequences(name string) ([]indexedSequence, error) {
 	}
 	all := make([]indexedSequence, x.batch)
 	for b := range all {
-		all[b] = indexedSequence{query: q[b], queries: nq[b], keys: make([]int64, max(nk[b], 0)), residual: residual[b]}
 		if residual[b] < 0 || residual[b] >= max(x.ratio, 1) {
 			return nil, fmt.Errorf("%s: %v has %d for sequence %d; a key stands for %d tokens", name, x.residual, residual[b], b, x.ratio)
 		}
@@ -216,6 +218,7 @@ func (x *indexedTokens) sequences(name string) ([]indexedSequence, error) {
 		if nq[b] < 0 || nk[b] < 0 || !x.packed && nq[b] > x.query.Dim(1) || !x.packedKeys && nk[b] > most {
 			return nil, fmt.Errorf("%s: sequence %d has %d queries and %d keys, for %v and %v", name, b, nq[b], nk[b], x.query, x.key)
 		}
+		all[b] = indexedSequence{query: q[b], queries: nq[b], keys: make([]int64, nk[b]), residual: residual[b]}
 		for j := range all[b].keys {
 			row := k[b] + int64(j)
 			if x.page {
@@ -472,6 +475,9 @@ func compressedQuantIndexer(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	c.NoneOf("sequsedQOptional", "outputIdxOffsetOptional")
+	if n := c.Int("maxSeqlenQOptional"); n < -1 {
+		c.Invalid("maxSeqlenQ is %d; use -1, or a length", n)
+	}
 	if kind := c.Int("quantMode"); kind != 2 {
 		c.Invalid("quantMode is %d; only 2 is emulated, int8 with a scale for each head of each token", kind)
 	}

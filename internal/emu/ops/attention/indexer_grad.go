@@ -193,6 +193,10 @@ func lightningIndexerGrad(c *op.Call) (op.Run, error) {
 	if c.Int("headNum") != heads || heads > 64 || dim != 128 || x.key.Dim(-2) != 1 || x.key.Dim(-1) != dim || count < 1 || count > 2048 {
 		c.Unfit("%v and %v: want headNum, up to 64, heads of 128 elements, one head of keys, and up to 2048 chosen keys", x.query, x.key)
 	}
+	before, after, tokens := c.Int("preTokens"), c.Int("nextTokens"), x.key.Dim(x.key.Rank()-3)
+	if before < tokens || after < 0 || !x.causal && after < tokens { // the kernel has no window, and shows what sparseMode shows
+		c.Unfit("preTokens is %d and nextTokens %d; windows are not supported, so use 2^63-1 for both", before, after)
+	}
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -489,6 +493,7 @@ func indexerLossGrad(c *op.Call) (op.Run, error) {
 	}
 	if !slices.Contains([]int64{32, 64, 128}, heads) {
 		c.Unfit("%v must have 32, 64 or 128 heads", query)
+		return nil, c.Err()
 	}
 	c.Fits(query, with(x.query, heads, dim), "the tokens of queryIndex")
 	c.Fits(key, with(x.key, keyHeads, dim), "the tokens of keyIndex")

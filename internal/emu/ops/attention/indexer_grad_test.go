@@ -153,6 +153,8 @@ func TestLightningIndexerGrad(t *testing.T) {
 		"sparseMode is 2":           {"sparseMode": 2},
 		"use BSND or TND":           {"inputLayout": "BNSD"},
 		"want headNum":              {"headNum": 4},
+		"preTokens is 2":            {"preTokens": 2, "nextTokens": math.MaxInt64},
+		"nextTokens -1":             {"preTokens": math.MaxInt64, "nextTokens": -1},
 		"a gradient for each value": {"dy": x(f, 1, 2, 3)},
 		"as many sequences":         {"key": x(f, 2, 3, 1, 128), "dkOut": x(f, 2, 3, 1, 128)},
 		"the chosen keys":           {"sparseIndices": x(dtype.Int32, 1, 3, 4)},

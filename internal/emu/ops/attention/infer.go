@@ -256,7 +256,7 @@ func (a *inference) readKeys(c *op.Call) {
 			} else {
 				heads = t.Dim(1)
 			}
-			if size := t.Dim(-2); size != a.blockSize || heads != a.keyHeads || t.Dim(-1)%dim != 0 {
+			if size := t.Dim(-2); size != a.blockSize || heads != a.keyHeads || dim < 1 || t.Dim(-1)%dim != 0 {
 				c.Unfit("%v must be [blocks, blockSize, numKeyValueHeads*D] or [blocks, numKeyValueHeads, blockSize, D] with blockSize %d and %d heads", t, a.blockSize, a.keyHeads)
 			}
 			if p.dim != nil {

@@ -318,6 +318,9 @@ func cachedRotary(c *op.Call) (op.Run, error) {
 		c.Fail(op.Unsupported, "%v has rows of %d, which must not exceed headSize %d", cache, rotated, size)
 		return nil, c.Err()
 	}
+	if c.DType(from[0], op.FloatTypes...); c.Err() != nil { // an element of four bits has no size in bytes
+		return nil, c.Err()
+	}
 	if line := int64(64 / from[0].DType.Size()); c.Tiled() && (size%line != 0 || rotated%line != 0) {
 		c.Fail(op.Unsupported, "headSize %d and the rows of %v must be multiples of %d elements, 64 bytes", size, cache, line)
 	}

@@ -30,7 +30,10 @@ type sharedLatent struct {
 func readSharedLatent(c *op.Call, query, scale string) *sharedLatent {
 	s := &sharedLatent{scale: c.Float(scale), mode: c.Int("oriMaskMode"), left: c.Int("oriWinLeft"), right: c.Int("oriWinRight"), sink: c.Tensor("sinksOptional")}
 	optional := func(name string) *op.Tensor {
-		if t := c.Optional(name); c.Has(name) && t != nil && t.Len() > 0 {
+		if !c.Has(name) {
+			return nil
+		}
+		if t := c.Optional(name); t != nil && t.Len() > 0 {
 			return t
 		}
 		return nil
@@ -42,6 +45,11 @@ func readSharedLatent(c *op.Call, query, scale string) *sharedLatent {
 		return s
 	}
 	c.NoneOf("sequsedQOptional", "cmpTopkLengthOptional")
+	if c.Text("layoutKvOptional") != "TND" {
+		c.NoneOf("cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional")
+	} else if t := optional("sequsedOriKvOptional"); t != nil {
+		c.Invalid("%v is given for oriKv in layout TND, whose lengths are in cuSeqlensOriKv", t)
+	}
 	c.Plain(meta)
 	c.DType(meta, dtype.Int32)
 	c.Shape(meta, []int64{1024}, "what the operator of the same name with Metadata returns")
@@ -65,6 +73,14 @@ func readSharedLatent(c *op.Call, query, scale string) *sharedLatent {
 	s.tokens = of(keys, "cuSeqlensOriKvOptional", "sequsedOriKvOptional", "oriBlockTableOptional")
 	s.tokens.check(c, names, layouts, pages, "the lengths of oriKv", 0, nil)
 	ratio, mode := c.Int("cmpRatio"), c.Int("cmpMaskMode")
+	if mode != 0 && mode != 3 {
+		c.Invalid("cmpMaskMode is %d; use 0, or 3 for a causal mask", mode)
+	}
+	for _, name := range []string{"cmpResidualKvOptional", "cmpBlockTableOptional", "cuSeqlensCmpKvOptional", "cmpSparseIndicesOptional", "sequsedCmpKvOptional"} {
+		if t := optional(name); t != nil && merged == nil {
+			c.Invalid("%v is given without cmpKv", t)
+		}
+	}
 	if ratio < 1 || ratio > 128 || merged == nil && ratio != 1 {
 		c.Invalid("cmpRatio is %d; use 1 to 128, and without cmpKv 1", ratio)
 	}
@@ -81,11 +97,6 @@ func readSharedLatent(c *op.Call, query, scale string) *sharedLatent {
 			c.Invalid("cmpResidualKv is null; cmpRatio %d with cmpMaskMode 3 needs it", ratio)
 		}
 		s.merged.check(c, names, layouts, pages, "the lengths of cmpKv", mode, nil)
-	}
-	for name, t := range map[string]*op.Tensor{"cmpSparseIndices": s.chosen, "sequsedCmpKv": s.used} {
-		if t != nil && merged == nil {
-			c.Invalid("%s is given without cmpKv", name)
-		}
 	}
 	if c.Err() != nil {
 		return s
@@ -115,7 +126,9 @@ func readSharedLatent(c *op.Call, query, scale string) *sharedLatent {
 		c.DType(s.used, dtype.Int32)
 		c.Shape(s.used, []int64{s.tokens.batch}, "one for each sequence")
 	}
-	s.checkModes(c, ratio, mode)
+	if c.Err() == nil {
+		s.checkModes(c, ratio, mode)
+	}
 	return s
 }
 
@@ -235,11 +248,11 @@ func (s *sharedLatent) window(q *indexedSequence, i int64) (first, end int64) {
 	case s.mode == 3:
 		end = own
 	case s.mode == 4:
-		if s.right >= 0 {
+		if s.right >= 0 && s.right < n-own {
 			end = own + s.right
 		}
-		if s.left >= 0 {
-			first = max(0, own-s.left-1)
+		if s.left >= 0 && s.left < own-1 {
+			first = own - s.left - 1
 		}
 	}
 	end = max(0, min(end, n))
@@ -271,25 +284,26 @@ func sparseFlashMLA(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	return func(*op.Exec) error {
-		v, err := read(query, s.tokens.key, s.sink, s.mergedKeys())
+		v, err := read(query, s.sink, s.tokens.key, s.mergedKeys())
 		if err != nil {
 			return err
 		}
-		result, sums := make([]float64, len(v[0])), make([]float64, int64(len(v[0]))/s.width)
+		queries, sinks, keys := v[0], v[1], v[2:]
+		result, sums := make([]float64, len(queries)), make([]float64, int64(len(queries))/s.width)
 		err = s.each(c.Name(), func(r latentRow) error {
 			for h := range s.heads {
 				at := (r.query*s.heads + h) * s.width
-				rows, scores, highest := make([][]float64, 0, len(r.tokens)+len(r.merged)), []float64(nil), v[2][h]
+				rows, scores, highest := make([][]float64, 0, len(r.tokens)+len(r.merged)), []float64(nil), sinks[h]
 				for i, list := range [][]int64{r.tokens, r.merged} {
 					for _, k := range list {
-						rows = append(rows, v[1+2*i][k*s.width:][:s.width])
+						rows = append(rows, keys[i][k*s.width:][:s.width])
 					}
 				}
 				for _, key := range rows {
-					scores = append(scores, float64(s.scale*dotted(v[0][at:][:s.width], key)))
+					scores = append(scores, float64(s.scale*dotted(queries[at:][:s.width], key)))
 					highest = max(highest, scores[len(scores)-1])
 				}
-				total := math.Exp(v[2][h] - highest)
+				total := math.Exp(sinks[h] - highest)
 				for _, score := range scores {
 					total += math.Exp(score - highest)
 				}
@@ -333,6 +347,10 @@ func sparseFlashMLAGrad(c *op.Call) (op.Run, error) {
 	if s.listed != nil {
 		c.Invalid("%v is given; the gradient of listed tokens is not supported", s.listed)
 	}
+	c.NoneOf("oriSoftmaxL1NormOptional") // the shares of listed tokens
+	if c.Chip() != acceptance.Ascend950 {
+		c.NoneOf("sequsedOriKvOptional", "sequsedCmpKvOptional", "oriTopkLengthOptional")
+	}
 	query := s.tokens.query
 	c.Plain(dout, out, lse, dq, dkeys, dsinks)
 	c.Same(query, dout, out, dq)
@@ -358,40 +376,43 @@ func sparseFlashMLAGrad(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	return func(*op.Exec) error {
-		v, err := read(query, s.tokens.key, s.sink, s.mergedKeys(), dout, out, lse, s.chosen)
+		v, err := read(query, s.sink, dout, out, lse, s.tokens.key, s.mergedKeys())
 		if err != nil {
 			return err
 		}
-		d := make([][]float64, 5) // of queries, tokens, sinks, merged keys, and the shares of chosen keys
-		for i, like := range []int{0, 1, 2, 3, 7} {
-			d[i] = make([]float64, len(v[like]))
+		queries, sinks, grads, outs, sums, keys := v[0], v[1], v[2], v[3], v[4], v[5:]
+		like := func(v []float64) []float64 { return make([]float64, len(v)) }
+		queryGrads, sinkGrads, keyGrads := like(queries), like(sinks), [][]float64{like(keys[0]), like(keys[1])}
+		var shares []float64
+		if share != nil {
+			shares = make([]float64, share.Len())
 		}
 		err = s.each(c.Name(), func(r latentRow) error {
 			for h := range s.heads {
 				row := r.query*s.heads + h
 				at := row * s.width
-				q, g := v[0][at:][:s.width], v[4][at:][:s.width]
-				delta := dotted(g, v[5][at:][:s.width])
+				q, g := queries[at:][:s.width], grads[at:][:s.width]
+				delta := dotted(g, outs[at:][:s.width])
 				for i, list := range [][]int64{r.tokens, r.merged} {
 					for n, k := range list {
-						key, dkey := v[1+2*i][k*s.width:][:s.width], d[1+2*i][k*s.width:][:s.width]
-						p := math.Exp(float64(s.scale*dotted(q, key)) - v[6][row])
+						key, keyGrad := keys[i][k*s.width:][:s.width], keyGrads[i][k*s.width:][:s.width]
+						p := math.Exp(float64(s.scale*dotted(q, key)) - sums[row])
 						ds := p * (dotted(g, key) - delta) * s.scale
-						addTimes(d[0][at:][:s.width], key, ds)
-						addTimes(dkey, q, ds)
-						addTimes(dkey, g, p)
+						addTimes(queryGrads[at:][:s.width], key, ds)
+						addTimes(keyGrad, q, ds)
+						addTimes(keyGrad, g, p)
 						if i == 1 && r.chosen != nil {
-							d[4][r.query*s.chosen.Dim(-1)+int64(r.chosen[n])] += p / float64(s.heads)
+							shares[r.query*s.chosen.Dim(-1)+int64(r.chosen[n])] += p / float64(s.heads)
 						}
 					}
 				}
-				d[2][h] -= float64(math.Exp(v[2][h]-v[6][row]) * delta)
+				sinkGrads[h] -= float64(math.Exp(sinks[h]-sums[row]) * delta)
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		return write(d, dq, dkeys, dsinks, dmerged, share)
+		return write([][]float64{queryGrads, keyGrads[0], sinkGrads, keyGrads[1], shares}, dq, dkeys, dsinks, dmerged, share)
 	}, nil
 }

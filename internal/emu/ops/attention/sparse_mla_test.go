@@ -53,6 +53,8 @@ func sharedCases() (cases []sharedCase) {
 			sharedCase{dt: d, query: "TND", key: "PA_BBND", queries: []int64{3, 1}, keys: []int64{40, 6}, heads: 4, listed: true, chip: b, left: 7, right: 2, ratio: 1},
 			sharedCase{dt: d, query: "TND", key: "TND", queries: []int64{4, 2}, keys: []int64{9, 3}, merged: []int64{3, 1}, residual: []int64{0, 0}, heads: 2, chip: other, mode: 4, left: 2, right: 1, ratio: 3},
 			sharedCase{dt: d, query: "BSND", key: "BSND", queries: []int64{4, 4}, keys: []int64{9, 9}, heads: 2, chip: other, mode: 4, left: -1, right: 3, ratio: 1},
+			sharedCase{dt: d, query: "TND", key: "TND", queries: []int64{5, 2}, keys: []int64{2, 9}, heads: 2, chip: other, mode: 4, left: math.MaxInt64, right: math.MaxInt64, ratio: 1},
+			sharedCase{dt: d, query: "TND", key: "TND", queries: []int64{5, 2}, keys: []int64{2, 9}, heads: 2, chip: other, mode: 4, left: 1, right: math.MaxInt64 - 1, ratio: 1},
 			sharedCase{dt: d, query: "BSND", key: "BSND", queries: []int64{4, 4}, keys: []int64{9, 9}, merged: []int64{4, 4}, heads: 2, chip: other, mode: 3, left: -1, right: -1, ratio: 2, whole: true},
 			sharedCase{dt: d, query: "TND", key: "TND", queries: []int64{4, 2}, keys: []int64{5, 8}, heads: 2, chip: other, mode: 0, left: -1, right: -1, ratio: 1},
 		)
@@ -85,7 +87,7 @@ func (c sharedCase) sees(b int, i, j int64) bool {
 	case 3:
 		return j <= own
 	case 4:
-		return (c.left < 0 || j >= own-c.left) && (c.right < 0 || j <= own+c.right)
+		return (c.left < 0 || own-j <= c.left) && (c.right < 0 || j-own <= c.right)
 	}
 	return true
 }
@@ -360,6 +362,12 @@ func TestSparseFlashMLARefuses(t *testing.T) {
 		"without cmpKv":                 {"cmpKvOptional": nil, "cmpRatio": 1},
 		"oriTopkLength must be too":     {"oriSparseIndicesOptional": x(i, 2, 5, 1, 3)},
 		"without oriSparseIndices":      {"oriTopkLengthOptional": x(i, 2, 5, 1)},
+		"cmpMaskMode is 4":              {"cmpMaskMode": 4},
+		"cuSeqlensOriKvOptional":        {"cuSeqlensOriKvOptional": x(i, 3)},
+		"cuSeqlensCmpKvOptional":        {"cuSeqlensCmpKvOptional": x(i, 3)},
+		"cmpResidualKvOptional":         {"cmpKvOptional": nil, "cmpRatio": 1},
+		"cmpBlockTableOptional":         {"cmpKvOptional": nil, "cmpResidualKvOptional": nil, "cmpBlockTableOptional": x(i, 2, 2)},
+		"lengths are in cuSeqlensOriKv": {"layoutKvOptional": "TND", "sequsedOriKvOptional": x(i, 2)},
 		"must be equal, or":             {"layoutKvOptional": "TND", "oriKvOptional": x(c.dt, 9, 1, sharedWidth), "cuSeqlensOriKvOptional": x(i, 3)},
 		"must be as wide":               {"cmpKvOptional": x(c.dt, 2, 2, 1, 4)},
 	} {
@@ -375,6 +383,21 @@ func TestSparseFlashMLARefuses(t *testing.T) {
 	a = listed.args(t)
 	a["attnOutOut"] = x(listed.dt, 2, 3, 2, sharedWidth)
 	require.ErrorContains(t, optest.Execute(t, "SparseFlashMla", a.With(optest.Args{"oriTopkLengthOptional": optest.Tensor(t, i, []int64{2, 3, 1}, 6)})), "oriTopkLength has 6 for rows of 5")
+	like := func(name string) *op.Tensor { return x(a[name].(*op.Tensor).DType, a[name].(*op.Tensor).Shape...) }
+	a = c.args(t)
+	a["query"], a["scaleValue"] = a["q"], a["softmaxScale"]
+	a = a.With(optest.Args{
+		"dOut": like("q"), "out": like("q"), "lse": x(f, c.stats()...), "dQueryOut": like("q"), "dOriKvOutOptional": like("oriKvOptional"), "dCmpKvOutOptional": like("cmpKvOptional"),
+		"dSinksOutOptional": like("sinksOptional"), "cmpSoftmaxL1NormOptional": x(f, a["cmpSparseIndicesOptional"].(*op.Tensor).Shape...),
+	})
+	for _, name := range []string{"q", "softmaxScale", "topkValueMode"} {
+		delete(a, name)
+	}
+	for name, given := range map[string]*op.Tensor{
+		"oriSoftmaxL1NormOptional": x(f, 2, 5, 1, 3), "sequsedOriKvOptional": x(i, 2), "sequsedCmpKvOptional": x(i, 2), "sequsedQOptional": x(i, 2), "cmpTopkLengthOptional": x(i, 2, 5, 1),
+	} {
+		optest.Refused(t, op.InvalidParam, "SparseFlashMlaGrad", a.With(optest.Args{name: given}), name, "is given")
+	}
 	pages := sharedCases()[6]
 	a = pages.args(t)
 	a["attnOutOut"] = x(pages.dt, 2, 3, 2, sharedWidth)

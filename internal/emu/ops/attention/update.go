@@ -19,9 +19,9 @@ func attentionUpdate(c *op.Call) (op.Run, error) {
 	if c.Chip() == acceptance.Ascend950 {
 		most = 16
 	}
-	for name, list := range map[string][]*op.Tensor{"lse": sums, "localOut": parts} {
-		if list == nil {
-			c.Fail(op.NullPointer, "%s is null", name)
+	for _, list := range []op.Named[[]*op.Tensor]{{Name: "lse", Value: sums}, {Name: "localOut", Value: parts}} {
+		if list.Value == nil {
+			c.Fail(op.NullPointer, "%s is null", list.Name)
 			return nil, c.Err()
 		}
 	}
