@@ -208,6 +208,10 @@ func inBytes(c *op.Call, t *op.Tensor) *op.Tensor {
 	if t.DType != dtype.Int4 {
 		return t
 	}
+	if t.Rank() == 0 || t.Dim(-1)%2 != 0 {
+		c.Invalid("%v must have an even number of columns, two of which share a byte", t)
+		return t
+	}
 	v := *t
 	v.Shape = slices.Clone(t.Shape)
 	v.Shape[len(v.Shape)-1] /= 2

@@ -54,11 +54,9 @@ func group(c *op.Call) op.Communicator {
 	if c.Has("commQuantMode") && c.Int("commQuantMode") != 0 {
 		c.Invalid("commQuantMode is %d; 1 quantises products of float8, of which the emulator knows only those of int8", c.Int("commQuantMode"))
 	}
-	if c.Has("groupSize") { // the forms that blocks of float8 factors brought
-		for _, name := range []string{"groupSize", "commTurn"} {
-			if n := c.Int(name); n != 0 {
-				c.Invalid("%s is %d; only 0 is supported", name, n)
-			}
+	for _, name := range []string{"groupSize", "commTurn"} { // the first is of blocks of float8 factors
+		if n := c.IntOr(name, 0); n != 0 {
+			c.Invalid("%s is %d; only 0 is supported", name, n)
 		}
 	}
 	if c.Has("x1Scale") { // AllGatherMatmulV2 and MatmulReduceScatterV2

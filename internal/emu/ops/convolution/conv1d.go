@@ -115,12 +115,15 @@ func causalConv(c *op.Call) (op.Run, error) {
 	}
 	checkHeads(c, x, out, heads, r.channels)
 	n := len(r.bounds)
-	for name, list := range map[string][]int64{"cacheIndicesOptional": lines, "initialStateModeOptional": modes} {
-		if list != nil && len(list) != n {
-			c.Invalid("%s has %d entries for %d sequences", name, len(list), n)
+	for _, list := range []op.Named[[]int64]{{Name: "cacheIndicesOptional", Value: lines}, {Name: "initialStateModeOptional", Value: modes}} {
+		if list.Value != nil && len(list.Value) != n {
+			c.Invalid("%s has %d entries for %d sequences", list.Name, len(list.Value), n)
 		}
 	}
 	skip := c.Int("padSlotId")
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
 	for i := range n {
 		if line := lineOf(lines, i); (line != skip || lines == nil) && (line < 0 || line >= states.Shape[0]) {
 			c.Invalid("sequence %d has line %d of %v", i, line, states)

@@ -42,6 +42,9 @@ func quantised(c *op.Call, input, weight, bias, scale, out *op.Tensor) {
 			}
 		}
 	}
+	if mode := c.Text("roundMode"); mode != "" && mode != "rint" && mode != "round" {
+		c.Invalid("roundMode is %q; use rint, round or null, none of which matters for results with a fraction", mode)
+	}
 	if c.Bool("transposed") || c.Int("groups") != 1 || c.Int("offsetx") != 0 {
 		c.Invalid("transposed is %v, groups %d and offsetx %d; only false, 1 and 0 are supported", c.Bool("transposed"), c.Int("groups"), c.Int("offsetx"))
 	}

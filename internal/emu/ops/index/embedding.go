@@ -28,6 +28,9 @@ func selection(c *op.Call, out, self *op.Tensor, dim int64, index *op.Tensor) (o
 	if self.DType.Size() == 0 {
 		c.Invalid("%v has a dtype that is not supported", self)
 	}
+	if self.Rank() == 0 {
+		c.Invalid("%v has no dimension from which to take slices", self)
+	}
 	if c.Err() == nil {
 		c.Shape(out, slices.Concat(self.Shape[:axis], index.Shape, self.Shape[axis+1:]), "the shape of self with the dimension replaced by that of the indices")
 		c.Rank(out, 0, kernel.MaxRank)

@@ -253,7 +253,7 @@ func stridedAssign(c *op.Call) (op.Run, error) {
 		if c.Err() != nil {
 			return nil, c.Err()
 		}
-		n := into.Shape[axis]
+		n := into.Dim(axis)
 		at := func(x int64) int64 {
 			if x < 0 {
 				x += n

@@ -3,7 +3,6 @@ package loss
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -90,7 +89,7 @@ func (p elementLoss) loss(c *op.Call) (op.Run, error) {
 	shape := broadcastOf(c, types, self, target)
 	whole := self.DType == dtype.Int64 && target.DType == dtype.Int64
 	if whole && averaging == rowwise.MeanAveraging {
-		c.Fail(int32(abi.ACLNN_ERR_INNER_NULLPTR), "%v and %v are integers, of which there is no mean", self, target)
+		c.Fail(op.NoStep, "%v and %v are integers, of which there is no mean", self, target)
 	}
 	c.DType(out, types...)
 	shared := shape

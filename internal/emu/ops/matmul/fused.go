@@ -3,7 +3,6 @@ package matmul
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -39,7 +38,7 @@ func fusedMatmul(c *op.Call) (op.Run, error) {
 		c.SameDType(x1, y)
 	}
 	if c.Err() == nil && kind == "16cast32" && (x1.Len() == 0 || x2.Len() == 0) {
-		c.Fail(int32(abi.ACLNN_ERR_INNER_NULLPTR), "%v or %v is empty; fusedOpType %s does not support it", x1, x2, kind)
+		c.Fail(op.NoStep, "%v or %v is empty; fusedOpType %s does not support it", x1, x2, kind)
 	}
 	var x3 *op.Tensor
 	if kind == "add" || kind == "mul" {

@@ -74,9 +74,9 @@ func groupedMatmul(c *op.Call) (op.Run, error) {
 func (g *grouped) read() {
 	g.x, g.weight = g.Tensors("x"), g.Tensors("weight")
 	g.y = g.Tensors(g.either("y", "out"))
-	for name, list := range map[string][]*op.Tensor{"x": g.x, "weight": g.weight, g.either("y", "out"): g.y} {
-		if len(list) == 0 {
-			g.Fail(op.NullPointer, "%s is null or empty", name)
+	for _, list := range []op.Named[[]*op.Tensor]{{Name: "x", Value: g.x}, {Name: "weight", Value: g.weight}, {Name: g.either("y", "out"), Value: g.y}} {
+		if len(list.Value) == 0 {
+			g.Fail(op.NullPointer, "%s is null or empty", list.Name)
 		}
 	}
 	if g.Err() != nil {
@@ -208,9 +208,18 @@ func (g *grouped) checkReserved() {
 
 // checkLimits checks the sizes. It runs after the shapes were found consistent.
 func (g *grouped) checkLimits() {
-	for name, list := range map[string][]*op.Tensor{"x": g.x, "weight": g.weight} {
-		if len(list) > maxGroupTensor {
-			g.Invalid("%s has %d tensors; at most %d are supported", name, len(list), maxGroupTensor)
+	if g.Has("quantGroupSize") {
+		size := int64(0)
+		if g.x[0].DType == dtype.Int8 && g.weight[0].DType == dtype.Int4 && len(g.offset) == 0 {
+			size = 256
+		}
+		if n := g.Int("quantGroupSize"); n != size && (n != 0 || g.Tiled()) {
+			g.Invalid("quantGroupSize is %d; use %d for %v and %v", n, size, g.x[0], g.weight[0])
+		}
+	}
+	for _, list := range []op.Named[[]*op.Tensor]{{Name: "x", Value: g.x}, {Name: "weight", Value: g.weight}} {
+		if len(list.Value) > maxGroupTensor {
+			g.Invalid("%s has %d tensors; at most %d are supported", list.Name, len(list.Value), maxGroupTensor)
 		}
 	}
 	inner := func(t *op.Tensor, transposed bool) {

@@ -39,8 +39,8 @@ func groupedMatmulAdd(c *op.Call) (op.Run, error) {
 		groupType: groupSum, splitItem: 2, groups: groupList{device: list},
 	}
 	g.listType = g.attribute("groupListType")
-	if g.listType == 2 {
-		c.Invalid("groupListType must be 0 (running sums) or 1 (sizes), not 2")
+	if g.listType != 0 && g.listType != 1 {
+		c.Invalid("groupListType must be 0 (running sums) or 1 (sizes), not %d", g.listType)
 	}
 	for _, t := range []*op.Tensor{x, weight, y} {
 		if !t.Contiguous() || op.IsPrivate(t.Format) {

@@ -435,7 +435,7 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 	if shared != nil {
 		c.Plain(shared)
 		c.DType(shared, dtype.BFloat16)
-		if shared.Rank() != 2 || shared.Dim(1) != q.n || at < 0 || at+shared.Dim(0) > out.Dim(0) {
+		if shared.Rank() != 2 || shared.Dim(1) != q.n || at < 0 || at > out.Dim(0)-shared.Dim(0) {
 			c.Invalid("%v does not fit into %v from row %d on", shared, out, at)
 		}
 	}

@@ -20,19 +20,25 @@ func groupedGateOfLists(c *op.Call) (op.Run, error) {
 	x, rows, groups, smooth := c.Tensor("x"), c.Tensor("xScale"), c.Tensor("groupList"), c.Optional("smoothScale")
 	weights, scales, assist := c.Tensors("weight"), c.Tensors("weightScale"), c.Tensors("weightAssistMatrix")
 	out, outScale := c.Tensor("output"), c.Tensor("outputScale")
-	for name, list := range map[string][]*op.Tensor{"weight": weights, "weightScale": scales} {
+	for _, list := range []op.Named[[]*op.Tensor]{{Name: "weight", Value: weights}, {Name: "weightScale", Value: scales}} {
 		switch {
-		case list == nil:
-			c.Fail(op.NullPointer, "%s is null", name)
-		case len(list) == 0:
-			c.Invalid("%s has no tensor", name)
+		case list.Value == nil:
+			c.Fail(op.NullPointer, "%s is null", list.Name)
+		case len(list.Value) == 0:
+			c.Invalid("%s has no tensor", list.Name)
 		}
 	}
 	if c.Err() == nil && c.Chip() == acceptance.Ascend950 {
 		c.Invalid("x and weight of float8 and float4, which this chip takes, are not emulated")
 	}
 	c.NoneOf("bias")
-	mode := c.Int("dequantMode")
+	mode, undefined := c.Int("dequantMode"), int64(28) // ge::DT_UNDEFINED
+	if n := c.Int("quantMode"); n != 0 {
+		c.Invalid("quantMode is %d; on this chip only 0 is supported, a scale for each row of the result", n)
+	}
+	if n := c.Int("dequantDtype"); n != int64(dtype.Float32) && n != undefined {
+		c.Invalid("dequantDtype is %d; on this chip products are dequantised to float32: use 0, or 28 for no type", n)
+	}
 	q := &quantGroups{Call: c, x: x, rows: rows, groups: groups}
 	switch kind := c.Int("groupListType"); kind {
 	case 0, 1:

@@ -201,6 +201,8 @@ func TestGroupedGateOfListsRefuses(t *testing.T) {
 		"groupListType is 2":          {"groupListType": 2},
 		"dequantMode is 2":            {"dequantMode": 2},
 		"dequantMode 0":               {"dequantMode": 1},
+		"quantMode is 1":              {"quantMode": 1},
+		"dequantDtype is 27":          {"dequantDtype": dtype.BFloat16},
 		"they must be as many":        {"weightScale": []*op.Tensor{x(f, 2, 64), x(f, 2, 64)}},
 		"weightScale has no tensor":   {"weightScale": []*op.Tensor{}},
 		"1 to 2 groups":               {"groupList": x(dtype.Int64, 3)},
@@ -218,6 +220,10 @@ func TestGroupedGateOfListsRefuses(t *testing.T) {
 	}
 	for _, missing := range []string{"x", "weight", "weightScale", "xScale", "groupList", "output", "outputScale"} {
 		optest.Refused(t, op.NullPointer, name, a.With(optest.Args{missing: nil}), missing+" is null")
+	}
+	optest.Run(t, name, a.With(optest.Args{"dequantDtype": 28}))
+	for range 20 { // the order of refusals does not change from call to call
+		optest.Refused(t, op.NullPointer, name, a.With(optest.Args{"weight": nil, "weightScale": nil}), "weight is null")
 	}
 	c := gateCase{form: "nz", x: dtype.Int4, weights: dtype.Int4, scale: dtype.Uint64, blocks: 4}
 	a, p := c.args(t, []int64{3, 9})

@@ -102,8 +102,8 @@ func (g *grouped) checkAntiquant() {
 	}
 	g.types(g.antiquantScale, x.DType)
 	g.types(g.antiquantOffset, x.DType)
-	for name, list := range map[string][]*op.Tensor{"antiquantScaleOptional": g.antiquantScale, "antiquantOffsetOptional": g.antiquantOffset} {
-		g.checkScale(name, list, w.DType == dtype.Int4)
+	for _, list := range []op.Named[[]*op.Tensor]{{Name: "antiquantScaleOptional", Value: g.antiquantScale}, {Name: "antiquantOffsetOptional", Value: g.antiquantOffset}} {
+		g.checkScale(list.Name, list.Value, w.DType == dtype.Int4)
 	}
 	g.wholeBytes(g.weight)
 }
@@ -196,8 +196,8 @@ func (g *grouped) checkInt4() {
 func (g *grouped) checkOffset() {
 	g.types(g.offset, dtype.Float32)
 	g.DType(g.y[0], dtype.Float16)
-	for name, list := range map[string][]*op.Tensor{"offsetOptional": g.offset, "scaleOptional": g.scale} {
-		g.perWeight(name, list, func(w *op.Tensor, _ int) []int64 { return []int64{1, w.Dim(-1)} })
+	for _, list := range []op.Named[[]*op.Tensor]{{Name: "offsetOptional", Value: g.offset}, {Name: "scaleOptional", Value: g.scale}} {
+		g.perWeight(list.Name, list.Value, func(w *op.Tensor, _ int) []int64 { return []int64{1, w.Dim(-1)} })
 	}
 }
 

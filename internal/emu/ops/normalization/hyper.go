@@ -3,7 +3,6 @@ package normalization
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -45,7 +44,7 @@ func readHyper(c *op.Call, x, mix, out, post *op.Tensor) (s hyperStreams) {
 	}
 	const widest, step = 100000, 128
 	if c.Err() == nil && (s.n != 4 || s.width < 1 || s.width > widest || s.width%step != 0) {
-		c.Fail(int32(abi.ACLNN_ERR_INNER_NULLPTR), "%v: want 4 streams and a width that is a multiple of %d up to %d", x, step, widest)
+		c.Fail(op.NoStep, "%v: want 4 streams and a width that is a multiple of %d up to %d", x, step, widest)
 	}
 	return s
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -91,7 +90,7 @@ func mxNorm(c *op.Call) (op.Run, error) {
 
 // refuseTiling refuses a call whose kernel the operator looks at before it returns.
 func refuseTiling(c *op.Call, format string, args ...any) {
-	c.Fail(int32(abi.ACLNN_ERR_INNER_NULLPTR), format, args...)
+	c.Fail(op.NoStep, format, args...)
 }
 
 // mxNormTypes checks element types and the attributes of the scales. inputs have the type of the first.

@@ -279,8 +279,8 @@ func fusedAdamW(c *op.Call) (op.Run, error) {
 	if !c.Bool("amsgrad") {
 		peaks = make([]*op.Tensor, len(weights))
 	}
-	for name, list := range map[string][]*op.Tensor{"grads": grads, "expAvgsRef": averages, "expAvgSqsRef": squares, "stateSteps": steps, "maxExpAvgSqsRef": peaks} {
-		alike(c, weights, list, name)
+	for _, list := range []op.Named[[]*op.Tensor]{{Name: "grads", Value: grads}, {Name: "expAvgsRef", Value: averages}, {Name: "expAvgSqsRef", Value: squares}, {Name: "stateSteps", Value: steps}, {Name: "maxExpAvgSqsRef", Value: peaks}} {
+		alike(c, weights, list.Value, list.Name)
 	}
 	for _, t := range []*op.Tensor{scale, bad} {
 		if t != nil {

@@ -131,8 +131,14 @@ func newPooling(c *op.Call, self *op.Tensor, n int) (p pooling) {
 	p.shape = slices.Clone(self.Shape[:axis])
 	for i := range n {
 		w := poolWindow{n: self.Shape[axis+i], size: size[i], stride: stride[i], dilation: dilation[i], before: before[i], after: after[i]}
+		if w.size > math.MaxInt32 || w.stride > math.MaxInt32 || w.dilation > math.MaxInt32 {
+			c.Invalid("the window of dimension %d is %d, its stride %d and its dilation %d; they must be below 2^31", axis+i, w.size, w.stride, w.dilation)
+		}
 		if max(w.before, w.after) > w.size/2 {
 			c.Invalid("padding %d of dimension %d is more than half the window of %d", max(w.before, w.after), axis+i, w.size)
+		}
+		if c.Err() != nil {
+			return p
 		}
 		count := w.count(ceil)
 		for _, s := range w.spans(count) {

@@ -1,7 +1,6 @@
 package resampling
 
 import (
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -49,7 +48,7 @@ func boxOverlap(c *op.Call) (op.Run, error) {
 		return op.Nothing, c.Err()
 	}
 	if !op.SameShape(out.Shape, shape) {
-		c.Fail(int32(abi.ACLNN_ERR_INNER_NULLPTR), "%v must have shape %s, a row for each of %v", out, op.Dims(shape), boxes)
+		c.Fail(op.NoStep, "%v must have shape %s, a row for each of %v", out, op.Dims(shape), boxes)
 	}
 	return func(*op.Exec) error {
 		first, err := elementwise.Doubles(boxes.View())

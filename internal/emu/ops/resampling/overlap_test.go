@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -98,7 +97,7 @@ func TestIou(t *testing.T) {
 		optest.Refused(t, op.InvalidParam, "Iou", a.With(set), text)
 	}
 	optest.Refused(t, op.NullPointer, "Iou", a.With(optest.Args{"gtBoxes": nil}), "gtBoxes is null")
-	optest.Refused(t, int32(abi.ACLNN_ERR_INNER_NULLPTR), "Iou", a.With(optest.Args{"overlap": x(f, 2, 3)}), "must have shape [3,2]")
+	optest.Refused(t, op.NoStep, "Iou", a.With(optest.Args{"overlap": x(f, 2, 3)}), "must have shape [3,2]")
 	kept := optest.Tensor(t, f, []int64{3, 2}, 7)
 	optest.Run(t, "Iou", a.With(optest.Args{"gtBoxes": x(f, 0, 4), "overlap": kept}))
 	optest.CloseTo(t, "no boxes", []float64{7, 7, 7, 7, 7, 7}, optest.Values(kept), 0)

@@ -28,12 +28,12 @@ func nonMaxSuppression(c *op.Call) (op.Run, error) {
 	if s.limit < 0 || s.limit > mostChosen {
 		c.Invalid("maxOutputBoxesPerClass is %d; use 0 to %d", s.limit, mostChosen)
 	}
-	for name, into := range map[string]*float64{"iouThreshold": &s.overlap, "scoreThreshold": &s.least} {
-		if v := c.Floats(name); len(v) > 0 {
-			*into = float64(v[0])
+	for _, into := range []op.Named[*float64]{{Name: "iouThreshold", Value: &s.overlap}, {Name: "scoreThreshold", Value: &s.least}} {
+		if v := c.Floats(into.Name); len(v) > 0 {
+			*into.Value = float64(v[0])
 		}
-		if !(*into >= 0 && *into <= 1) {
-			c.Invalid("%s is %g; use 0 to 1", name, *into)
+		if !(*into.Value >= 0 && *into.Value <= 1) {
+			c.Invalid("%s is %g; use 0 to 1", into.Name, *into.Value)
 		}
 	}
 	c.Plain(boxes, scores, out)
