@@ -418,6 +418,8 @@ func TestTwoCuts(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 			require.Equal(t, want, p.Select(whole))
+			at := -1
+			require.Equal(t, want, p.Draw(func() float32 { at++; return whole[at] }))
 			require.Equal(t, []int64{2, 3, 2}, p.Local())
 			p.Inner.Index = 2
 			_, err = set.Read(p)

@@ -141,6 +141,21 @@ func (p Part) Select(whole []float32) []float32 {
 	return part
 }
 
+// Draw returns the elements of the part from those of the whole tensor, which next gives one after the other in row-major order, and
+// which need not be in memory together. The part must be one that Read takes.
+func (p Part) Draw(next func() float32) []float32 {
+	part, at := make([]float32, 0, count(p.Local())), int64(0)
+	for _, r := range p.runs() {
+		for ; at < r.whole; at++ {
+			next()
+		}
+		for ; at < r.whole+r.n; at++ {
+			part = append(part, next())
+		}
+	}
+	return part
+}
+
 // alike reports whether two parts are of tensors that are divided in the same way.
 func (p Part) alike(o Part) bool {
 	return slices.EqualFunc(p.cuts(), o.cuts(), func(a, b Cut) bool {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -61,9 +60,7 @@ func NewAdapter(ctx context.Context, m *Model, lora LoRA, seed uint64) (*Adapter
 		return nil, err
 	}
 	for _, p := range a.params.all {
-		name := fnv.New64a()
-		_, _ = name.Write([]byte(p.Name))
-		if err := a.Set(ctx, p, p.initial(rand.New(rand.NewPCG(seed, name.Sum64())), 0)); err != nil {
+		if err := put(ctx, a.store, p, p.initial(seed, 0)); err != nil {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
@@ -203,10 +200,7 @@ func (a *Adapter) Set(ctx context.Context, q *Parameter, values []float32) error
 	if int64(len(values)) != count(q.shape) {
 		return fmt.Errorf("model: %d values for %v", len(values), q)
 	}
-	if err := a.store.write(ctx, q, a.master, known(q.Part(values))); err != nil {
-		return fmt.Errorf("model: %v: %w", q, err)
-	}
-	return a.store.publish(q)
+	return put(ctx, a.store, q, q.Part(values))
 }
 
 // Get returns this rank's part of a weight of the adapter.

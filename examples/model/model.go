@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -264,10 +262,10 @@ func (m *Model) InitScore(ctx context.Context, seed uint64) error {
 }
 
 func (m *Model) init(ctx context.Context, p *Parameter, seed uint64) error {
-	name := fnv.New64a()
-	_, _ = name.Write([]byte(p.Name))
-	rng := rand.New(rand.NewPCG(seed, name.Sum64()))
-	return m.Set(ctx, p, p.initial(rng, m.Config.InitializerRange))
+	if p.coded() {
+		return errQuantized
+	}
+	return put(ctx, m.store, p, p.initial(seed, m.Config.InitializerRange))
 }
 
 // Batch is the data of a step: token ids and labels, [size, length] in row-major order. The label

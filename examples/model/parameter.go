@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 
 	"github.com/goascend/cann/aclnn"
@@ -176,17 +177,18 @@ func (ps *parameters) linear(w *Parameter) linear {
 	return linear{weight: w}
 }
 
-// initial returns the initial values of a weight.
-func (p *Parameter) initial(rng *rand.Rand, deviation float64) []float32 {
-	values := make([]float32, count(p.shape))
-	for i := range values {
+// initial returns the initial values of this rank's part of a weight. The values of the whole weight depend on the seed and the weight's name
+// only; a rank never holds all of them, because eight ranks of a process would hold eight vocabularies.
+func (p *Parameter) initial(seed uint64, deviation float64) []float32 {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(p.Name))
+	rng := rand.New(rand.NewPCG(seed, name.Sum64()))
+	return p.part("").Draw(func() float32 {
 		if p.start != nil {
-			values[i] = p.start(rng)
-			continue
+			return p.start(rng)
 		}
-		values[i] = float32(deviation * rng.NormFloat64())
-	}
-	return values
+		return float32(deviation * rng.NormFloat64())
+	})
 }
 
 func (p *Parameter) String() string { return fmt.Sprintf("%s%v", p.Name, p.shape) }

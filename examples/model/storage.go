@@ -65,10 +65,16 @@ func (m *Model) Set(ctx context.Context, q *Parameter, values []float32) error {
 	if q.coded() {
 		return errQuantized
 	}
-	if err := m.store.write(ctx, q, m.master, known(q.Part(values))); err != nil {
+	return put(ctx, m.store, q, q.Part(values))
+}
+
+// put writes this rank's part of a weight, and what layers read of it.
+func put(ctx context.Context, s storage, q *Parameter, part []float32) error {
+	master := func(slot int) *aclnn.Tensor { return s.slots()[slot].master }
+	if err := s.write(ctx, q, master, known(part)); err != nil {
 		return fmt.Errorf("model: %v: %w", q, err)
 	}
-	return m.store.publish(q)
+	return s.publish(q)
 }
 
 // Get returns this rank's part of a weight. If weights are sharded, all ranks with a shard call it.
