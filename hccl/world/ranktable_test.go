@@ -142,7 +142,7 @@ func TestRankTableFaults(t *testing.T) {
 	_, err = parseRankTable("", []byte(strings.Repeat("[", 1000)))
 	require.ErrorContains(t, err, "nested too deeply")
 	_, err = parseRankTable("", []byte(`{"server_list":[`+strings.Repeat("[],", 3_300_000)+`[]]}`))
-	require.ErrorContains(t, err, "server_list[499998]: more than 500000 values")
+	require.ErrorContains(t, err, "server_list[599998]: more than 600000 values")
 	var keys strings.Builder
 	for i := range 33 {
 		fmt.Fprintf(&keys, `"k%d":0,`, i)
