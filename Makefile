@@ -36,8 +36,9 @@ bench: ## cost of a launch against C, and speed of the emulator's kernels, besid
 	$(GO) test -run '^$$' -bench 'GEMM|Attention|Rows|Map' -tags emu ./internal/tools/compare
 
 SDK = build/sdk
-# The release whose declarations the headers have, such as 9.1.0. The libraries have the functions of all.
-CANN_VERSION ?= 8.1.RC1
+# The release, such as 9.1.0, whose headers, libraries and functions the SDK has. Without one the libraries have the
+# functions of all, and where releases differ the headers have the declarations of the oldest.
+CANN_VERSION ?=
 CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
 
 # Each of CANN's libraries has its own name and functions, as in a CANN installation. The first call of one loads
@@ -45,8 +46,8 @@ CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
 STUB = $(CC) -shared -O1 -fPIC -Wall -Wextra -Werror -pthread
 
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
-	rm -rf $(SDK)/src $(SDK)/lib64 $(CUSTOM)
-	$(GO) run ./internal/tools/npugen sdk -version $(CANN_VERSION) -out $(SDK)/include -stubs $(SDK)/src
+	rm -rf $(SDK)/src $(SDK)/lib64 $(SDK)/include $(CUSTOM)
+	$(GO) run ./internal/tools/npugen sdk -version $(or $(CANN_VERSION),8.1.RC1) -libraries "$(CANN_VERSION)" -out $(SDK)/include -stubs $(SDK)/src
 	ln -sfn . $(SDK)/include/aclnnop/level2 # the same headers, as in a CANN installation
 	$(GO) build -buildmode=c-shared -ldflags '-s -w -extldflags=-Wl,-soname,libcann_emu.so' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
 	rm -f $(SDK)/lib64/libcann_emu.h
@@ -59,5 +60,6 @@ sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in an
 	rm -r $(SDK)/src
 	$(GO) build -o $(SDK)/bin/npu-smi ./internal/emu/sdk/npusmi
 	cp internal/emu/sdk/set_env.sh internal/emu/sdk/version.info $(SDK)/
+	[ -z "$(CANN_VERSION)" ] || echo 'export CANN_EMU_API=$${CANN_EMU_API:-$(CANN_VERSION)}' >> $(SDK)/set_env.sh
 	mkdir -p $(SDK)/share/cmake/cann
 	cp internal/emu/sdk/cann-config.cmake $(SDK)/share/cmake/cann/

@@ -19,6 +19,15 @@ type HeaderReport struct {
 	Different []string
 	// Unknown are functions of CANN that this module cannot call.
 	Unknown []string
+	// Headers counts the same by header, such as "acl/acl_rt.h"; what no header declares counts at the header where
+	// this module has it.
+	Headers []HeaderCount
+}
+
+// HeaderCount counts the declarations of one header.
+type HeaderCount struct {
+	Header                             string
+	Equal, Missing, Different, Unknown int
 }
 
 // CompareHeaders compares the C headers below a folder, such as an installation's include, with what this module knows
@@ -42,6 +51,9 @@ func CompareHeaders(release string, headers fs.FS) (HeaderReport, error) {
 	r := HeaderReport{Release: release, Equal: c.Equal, Missing: c.Missing, Unknown: c.Unknown}
 	for _, d := range c.Different {
 		r.Different = append(r.Different, d.String())
+	}
+	for _, h := range c.Headers {
+		r.Headers = append(r.Headers, HeaderCount(h))
 	}
 	return r, nil
 }

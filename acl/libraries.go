@@ -33,21 +33,9 @@ func KnownVersions() []string {
 // also the release before a newer one that this module does not know. Runtime.CANNVersion returns what CANN's own files
 // state. Without CANN it returns an ErrNotInstalled.
 func InstalledRelease() (string, error) {
-	if _, err := cshim.Opened(cshim.ACL); err != nil {
-		return "", wrap(err)
-	}
-	table, err := abi.Load()
+	release, err := cshim.InstalledRelease()
 	if err != nil {
-		return "", fmt.Errorf("acl: the table of functions: %w", err)
-	}
-	release := ""
-	for _, r := range KnownVersions() {
-		for _, f := range table.Functions {
-			if f.Since() == r && groupOf(f.Library) == cshim.ACL && cshim.NewFunc(cshim.ACL, f.Name).Available() != nil && r != abi.V81RC1 {
-				return release, nil
-			}
-		}
-		release = r
+		return "", wrap(err)
 	}
 	return release, nil
 }

@@ -17,6 +17,7 @@ type Operator struct {
 	Symbol  string // C name of phase two
 	Library string // where CANN has it
 	Since   string // first release of CANN that has it, "unreleased" if only newer sources do, or "custom"
+	Foreign string // releases, separated by spaces, that have other C parameters under the symbol: a call there is refused
 	Params  string // C parameter names, separated by spaces; CANN's own operators leave them to the table of the interface
 	Slots   string // what each parameter is, for Executor.Bind; see cshim.Operator
 
@@ -61,7 +62,7 @@ func (o *Operator) From() string {
 }
 
 // Available reports whether this CANN installation has the operator: nil,
-// *cshim.SymbolError or *cshim.LibraryError. An operator that is nil or has no symbol is
+// *cshim.SymbolError, *cshim.LibraryError, or *cshim.FormError where it has other parameters. An operator that is nil or has no symbol is
 // acl.ErrInvalidArgument.
 func (o *Operator) Available() error {
 	if err := o.named(); err != nil {
@@ -78,7 +79,7 @@ func (o *Operator) named() error {
 }
 
 func (o *Operator) symbols() *cshim.Operator {
-	o.once.Do(func() { o.op.Symbol, o.op.Slots = o.Symbol, o.Slots })
+	o.once.Do(func() { o.op.Symbol, o.op.Slots, o.op.Foreign = o.Symbol, o.Slots, o.Foreign })
 	return &o.op
 }
 

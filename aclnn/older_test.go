@@ -48,3 +48,41 @@ func TestOperatorsOfOlderCANN(t *testing.T) {
 		}
 	}, "CANN_EMU_API="+abi.V81RC1)
 }
+
+// TestOtherForms runs in a process for each release. An operator whose symbol has other parameters there is refused
+// before its arguments are passed; the emulator refuses the call of a program that does not know of the other form.
+func TestOtherForms(t *testing.T) {
+	for release, available := range map[string]func(t *testing.T, err error){
+		abi.V850: func(t *testing.T, err error) {
+			var missing *cshim.SymbolError
+			require.ErrorAs(t, err, &missing)
+		},
+		abi.V900: func(t *testing.T, err error) {
+			var form *cshim.FormError
+			require.ErrorAs(t, err, &form)
+			require.Equal(t, cshim.FormError{Symbol: "aclnnAlltoAllvQuantGroupedMatMul", Installed: abi.V900}, *form)
+			require.ErrorIs(t, err, acl.ErrNotSupported)
+		},
+		abi.V910: func(t *testing.T, err error) { require.NoError(t, err) },
+	} {
+		t.Run(release, func(t *testing.T) {
+			acltest.Rerun(t, func(t *testing.T) {
+				p := new(aclnn.AlltoAllvQuantGroupedMatMulParams)
+				available(t, p.Operator().Available())
+				require.NoError(t, new(aclnn.MlaPrologV3WeightNzParams).Operator().Available(), "releases have one form of it")
+				st := openStream(t)
+				c := aclnn.NewCall(st, p.Operator())
+				p.Encode(c)
+				err := c.Launch()
+				require.Error(t, err)
+				if release != abi.V900 {
+					return
+				}
+				require.ErrorContains(t, err, "has other parameters in the installed CANN 9.0.0 than this program passes")
+				c = aclnn.NewCall(st, &aclnn.Operator{Symbol: p.Operator().Symbol})
+				p.Encode(c)
+				require.ErrorContains(t, c.Launch(), "has other parameters in CANN 9.0.0 than the emulator reads")
+			}, "CANN_EMU_API="+release)
+		})
+	}
+}

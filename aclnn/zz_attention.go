@@ -6343,9 +6343,9 @@ var opQuantFlashAttentionScore = Operator{
 }
 
 // QuantFlashAttentionScore computes attention over queries, keys and values in 8-bit floats. C:
-// aclnnQuantFlashAttentionScore, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: documents have it on the Ascend950 only, though other chips have its kernel,
-// and not written yet.
+// aclnnQuantFlashAttentionScore, CANN 9.0.0 only, and CANN after 9.2.0-beta.1. Not on Ascend910,
+// Ascend310P. The emulator does not implement it: documents have it on the Ascend950 only, though
+// other chips have its kernel, and not written yet.
 func QuantFlashAttentionScore(st *acl.Stream, p QuantFlashAttentionScoreParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -8330,9 +8330,9 @@ var opSwinAttentionScoreQuant = Operator{
 }
 
 // SwinAttentionScoreQuant computes the attention of windows with int8 products. C:
-// aclnnSwinAttentionScoreQuant, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend950. The emulator does not implement it: no public source, only a document, and not written
-// yet.
+// aclnnSwinAttentionScoreQuant, CANN 8.1.RC1 only, and CANN since 9.0.0. Not on Ascend910,
+// Ascend910B, Ascend910_93, Ascend950. The emulator does not implement it: no public source, only a
+// document, and not written yet.
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

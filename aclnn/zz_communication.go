@@ -512,12 +512,14 @@ type AlltoAllvQuantGroupedMatMulParams struct {
 
 var opAlltoAllvQuantGroupedMatMul = Operator{
 	Symbol: "aclnnAlltoAllvQuantGroupedMatMul", Library: "libopapi", Since: "9.1.0",
-	Slots: "iiiiiiiiii------hh----ooo",
+	Foreign: "9.0.0",
+	Slots:   "iiiiiiiiii------hh----ooo",
 }
 
 // AlltoAllvQuantGroupedMatMul is AlltoAllvGroupedMatMul for quantised factors. C:
-// aclnnAlltoAllvQuantGroupedMatMul, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// aclnnAlltoAllvQuantGroupedMatMul, CANN since 9.1.0. CANN 9.0.0 has other parameters under the
+// name, and a call there is refused. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The
+// emulator does not implement it: only the Ascend950 has it, and not written yet.
 func AlltoAllvQuantGroupedMatMul(st *acl.Stream, p AlltoAllvQuantGroupedMatMulParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

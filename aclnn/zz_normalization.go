@@ -1648,8 +1648,9 @@ var opInstanceNorm = Operator{
 }
 
 // InstanceNorm normalises each channel of each image to mean 0 and variance 1, scales and shifts
-// it. C: aclnnInstanceNorm, CANN since 8.1.RC1. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend950. The emulator computes: X, Gamma, Beta, Y, Mean, Variance float32 float16.
+// it. C: aclnnInstanceNorm, CANN 8.1.RC1 only, and CANN since 9.0.0. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend950. The emulator computes: X, Gamma, Beta, Y, Mean, Variance float32
+// float16.
 func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -668,9 +668,9 @@ var opSilentCheck = Operator{
 }
 
 // SilentCheck watches a value of training for jumps that a silent fault of the hardware may have
-// caused. C: aclnnSilentCheck, CANN since 8.1.RC1. Not on Ascend910, Ascend310P, Ascend950. The
-// emulator computes: Val, InputGrad float32 float16 bfloat16; Sfda float32; Step int64; Result
-// int32.
+// caused. C: aclnnSilentCheck, CANN 8.1.RC1 only, and CANN since 9.0.0. Not on Ascend910,
+// Ascend310P, Ascend950. The emulator computes: Val, InputGrad float32 float16 bfloat16; Sfda
+// float32; Step int64; Result int32.
 func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -716,9 +716,9 @@ var opSilentCheckV2 = Operator{
 }
 
 // SilentCheckV2 watches a value of training for jumps that a silent fault of the hardware may have
-// caused, by its moving average. C: aclnnSilentCheckV2, CANN since 8.1.RC1. Not on Ascend910,
-// Ascend310P, Ascend950. The emulator computes: Val, Avg, InputGrad float32 float16 bfloat16; Step
-// int64; Result int32.
+// caused, by its moving average. C: aclnnSilentCheckV2, CANN 8.1.RC1 only, and CANN since 9.0.0.
+// Not on Ascend910, Ascend310P, Ascend950. The emulator computes: Val, Avg, InputGrad float32
+// float16 bfloat16; Step int64; Result int32.
 func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -1959,9 +1959,9 @@ var opSwinTransformerLnQkvQuant = Operator{
 }
 
 // SwinTransformerLnQkvQuant normalises rows, divides an image into windows, and computes their
-// query, key and value with int8 products. C: aclnnSwinTransformerLnQkvQuant, CANN since 8.1.RC1.
-// Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator does not implement it: no
-// public source, only a document, and not written yet.
+// query, key and value with int8 products. C: aclnnSwinTransformerLnQkvQuant, CANN 8.1.RC1 only,
+// and CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend950. The emulator does
+// not implement it: no public source, only a document, and not written yet.
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -61,6 +61,20 @@ func (e *SymbolError) Error() string {
 		e.Symbol, attempts(e.Tried))
 }
 
+// FormError is the error of an operator that the installed release has with other parameters than the program passes.
+type FormError struct {
+	Symbol    string
+	Installed string // the release
+}
+
+func (e *FormError) Error() string {
+	return fmt.Sprintf("CANN function %s has other parameters in the installed CANN %s than this program passes, so that it is not called; install another release, or call another operator",
+		e.Symbol, e.Installed)
+}
+
+// Unwrap gives the class of the error, acl.ErrNotSupported, to errors.Is.
+func (e *FormError) Unwrap() error { return class.ErrNotSupported }
+
 // Unwrap gives the class of the error, acl.ErrNotInstalled, to errors.Is.
 func (e *LibraryError) Unwrap() error { return class.ErrNotInstalled }
 

@@ -1,6 +1,8 @@
 package cshim
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -13,6 +15,9 @@ type Operator struct {
 	// reads or updates, o for one that it writes, h for a scalar or an array, - for what else there
 	// is. Only Prepared.Bind needs it, for operators whose executors count tensors by these.
 	Slots string
+	// Foreign names the releases of CANN, separated by spaces, that have other parameters under the symbol. With one of
+	// them installed the operator is not available.
+	Foreign string
 
 	found atomic.Pointer[phases]
 	once  sync.Once
@@ -23,7 +28,8 @@ type Operator struct {
 // that finds one finds both.
 type phases struct{ prepare, execute uint64 }
 
-// Available reports whether both phases exist: nil, *SymbolError or *LibraryError.
+// Available reports whether both phases exist, with the parameters that the program passes: nil, *SymbolError,
+// *FormError or *LibraryError.
 func (o *Operator) Available() error {
 	if o.found.Load() != nil {
 		return nil
@@ -39,7 +45,22 @@ func (o *Operator) Available() error {
 		if p.execute, o.err = resolve(Op, o.Symbol); o.err != nil {
 			return
 		}
+		if o.err = o.fits(); o.err != nil {
+			return
+		}
 		o.found.Store(&p)
 	})
 	return o.err
+}
+
+// fits refuses an operator whose symbol has other parameters in the installed release.
+func (o *Operator) fits() error {
+	if o.Foreign == "" {
+		return nil
+	}
+	installed, err := InstalledRelease()
+	if err == nil && slices.Contains(strings.Fields(o.Foreign), installed) {
+		return &FormError{Symbol: o.Symbol, Installed: installed}
+	}
+	return err
 }

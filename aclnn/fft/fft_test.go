@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -206,6 +207,124 @@ func ascend950(t *testing.T) {
 		_, err := refused()
 		require.ErrorIs(t, err, acl.ErrNotSupported)
 	}
+}
+
+// TestEverySize transforms 1 to 2048 numbers, alone, in batches and along columns, on each chip. A plan is refused only
+// as not supported by the chip, and the chips together have every size.
+func TestEverySize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
+	for _, soc := range []string{"Ascend910B1", "Ascend950"} {
+		t.Run(soc, func(t *testing.T) { acltest.Rerun(t, everySize, "CANN_EMU_SOC="+soc) })
+	}
+}
+
+// row is one of several transforms: place i of n is at first + i step.
+type row struct{ n, first, step int }
+
+// spectrum compares a transform with float64: at each place up to 256 numbers, else at 64 of them, up to most.
+func (r row) spectrum(t *testing.T, sign float64, most int, x func(i int) complex128, y []complex64, what string) {
+	t.Helper()
+	roots := make([]complex128, r.n)
+	for i := range roots {
+		roots[i] = cmplx.Rect(1, sign*2*math.Pi*float64(i)/float64(r.n))
+	}
+	step := 1
+	if r.n > 256 {
+		step = r.n/64 | 1 // an odd step meets odd and even places
+	}
+	for k := 0; k < most; k += step {
+		var sum complex128
+		for i := range r.n {
+			sum += x(i) * roots[i*k%r.n]
+		}
+		near(t, sum, y[r.first+k*r.step], r.n, "%s, n %d, k %d", what, r.n, k)
+	}
+}
+
+func everySize(t *testing.T) {
+	st := stream(t)
+	computed := map[string]int{}
+	plan := func(kind fft.Kind, n, batch int, layout fft.Layout) *fft.Plan {
+		p, err := fft.Plan1D(st, kind, n, batch, layout)
+		if err != nil {
+			require.ErrorIs(t, err, acl.ErrNotSupported)
+			return nil
+		}
+		t.Cleanup(func() { assert.NoError(t, p.Close()) })
+		computed[fmt.Sprintf("%v batch %d layout %d", kind, batch, layout)]++
+		return p
+	}
+	for n := 1; n <= 2048; n++ {
+		for _, batch := range []int{1, 3} {
+			x := noise(n * batch)
+			for _, layout := range []fft.Layout{fft.Rows, fft.Columns} {
+				p := plan(fft.ComplexToComplex, n, batch, layout)
+				if p == nil {
+					continue
+				}
+				for sign, direction := range map[float64]fft.Direction{-1: fft.Forward, 1: fft.Backward} {
+					y := make([]complex64, len(x))
+					require.NoError(t, p.ComplexToComplex(t.Context(), y, x, direction))
+					for b := range batch {
+						r := row{n, b * n, 1}
+						if layout == fft.Columns {
+							r = row{n, b, batch}
+						}
+						r.spectrum(t, sign, n, func(i int) complex128 { return complex128(x[r.first+i*r.step]) }, y, fmt.Sprintf("C2C batch %d layout %d", batch, layout))
+					}
+				}
+			}
+			half := n/2 + 1
+			real32 := make([]float32, len(x))
+			for i, v := range x {
+				real32[i] = real(v)
+			}
+			spectra := make([]complex64, half*batch)
+			p := plan(fft.RealToComplex, n, batch, fft.Rows)
+			if p == nil {
+				continue
+			}
+			require.NoError(t, p.RealToComplex(t.Context(), spectra, real32))
+			for b := range batch {
+				row{n, b * half, 1}.spectrum(t, -1, half, func(i int) complex128 { return complex(float64(real32[b*n+i]), 0) }, spectra, fmt.Sprintf("R2C batch %d", batch))
+			}
+			if q := plan(fft.ComplexToReal, n, batch, fft.Rows); q != nil {
+				back := make([]float32, len(x))
+				require.NoError(t, q.ComplexToReal(t.Context(), back, spectra))
+				for i, v := range real32 {
+					require.InDelta(t, float64(v), float64(back[i])/float64(n), 1e-5, "C2R of %d, batch %d, %d", n, batch, i)
+				}
+			}
+		}
+	}
+	t.Logf("sizes of 1 to 2048 that the chip has: %v", computed)
+	smooth := map[bool]int{} // sizes without a prime factor above 47, by whether they are above 1024
+	for n := 257; n <= 2048; n++ {
+		largest := 0
+		for p := 2; p <= n; p++ {
+			if n%p == 0 && prime(p) {
+				largest = p
+			}
+		}
+		if largest <= 47 {
+			smooth[n > 1024]++
+		}
+	}
+	want := map[string]int{}
+	for _, batch := range []int{1, 3} {
+		counts := []int{256 + 3, 4, 1024, 1024} // Atlas A2: up to 256 and powers of two
+		if os.Getenv("CANN_EMU_SOC") == "Ascend950" {
+			counts = []int{smooth[false] + smooth[true], 0, 2048, smooth[true]}
+		}
+		for i, name := range []string{"C2C batch %d layout 0", "C2C batch %d layout 1", "R2C batch %d layout 0", "C2R batch %d layout 0"} {
+			if counts[i] > 0 {
+				want[fmt.Sprintf(name, batch)] = counts[i]
+			}
+		}
+	}
+	require.Equal(t, want, computed)
 }
 
 func TestErrors(t *testing.T) {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/goascend/cann/acl"
 )
@@ -22,6 +25,7 @@ func writeHeaders(w io.Writer, o options) error {
 	} else {
 		_, err = fmt.Fprintf(w, "%s, CANN %s: %d functions and constants agree, %d missing, %d different, %d that the binding lacks\n",
 			o.headers, r.Release, r.Equal, len(r.Missing), len(r.Different), len(r.Unknown))
+		err = errors.Join(err, writeCounts(w, r.Headers))
 		for _, list := range []struct {
 			what  string
 			names []string
@@ -37,4 +41,29 @@ func writeHeaders(w io.Writer, o options) error {
 		return fmt.Errorf("%d declarations in %s differ from CANN %s: is -release right?", len(r.Different), o.headers, r.Release)
 	}
 	return err
+}
+
+// writeCounts prints a table of headers. Headers of operators, of which there are hundreds, share a row unless
+// something of them is missing or different.
+func writeCounts(w io.Writer, headers []acl.HeaderCount) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(c acl.HeaderCount) {
+		fmt.Fprintf(table, "    \t%d\t%d\t%d\t%d\t  %s\n", c.Equal, c.Missing, c.Different, c.Unknown, c.Header) // errors surface in Flush
+	}
+	fmt.Fprint(table, "    \tagree\tmissing\tdifferent\tlacking\t  header\n")
+	var rest acl.HeaderCount
+	shared := 0
+	for _, c := range headers {
+		if strings.HasPrefix(c.Header, "aclnnop/") && c.Missing+c.Different+c.Unknown == 0 {
+			rest.Equal += c.Equal
+			shared++
+			continue
+		}
+		row(c)
+	}
+	if shared > 0 {
+		rest.Header = fmt.Sprintf("%d headers of aclnnop", shared)
+		row(rest)
+	}
+	return table.Flush()
 }

@@ -31,6 +31,8 @@ func TestHeaders(t *testing.T) {
 	out.Reset()
 	require.ErrorContains(t, writeHeaders(&out, options{headers: dir, release: "9.1.0"}), "1 declarations in "+dir+" differ from CANN 9.1.0")
 	require.Contains(t, out.String(), "CANN 9.1.0: 1 functions and constants agree, ")
+	require.Regexp(t, `(?m)^ +1 +0 +1 +1 +acl/acl_rt.h$`, out.String())
+	require.NotContains(t, out.String(), "aclnnop", "the folder has no operators")
 	require.Contains(t, out.String(), "different aclrtSnapShotProcessLock: the table has (int, void *), the header ()")
 	require.ErrorContains(t, writeHeaders(&out, options{headers: dir, release: "2026-08"}), "known are 8.1.RC1, 8.5.0, 9.0.0, 9.1.0, 9.2.0-beta.1")
 	require.Error(t, writeHeaders(&out, options{headers: t.TempDir(), release: "9.1.0"}), "no headers of CANN")

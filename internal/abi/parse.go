@@ -24,8 +24,10 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 // starts with what it describes:
 //
 //	library  name  headerPrefix
+//	split    versions  name  headerPrefix|symbol             (a further library that these releases have functions in)
 //	func     versions  header  name  returnType  param:type …  [...]
 //	op       versions  header  symbol  param:type …          (no header is the UsualHeader)
+//	other    versions  header  symbol  param:type …          (a form that is not called, of releases without the operator)
 //	ends     symbol  successor …                             (- is none)
 //	const    versions  enum|-  name  value
 //	type     versions  name  target
@@ -35,7 +37,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 // newer versions. Parse is strict: unknown types, duplicates, impossible layouts and stray
 // fields are errors of type *SyntaxError.
 func Parse(texts ...Text) (*Table, error) {
-	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]int{}}, constants: map[string]int{}, ends: map[string]*ending{}}
+	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]int{}, splits: map[string][]split{}}, constants: map[string]int{}, ends: map[string]*ending{}}
 	for _, text := range texts {
 		for i, line := range strings.Split(text.Data, "\n") {
 			if line == "" || line[0] == '#' {
@@ -59,6 +61,7 @@ type parser struct {
 	line int
 
 	functions []positioned
+	others    []positioned   // other forms of operators
 	constants map[string]int // places in t.Constants by name
 	ends      map[string]*ending
 }
@@ -82,12 +85,12 @@ func (p *parser) at(err error) error { return &SyntaxError{p.file, p.line, err.E
 
 func (p *parser) parse(f []string) error {
 	kind, f := f[0], f[1:]
-	fields := map[string]int{"library": 2, "func": 4, "op": 3, "const": 4, "type": 3, "record": 5, "ends": 2}
+	fields := map[string]int{"library": 2, "split": 3, "func": 4, "op": 3, "other": 3, "const": 4, "type": 3, "record": 5, "ends": 2}
 	n, ok := fields[kind]
 	if !ok {
 		return fmt.Errorf("unknown kind of line %q", kind)
 	}
-	if rest := kind == "func" || kind == "op" || kind == "record"; len(f) < n || len(f) > n && !rest {
+	if rest := slices.Contains([]string{"func", "op", "other", "record"}, kind); len(f) < n || len(f) > n && !rest {
 		return fmt.Errorf("%s: %d fields, want %d", kind, len(f), n)
 	}
 	if kind == "ends" {
@@ -109,10 +112,16 @@ func (p *parser) parse(f []string) error {
 		return err
 	}
 	switch kind {
+	case "split":
+		if f[1] == "" || f[2] == "" {
+			return fmt.Errorf("split without a library or without a header or symbol")
+		}
+		p.t.splits[f[2]] = append(p.t.splits[f[2]], split{versions, f[1]})
+		return nil
 	case "func":
-		return p.function(false, Function{Versions: versions, Header: f[1], Name: f[2], Ret: f[3]}, f[4:])
-	case "op":
-		return p.function(true, Function{Versions: versions, Header: cmp.Or(f[1], UsualHeader(f[2])), Name: f[2], Ret: "aclnnStatus"}, f[3:])
+		return p.function(kind, Function{Versions: versions, Header: f[1], Name: f[2], Ret: f[3]}, f[4:])
+	case "op", "other":
+		return p.function(kind, Function{Versions: versions, Header: cmp.Or(f[1], UsualHeader(f[2])), Name: f[2], Ret: "aclnnStatus"}, f[3:])
 	case "const":
 		return p.constant(Constant{Versions: versions, Enum: strings.TrimPrefix(f[1], "-"), Name: f[2], Value: f[3]})
 	case "type":
@@ -191,7 +200,8 @@ func VersionText(versions []string) string {
 	return strings.Join(parts, ",")
 }
 
-func (p *parser) function(op bool, f Function, params []string) error {
+func (p *parser) function(kind string, f Function, params []string) error {
+	op := kind != "func"
 	if !isIdent(f.Name) {
 		return fmt.Errorf("function name %q is not an identifier", f.Name)
 	}
@@ -219,7 +229,11 @@ func (p *parser) function(op bool, f Function, params []string) error {
 		}
 		f.Params = append(f.Params, Param{Name: name, Type: ctype})
 	}
-	p.functions = append(p.functions, positioned{p.file, p.line, op, f})
+	if at := (positioned{p.file, p.line, op, f}); kind == "other" {
+		p.others = append(p.others, at)
+	} else {
+		p.functions = append(p.functions, at)
+	}
 	return nil
 }
 
@@ -361,10 +375,20 @@ func (p *parser) finish() error {
 			}
 		}
 	}
+	others := map[string][]Signature{}
+	for i := range p.others {
+		f := &p.others[i]
+		p.file, p.line = f.file, f.line
+		if err := p.other(f, merged[f.Name], others[f.Name]); err != nil {
+			return p.at(err)
+		}
+		others[f.Name] = append(others[f.Name], Signature{f.Versions, f.Params})
+	}
 	slices.Sort(names)
 	for _, n := range names {
 		if f := merged[n]; f.op {
 			o := OperatorOf(f.Function)
+			o.Others = others[n]
 			if e := p.ends[n]; e != nil {
 				o.Ends, o.Successors = true, e.successors
 			}
@@ -376,6 +400,25 @@ func (p *parser) finish() error {
 	slices.SortFunc(p.t.Operators, func(a, b Operator) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.t.Typedefs, func(a, b Typedef) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.t.Records, func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// other checks another form of an operator: it belongs to releases of its own, and differs in more than const.
+func (p *parser) other(f, of *positioned, before []Signature) error {
+	if of == nil || !of.op {
+		return fmt.Errorf("another form of %s, which is no operator", f.Name)
+	}
+	if err := p.t.Resolve(&f.Function); err != nil {
+		return err
+	}
+	for _, s := range append(before, Signature{of.Versions, of.Params}) {
+		if overlap(s.Versions, f.Versions) {
+			return fmt.Errorf("two forms of %s in one of the releases %v", f.Name, f.Versions)
+		}
+	}
+	if slices.EqualFunc(f.Params, of.Params, func(a, b Param) bool { return a.Class == b.Class }) {
+		return fmt.Errorf("%s: the other form has the same parameters", f.Name)
+	}
 	return nil
 }
 

@@ -21,6 +21,10 @@ record	8.1.RC1	x/a.h	struct	pair	8	a:int32_t@0	b:int32_t@4
 func	8.1.RC1	x/a.h	paint	color	p:pair	c:color	...
 op	8.1.RC1	x/a.h	aclnnFoo	self:aclTensor *	n:int64_t
 op	8.5.0..	x/a.h	aclnnFoo	self:const aclTensor *	count:int64_t
+other	8.5.0	x/a.h	aclnnForm	self:aclTensor *	n:int64_t
+op	9.0.0..	x/a.h	aclnnForm	self:aclTensor *
+split	8.5.0..	liby	x/
+split	9.0.0..	libz	aclnnFoo
 `
 
 func TestParse(t *testing.T) {
@@ -35,27 +39,44 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, Releases(), foo.Versions)
 	assert.Equal(t, "count", foo.Params[1].Name, "names come from the newest version")
 	assert.Equal(t, "aclTensor *", foo.Older[0].Params[0].Type)
+	bar, ok := table.Operator("Form")
+	require.True(t, ok)
+	assert.Equal(t, []string{V850}, bar.Foreign())
+	assert.Equal(t, V900, bar.Since())
+	_, has := bar.At(V850)
+	assert.False(t, has, "the release has another form")
+	prepare, execute := bar.Phases()
+	assert.Len(t, prepare.Others[0].Params, 4)
+	assert.Equal(t, execute.Params, execute.Others[0].Params)
+	assert.Equal(t, []string{"libx"}, table.Libraries(&foo.Function, V81RC1))
+	assert.Equal(t, []string{"libx", "liby"}, table.Libraries(&foo.Function, V850))
+	prepare, _ = foo.Phases()
+	assert.Equal(t, []string{"libx", "liby", "libz"}, table.Libraries(&prepare, ""))
 }
 
 func TestParseRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		"function\t8.1.RC1":                                          `unknown kind of line "function"`,
-		"type\t8.1.RC1\ta":                                           "type: 2 fields, want 3",
-		"type\t8.1.RC1\ta\tint\tmore":                                "type: 4 fields, want 3",
-		"type\t9.9\ta\tint":                                          `versions "9.9"`,
-		"type\t9.0.0,8.5.0\ta\tint":                                  "in this order",
-		"type\t8.1.RC1\thandle\tint":                                 "typedef handle given twice",
-		"type\t8.1.RC1\t1a\tint":                                     "not a C name and type",
-		"type\t8.1.RC1\ta\tint;":                                     "not a C name and type",
-		"library\t\tx/":                                              "library without a name",
-		"const\t8.1.RC1\tcolor\tBLUE\t0x10":                          "not a decimal",
-		"const\t8.1.RC1\tcolor\tBLUE\t010":                           "not a decimal",
-		"const\t8.1.RC1\tcolor\tBLUE\t18446744073709551616":          "not a decimal",
-		"const\t8.1.RC1\tcolor\tRED\t2":                              "constant RED given twice",
-		"const\t9.0.0\tcolor\tBLUE\t2\nconst\t8.5.0\tcolor\tBLUE\t3": "constant BLUE: the form of [8.5.0] comes after that of [9.0.0]",
-		"const\t8.1.RC1\t-\tA B\t2":                                  "not an identifier",
-		"record\t8.1.RC1\tx/a.h\tclass\tr\t8":                        "want struct or union",
-		"record\t8.1.RC1\tx/a.h\tstruct\tr\t0":                       "not a positive number",
+		"function\t8.1.RC1":                                                                `unknown kind of line "function"`,
+		"type\t8.1.RC1\ta":                                                                 "type: 2 fields, want 3",
+		"type\t8.1.RC1\ta\tint\tmore":                                                      "type: 4 fields, want 3",
+		"type\t9.9\ta\tint":                                                                `versions "9.9"`,
+		"type\t9.0.0,8.5.0\ta\tint":                                                        "in this order",
+		"type\t8.1.RC1\thandle\tint":                                                       "typedef handle given twice",
+		"type\t8.1.RC1\t1a\tint":                                                           "not a C name and type",
+		"type\t8.1.RC1\ta\tint;":                                                           "not a C name and type",
+		"library\t\tx/":                                                                    "library without a name",
+		"split\t8.5.0..\t\tx/":                                                             "split without a library",
+		"other\t8.1.RC1\tx/a.h\taclnnNone\tself:aclTensor *":                               "another form of aclnnNone, which is no operator",
+		"other\t9.1.0\tx/a.h\taclnnForm\tn:int64_t":                                        "two forms of aclnnForm in one of the releases [9.1.0]",
+		"other\t8.1.RC1\tx/a.h\taclnnForm\tself:const aclTensor *":                         "aclnnForm: the other form has the same parameters",
+		"const\t8.1.RC1\tcolor\tBLUE\t0x10":                                                "not a decimal",
+		"const\t8.1.RC1\tcolor\tBLUE\t010":                                                 "not a decimal",
+		"const\t8.1.RC1\tcolor\tBLUE\t18446744073709551616":                                "not a decimal",
+		"const\t8.1.RC1\tcolor\tRED\t2":                                                    "constant RED given twice",
+		"const\t9.0.0\tcolor\tBLUE\t2\nconst\t8.5.0\tcolor\tBLUE\t3":                       "constant BLUE: the form of [8.5.0] comes after that of [9.0.0]",
+		"const\t8.1.RC1\t-\tA B\t2":                                                        "not an identifier",
+		"record\t8.1.RC1\tx/a.h\tclass\tr\t8":                                              "want struct or union",
+		"record\t8.1.RC1\tx/a.h\tstruct\tr\t0":                                             "not a positive number",
 		"record\t8.1.RC1\tx/a.h\tstruct\tr\t8\nrecord\t9.0.0\tx/a.h\tunion\tr\t8":          "record r: a struct of [8.1.RC1], and a union of [9.0.0]",
 		"record\t8.1.RC1\tx/a.h\tstruct\tpair\t8":                                          "record pair given twice",
 		"record\t8.1.RC1\tx/a.h\tstruct\tr\t8\ta:int32_t":                                  "not name:type@offset",

@@ -48,6 +48,9 @@ type Function struct {
 	Library  string
 	Versions []string    // that have the function, oldest first
 	Older    []Signature // other parameter lists, of older versions; those of operators differ only in const
+	// Others are forms of an operator with other C parameters that some releases have under the symbol. A call would
+	// pass them wrong arguments, so Versions lacks these releases.
+	Others []Signature
 }
 
 // Since returns the first version in which the function was seen.
@@ -72,6 +75,14 @@ type Operator struct {
 	Ends       bool
 	Successors []string
 	Function
+}
+
+// Foreign returns the releases that have another form of an operator under its symbol, oldest first.
+func (f *Function) Foreign() (releases []string) {
+	for _, s := range f.Others {
+		releases = inOrder(releases, s.Versions)
+	}
+	return releases
 }
 
 // Constant is an enumerator or an integer macro.
@@ -149,9 +160,16 @@ type Table struct {
 	Records   []Record
 
 	libraries []library
+	splits    map[string][]split // by prefix of headers, or by symbol
 	enums     map[string]bool
 	typedefs  map[string]string
 	records   map[string]int // places in Records by name, until they are sorted
+}
+
+// split assigns functions to a further library, in some releases.
+type split struct {
+	versions []string
+	name     string
 }
 
 // library assigns functions whose header starts with prefix to the shared library name.
@@ -253,9 +271,13 @@ func (o *Operator) Phases() (prepare, execute Function) {
 	prepare, execute = o.Function, o.Function
 	prepare.Name = o.Symbol + PhaseOne
 	prepare.Params = slices.Concat(o.Params, phaseOneTail)
-	prepare.Older = nil
+	prepare.Older, prepare.Others, execute.Others = nil, nil, nil
 	for _, s := range o.Older {
 		prepare.Older = append(prepare.Older, Signature{s.Versions, slices.Concat(s.Params, phaseOneTail)})
+	}
+	for _, s := range o.Others {
+		prepare.Others = append(prepare.Others, Signature{s.Versions, slices.Concat(s.Params, phaseOneTail)})
+		execute.Others = append(execute.Others, Signature{s.Versions, phaseTwo})
 	}
 	execute.Name, execute.Params, execute.Older = o.Symbol, phaseTwo, nil
 	return prepare, execute
@@ -271,6 +293,25 @@ func (t *Table) AllFunctions() []Function {
 	}
 	slices.SortFunc(all, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Libraries returns the shared libraries that export a function in a release, sorted; of any release if it is "".
+// Releases up to 8.1.RC1 have each function in the library of its header; later ones divide some of these, and keep
+// the older library for programs that were linked with it.
+func (t *Table) Libraries(f *Function, release string) []string {
+	names := []string{f.Library}
+	for what, splits := range t.splits {
+		if what != strings.TrimSuffix(f.Name, PhaseOne) && !(strings.Contains(what, "/") && strings.HasPrefix(f.Header, what)) {
+			continue
+		}
+		for _, s := range splits {
+			if (release == "" || slices.Contains(s.versions, release)) && !slices.Contains(names, s.name) {
+				names = append(names, s.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // libraryOf returns the shared library of a header; the longest matching prefix decides.

@@ -69,6 +69,9 @@ func (g Package) operator(b *bytes.Buffer, o abi.Operator) error {
 	}
 	// Use only static data, so that the linker drops operators that a program does not use.
 	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tSymbol: %[3]q, Library: %q, Since: %q,\n", o.Name, g.Aclnn, o.Symbol, o.Library, o.Since())
+	if foreign := o.Foreign(); len(foreign) > 0 {
+		fmt.Fprintf(b, "\tForeign: %q,\n", strings.Join(foreign, " "))
+	}
 	if g.Aclnn != "" { // the table has no operators of custom packages
 		fmt.Fprintf(b, "\tParams: %q,\n", strings.Join(names, " "))
 	}

@@ -3,6 +3,7 @@ package binding
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
@@ -21,6 +22,9 @@ func (g Package) doc(o abi.Operator) string {
 	text := []string{fmt.Sprintf("%s launches %s.", o.Name, from)}
 	if g.Summary != nil && g.Summary(o) != "" {
 		text[0] = fmt.Sprintf("%s %s. C: %s.", o.Name, g.Summary(o), from)
+	}
+	if len(o.Others) > 0 {
+		text = append(text, otherForms(o))
 	}
 	if o.Ends {
 		text = append(text, ending(o))
@@ -81,7 +85,14 @@ func ending(o abi.Operator) string {
 
 // Seen returns the versions or packages in which an operator occurs, in words.
 func Seen(versions []string) string {
-	switch first, last := versions[0], versions[len(versions)-1]; {
+	first, last := versions[0], versions[len(versions)-1]
+	known := abi.Releases()
+	if gap := slices.IndexFunc(versions, func(v string) bool {
+		return v != first && !slices.Contains(versions, known[max(slices.Index(known, v)-1, 0)])
+	}); gap > 0 {
+		return Seen(versions[:gap]) + ", and " + Seen(versions[gap:])
+	}
+	switch {
 	case last == abi.Custom:
 		return "custom operator package"
 	case first == abi.Unreleased:
@@ -93,4 +104,9 @@ func Seen(versions []string) string {
 	default:
 		return "CANN " + first + " to " + last
 	}
+}
+
+// otherForms returns the sentence on the releases that have an operator with other parameters.
+func otherForms(o abi.Operator) string {
+	return "CANN " + strings.Join(o.Foreign(), " and ") + " has other parameters under the name, and a call there is refused."
 }

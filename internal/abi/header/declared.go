@@ -283,12 +283,29 @@ func (r *reader) function(words []lexeme) {
 			continue
 		}
 		p, err := anyParameter(arg)
+		if err == nil {
+			p.Type, err = r.sized(p.Type)
+		}
 		if err != nil {
 			f.Unread = fmt.Sprintf("parameter %d: %v", i+1, err)
 		}
 		f.Params = append(f.Params, p)
 	}
 	r.Functions[name] = f
+}
+
+// sized returns the type of a pointer to arrays with the number of elements in the place of a constant's name, and
+// other types as they are.
+func (r *reader) sized(ctype string) (string, error) {
+	base, size, ok := strings.Cut(ctype, "( *)[")
+	if !ok {
+		return ctype, nil
+	}
+	n, ok := r.evaluate(strings.TrimSuffix(size, "]"))
+	if !ok {
+		return ctype, fmt.Errorf("the size of %q is not known", ctype)
+	}
+	return base + "( *)[" + n + "]", nil
 }
 
 var allCapitals = regexp.MustCompile(`^_*[A-Z][A-Z0-9_]+$`)
@@ -346,8 +363,11 @@ func anyParameter(words []lexeme) (p abi.Param, err error) {
 		p.Type = base + " ( *)(" + strings.Join(types, ", ") + ")"
 		return p, nil
 	}
-	array := false
+	array, inner := false, ""
 	if n := slices.IndexFunc(words, func(w lexeme) bool { return w.text == "[" }); n >= 0 {
+		if end := n + 1 + bracket(words[n+1:], "[", "]"); end+1 < len(words) { // of arrays, of which it has the address of the first
+			inner = spelled(words[end+1:])
+		}
 		words, array = words[:n], true
 	}
 	if n := len(words); n > 1 && isName(words[n-1].text) && !isTypeWord(words[n-1].text) && !(n == 2 && (words[0].text == "const" || words[0].text == "struct")) {
@@ -355,6 +375,8 @@ func anyParameter(words []lexeme) (p abi.Param, err error) {
 	}
 	p.Type, err = ctype(words)
 	switch {
+	case inner != "":
+		p.Type += " ( *)" + inner
 	case array && strings.HasSuffix(p.Type, "*"):
 		p.Type += "*"
 	case array:

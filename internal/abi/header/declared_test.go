@@ -25,6 +25,8 @@ OLD_MESSAGE("use another") __attribute__((visibility("default"))) extern void **
 static inline int hidden(int x) { return aclPaint(0, x); }
 int noParameters(void);
 int odd(std::vector<int> v);
+int ranges(int64_t a[][ONE], int64_t b[2][4]);
+int sizes(int64_t a[][ELSEWHERE]);
 #ifdef __cplusplus
 }
 #endif
@@ -38,13 +40,15 @@ func TestDeclarations(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "16", again.Constants["FLAGS"])
 	assert.Equal(t, map[string]bool{"color": true, "pair": true, "visitor": true}, d.Types)
-	require.Len(t, d.Functions, 4)
+	require.Len(t, d.Functions, 6)
 	assert.Equal(t, Prototype{Ret: "aclError", Params: []abi.Param{{Name: "p", Type: "const pair *"}, {Name: "c", Type: "color"}}, Variadic: true}, d.Functions["aclPaint"])
 	many := d.Functions["aclMany"]
 	assert.Equal(t, "void **", many.Ret)
 	assert.Equal(t, "char *, int64_t ( *)[2], visitor, void ( *)(void *, int), uint8_t *, const char *const *, unsigned int, void *", many.Types())
 	assert.Empty(t, d.Functions["noParameters"].Params)
 	assert.NotEmpty(t, d.Functions["odd"].Unread)
+	assert.Equal(t, "int64_t ( *)[1], int64_t ( *)[4]", again.Functions["ranges"].Types())
+	assert.NotEmpty(t, d.Functions["sizes"].Unread, "no header defines the size")
 }
 
 func TestCompare(t *testing.T) {
@@ -56,10 +60,11 @@ func TestCompare(t *testing.T) {
 	tree := fstest.MapFS{"include/acl/a.h": {Data: []byte(declared + "aclError aclFew(int n);\naclError aclNew(void);\n")}}
 	c, err := Compare(table, abi.V850, tree)
 	require.NoError(t, err)
-	assert.Equal(t, Comparison{Equal: 4, Unknown: []string{"aclMany", "aclNew"}}, c)
+	assert.Equal(t, Comparison{Equal: 4, Unknown: []string{"aclMany", "aclNew"}, Headers: []Count{{"acl/a.h", 4, 0, 0, 2}}}, c)
 	c, err = Compare(table, abi.V900, tree)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"aclLater"}, c.Missing)
+	assert.Equal(t, []Count{{"acl/a.h", 4, 1, 0, 2}}, c.Headers)
 	c, err = Compare(table, abi.V81RC1, tree)
 	require.NoError(t, err)
 	assert.Equal(t, []Difference{{"aclFew", "", "int"}, {"RED", "0", "-1"}}, c.Different)

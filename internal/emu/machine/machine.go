@@ -4,6 +4,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ func (f function) coded() bool { return f.absent > 0 || f.absent == abi.DCMI_ERR
 type Machine struct {
 	rt      *rt.Runtime
 	library *nn.Library
-	watched bool                    // faults or a trace need the names of calls
+	watched bool                    // faults, a trace or foreign forms need the names of calls
 	calls   [len(functions)]rt.Func // nil where the function is not implemented
 }
 
@@ -50,6 +51,9 @@ func Process() *Machine { return process() }
 var process = sync.OnceValue(func() *Machine {
 	r := rt.New()
 	m := &Machine{rt: r, library: nn.New(r), watched: r.Watched()}
+	for name := range foreign {
+		m.watched = m.watched || isForeign(name)
+	}
 	m.library.Older = release() == 0
 	r.CheckFaults(canFail)
 	r.Refuse(kernel.Misconfigured())
@@ -150,6 +154,9 @@ func (m *Machine) Execute(t *rt.Thread, id int, workspace, size, executor, strea
 
 // phase applies fault rules and the trace to a phase of an operator.
 func (m *Machine) phase(t *rt.Thread, name string, call func() uint64) uint64 {
+	if symbol := strings.TrimSuffix(name, abi.PhaseOne); isForeign(symbol) {
+		return t.Fail(abi.ACLNN_ERR_INNER, "EZ9999: %s has other parameters in CANN %s than the emulator reads, which has the form of later releases", symbol, abi.Releases()[release()])
+	}
 	if code, failed := m.rt.Inject(t, name); failed {
 		return code
 	}

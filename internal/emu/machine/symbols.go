@@ -4,6 +4,7 @@ package machine
 import "C"
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -23,16 +24,23 @@ var (
 )
 
 // Lookup returns the address of a CANN function, or 0. It replaces dlsym. It does not find functions
-// that CANN got after the release of CANN_EMU_API.
+// that CANN got after the release of CANN_EMU_API, except operators that the release has with other parameters.
 func Lookup(name string) uintptr {
 	switch address, since := export.Lookup(name); {
 	case address == 0:
 		return custom(name)
+	case isForeign(strings.TrimSuffix(name, abi.PhaseOne)):
+		return address
 	case since > release():
 		return 0
 	default:
 		return address
 	}
+}
+
+// isForeign reports whether the release of CANN_EMU_API has an operator with other parameters than the emulator.
+func isForeign(symbol string) bool {
+	return slices.Contains(foreign[symbol], abi.Releases()[release()])
 }
 
 // custom returns the address of a phase of an operator that the program has registered, or 0.

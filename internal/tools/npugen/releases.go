@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path"
@@ -27,6 +28,7 @@ func runReleases(args []string) error {
 		return errors.New("releases: name the checkouts, as folder[,release=revision…]")
 	}
 	all := history{}
+	parts := parts{}
 	covered := map[string][]string{} // symbol → releases that a checkout with the symbol has
 	for _, arg := range args {
 		fields := strings.Split(arg, ",")
@@ -53,18 +55,15 @@ func runReleases(args []string) error {
 				return err
 			}
 			one[release] = d
+			parts.add(fields[0], release, d)
 			releases = append(releases, release)
 			fmt.Fprintf(os.Stderr, "%s %s (%s): %d functions, %d constants\n", path.Base(path.Dir(fields[0])), release, revision, len(d.Functions), len(d.Constants))
 		}
 		for release, d := range one {
-			for name := range d.Functions {
-				covered[name] = releases
-			}
-			for name := range d.Constants {
-				covered[name] = releases
-			}
-			for name := range d.Types {
-				covered[name] = releases
+			for _, names := range []iter.Seq[string]{maps.Keys(d.Functions), maps.Keys(d.Constants), maps.Keys(d.Types)} {
+				for name := range names {
+					cover(covered, name, releases)
+				}
 			}
 			old, ok := all[release]
 			if !ok {
@@ -78,7 +77,19 @@ func runReleases(args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := parts.write(filepath.Join(root, "internal/abi/table/parts.txt")); err != nil {
+		return err
+	}
 	return all.write(filepath.Join(root, "internal/abi/table"), covered)
+}
+
+// cover adds the releases of a checkout to those that checkouts with the name have.
+func cover(covered map[string][]string, name string, releases []string) {
+	for _, r := range releases {
+		if !slices.Contains(covered[name], r) {
+			covered[name] = append(covered[name], r)
+		}
+	}
 }
 
 // revisionOf returns the revision of a release in a checkout: its tag, else its branch, else what came before it.
@@ -110,7 +121,7 @@ func declaredIn(dir, revision string) (header.Declared, error) {
 		case !installed(p):
 		case path.Ext(p) == ".md":
 			pages = append(pages, p)
-		case strings.Contains(text, abi.PhaseOne) || strings.Contains(p, "include/"):
+		case strings.Contains(text, abi.PhaseOne) || strings.Contains(p, "include/") || strings.HasPrefix(p, "inc/external/"):
 			d, err := header.Declarations(text, all.Constants)
 			if err != nil && strings.Contains(text, "aclnnStatus") {
 				return all, fmt.Errorf("%s of %s: %w", p, revision, err)
@@ -188,7 +199,7 @@ func (all history) write(dir string, covered map[string][]string) error {
 			if at[i], err = formOf(line); err != nil {
 				return fmt.Errorf("%s:%d: %w", file, i+1, err)
 			}
-			if f := at[i]; f != nil {
+			if f := at[i]; f != nil && f.kind != "other" {
 				if entries[f.key] == nil {
 					entries[f.key] = &entry{}
 				}
@@ -210,8 +221,11 @@ func (all history) write(dir string, covered map[string][]string) error {
 				b.WriteString(missing[0] + "\n")
 				missing = missing[1:]
 			}
-			if at[i] == nil {
+			switch {
+			case at[i] == nil, at[i].kind == "other" && len(covered[at[i].key]) == 0:
 				b.WriteString(line + "\n")
+				continue
+			case at[i].kind == "other": // found anew
 				continue
 			}
 			forms := append(added[at[i]], at[i])
@@ -291,7 +305,7 @@ func compareNewest(a, b *dated) int {
 // formOf splits a line of the table; it returns nil for lines without releases.
 func formOf(line string) (*dated, error) {
 	f := strings.Split(line, "\t")
-	place := map[string]int{"func": 3, "op": 3, "const": 3, "type": 2, "record": 4}[f[0]]
+	place := map[string]int{"func": 3, "op": 3, "other": 3, "const": 3, "type": 2, "record": 4}[f[0]]
 	if place == 0 || f[1] == abi.Custom {
 		return nil, nil
 	}
@@ -307,7 +321,7 @@ func formOf(line string) (*dated, error) {
 		return one, nil
 	case "func":
 		params = params[1:] // the result
-	case "op":
+	case "op", "other":
 		one.key += abi.PhaseOne
 		params = append(params, "workspaceSize:uint64_t *", "executor:aclOpExecutor **")
 	default:
@@ -325,12 +339,14 @@ func formOf(line string) (*dated, error) {
 
 // date sets the releases of the forms of an entry, and returns the forms that the table lacks. Where no checkout
 // declares the name the table keeps its releases. What a checkout without a release has before and after it, it had then.
-// An operator has one form for calls: a release whose header has another one counts as a release without it.
+// An operator has one form for calls: a release whose header has another one counts as a release without it, and its
+// form is returned as a line of kind other.
 func (all history) date(key string, e *entry, covered []string) (more []*dated) {
 	last := e.forms[len(e.forms)-1]
 	releases := abi.Releases()[1:]
-	layouts := last.kind == "record" && len(e.forms) > 1                                  // which the headers are not read for
-	if len(covered) == 0 || layouts || strings.HasPrefix(strings.ToLower(key), "dcmi_") { // the driver has releases of its own
+	layouts := last.kind == "record" && len(e.forms) > 1                                            // which the headers are not read for
+	common := last.kind == "const" && !strings.Contains(key, "_")                                   // such as L1, which internal enums have too
+	if len(covered) == 0 || layouts || common || strings.HasPrefix(strings.ToLower(key), "dcmi_") { // the driver has releases of its own
 		return nil
 	}
 	for _, f := range e.forms {
@@ -342,16 +358,24 @@ func (all history) date(key string, e *entry, covered []string) (more []*dated) 
 		switch {
 		case ok && last.kind == "op" && all[release].Functions[key].File != "" && types != "" && wide(types) != wide(last.types):
 			before = nil
+			i := slices.IndexFunc(more, func(f *dated) bool { return f.kind == "other" && f.types == types })
+			if i < 0 {
+				i = len(more)
+				fields := strings.Split(last.rest, "\t")
+				more = append(more, &dated{kind: "other", rest: strings.Join(fields[:2], "\t") + withoutTail(params), types: types, key: key})
+			}
+			more[i].versions = append(more[i].versions, release)
 		case ok && (last.kind == "type" || last.kind == "record"):
 			last.versions = append(last.versions, release)
 			before = last
 		case ok:
-			before = formWith(append(slices.Clone(e.forms), more...), types, last)
+			callable := slices.DeleteFunc(slices.Clone(more), func(f *dated) bool { return f.kind == "other" })
+			before = formWith(append(slices.Clone(e.forms), callable...), types, last)
 			if before == nil {
 				before = &dated{kind: last.kind}
 				switch fields := strings.Split(last.rest, "\t"); last.kind {
 				case "op":
-					before.rest = strings.Join(fields[:2], "\t") + strings.TrimSuffix(params, "\tworkspaceSize:uint64_t *\texecutor:aclOpExecutor **")
+					before.rest = strings.Join(fields[:2], "\t") + withoutTail(params)
 				case "func":
 					before.rest = strings.Join(fields[:3], "\t") + params
 				case "const":
@@ -361,7 +385,9 @@ func (all history) date(key string, e *entry, covered []string) (more []*dated) 
 				more = append(more, before)
 			}
 			before.versions = append(before.versions, release)
-		case before != nil && !slices.Contains(covered, release) && slices.ContainsFunc(releases[i:], func(r string) bool {
+		case slices.Contains(covered, release):
+			before = nil // gone; what comes back later may do so in any release
+		case before != nil && slices.ContainsFunc(releases[i:], func(r string) bool {
 			_, _, later := all.declared(key, r, last.kind)
 			return later
 		}):
@@ -369,6 +395,12 @@ func (all history) date(key string, e *entry, covered []string) (more []*dated) 
 		}
 	}
 	return more
+}
+
+// withoutTail returns the fields of phase one's parameters without the last two, which all operators have.
+func withoutTail(params string) string {
+	fields := strings.Split(params, "\t")
+	return strings.Join(fields[:max(len(fields)-2, 0)], "\t")
 }
 
 // declared returns what a release declares under a name: the types of a function's parameters or the value of a

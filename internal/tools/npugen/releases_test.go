@@ -39,12 +39,16 @@ func sources(t *testing.T, releases []string, of func(release string) map[string
 // The table gets the releases in which sources have a name, and the forms that they had.
 func TestDate(t *testing.T) {
 	headers := func(release string) map[string]string {
-		text := "typedef struct pair { int a; } pair;\nenum { LIMIT = 3 };\naclError aclOld(int n);\naclError aclFew();\n"
+		text := "typedef struct pair { int a; } pair;\nenum { TOP_LIMIT = 3 };\naclError aclOld(int n);\naclError aclFew();\n"
 		switch release {
 		case abi.V900:
-			text = "typedef struct pair { int a; } pair;\nenum { LIMIT = 4 };\naclError aclOld(int n);\naclError aclFew(int pid);\naclError aclNew(void);\n"
+			text = "typedef struct pair { int a; } pair;\nenum { TOP_LIMIT = 4 };\naclError aclOld(int n);\naclError aclFew(int pid);\naclError aclNew(void);\n"
 		case abi.V920Beta1, abi.Unreleased:
-			text = "enum { LIMIT = 4 };\naclError aclFew(int pid);\naclError aclNew(void);\n"
+			text = "enum { TOP_LIMIT = 4 };\naclError aclFew(int pid);\naclError aclNew(void);\n"
+		}
+		text += "enum { L1 = 7 };\n"
+		if release == abi.V850 || release == abi.Unreleased {
+			text += "aclError aclBack(void);\n"
 		}
 		return map[string]string{
 			"include/acl/a.h": text, "tests/include/acl/b.h": "aclError aclTest(void);",
@@ -68,9 +72,11 @@ func TestDate(t *testing.T) {
 		"func\t8.1.RC1..\tacl/a.h\taclOld\taclError\tn:int":          {"8.1.RC1..9.0.0 acl/a.h\taclOld\taclError\tn:int"},
 		"func\tunreleased\tacl/a.h\taclNew\taclError":                {"9.0.0.. acl/a.h\taclNew\taclError"},
 		"func\tunreleased\tacl/a.h\taclFew\taclError\tpid:int":       {"8.5.0 acl/a.h\taclFew\taclError", "9.0.0.. acl/a.h\taclFew\taclError\tpid:int"},
-		"const\t8.1.RC1..\t-\tLIMIT\t4":                              {"8.5.0 -\tLIMIT\t3", "8.1.RC1,9.0.0.. -\tLIMIT\t4"},
+		"const\t8.1.RC1..\t-\tTOP_LIMIT\t4":                          {"8.5.0 -\tTOP_LIMIT\t3", "8.1.RC1,9.0.0.. -\tTOP_LIMIT\t4"},
 		"type\t8.1.RC1..\tpair\tint":                                 {"8.1.RC1..9.0.0 pair\tint"},
-		"op\t9.0.0..\t\taclnnBar\tx:const aclTensor *":               {"9.2.0-beta.1.. \taclnnBar\tx:const aclTensor *"},
+		"op\t9.0.0..\t\taclnnBar\tx:const aclTensor *":               {"other 8.5.0..9.0.0 \taclnnBar\tx:const aclTensor *\toffset:const aclTensor *", "9.2.0-beta.1.. \taclnnBar\tx:const aclTensor *"},
+		"const\t8.1.RC1..\t-\tL1\t1":                                 {"8.1.RC1.. -\tL1\t1"},
+		"func\tunreleased\tacl/a.h\taclBack\taclError":               {"8.5.0,unreleased acl/a.h\taclBack\taclError"},
 		"op\tunreleased\t\taclnnFoo\tx:const aclTensor *\tn:int64_t": {"8.5.0.. \taclnnFoo\tx:const aclTensor *\tn:int64_t"},
 	} {
 		f, err := formOf(line)
@@ -78,7 +84,11 @@ func TestDate(t *testing.T) {
 		e := &entry{forms: []*dated{f}}
 		var got []string
 		for _, form := range append(all.date(f.key, e, covered), f) {
-			got = append(got, abi.VersionText(form.versions)+" "+form.rest)
+			kind := ""
+			if form.kind == "other" {
+				kind = "other "
+			}
+			got = append(got, kind+abi.VersionText(form.versions)+" "+form.rest)
 		}
 		assert.Equal(t, want, got, line)
 	}

@@ -23,8 +23,6 @@ var otherHeaders = map[string]string{
 	"acl/acl_base_rt.h":      typesHeader,
 	"acl/acl_rt.h":           "acl/acl.h",
 	"acl/acl_rt_allocator.h": "acl/acl.h",
-	"acl/acl_mdl.h":          "acl/acl.h",
-	"acl/acl_op.h":           "acl/acl.h",
 	"acl/acl_dump.h":         "acl/acl.h",
 	"aclnn/aclnn_base.h":     "aclnn/acl_meta.h",
 	"hccl/hccl_types.h":      typesHeader,
@@ -65,11 +63,18 @@ var securec string
 
 // includes lists what CANN's headers include beyond their types, since programs rely on it.
 var includes = map[string]string{
-	"hccl/hccl.h":        "acl/acl.h",
+	"hccl/hccl.h":        "hccl/hccl_comm.h",
+	"hccl/hccl_comm.h":   "acl/acl.h",
+	"acl/acl_base_mdl.h": "acl/acl.h",
+	"acl/acl_mdl.h":      "acl/acl.h",
+	"acl/acl_op.h":       "acl/acl.h",
 	"cann_ops_blas.h":    "acl/acl.h",
 	"cann_ops_fft.h":     "acl/acl.h",
 	"aclnn/aclnn_base.h": "aclnn/acl_meta.h",
 }
+
+// wholes lists the headers that end with those of their parts, which include them in turn.
+var wholes = map[string][]string{"acl/acl.h": {"acl/acl_base_mdl.h", "acl/acl_mdl.h", "acl/acl_op.h"}}
 
 // libraryHeaders lists, by operator, the C++ library headers that operators' headers include, since
 // programs rely on these as well.
@@ -108,25 +113,28 @@ func runSDK(args []string) error {
 	dir := set.String("out", "", "folder for the headers")
 	stubDir := set.String("stubs", "", "folder for the C files of the libraries; \"\" writes none")
 	version := set.String("version", "", "release of CANN whose declarations to write where versions differ; \"\" is the newest")
+	libraries := set.String("libraries", "", "release of CANN whose libraries to write, with the functions that it has; \"\" is all together")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
 	if *dir == "" {
 		return fmt.Errorf("sdk: -out is missing")
 	}
-	if *version != "" && !slices.Contains(abi.Releases(), *version) {
-		return fmt.Errorf("sdk: -version %s: the releases of CANN are %s", *version, strings.Join(abi.Releases(), ", "))
+	for _, release := range []string{*version, *libraries} {
+		if release != "" && !slices.Contains(abi.Releases(), release) {
+			return fmt.Errorf("sdk: %s: the releases of CANN are %s", release, strings.Join(abi.Releases(), ", "))
+		}
 	}
 	t, err := abi.Load()
 	if err != nil {
 		return err
 	}
-	out, err := headers(t, *version)
+	out, err := headers(t, *version, *libraries)
 	if err != nil {
 		return err
 	}
 	if *stubDir != "" {
-		if err := stubs(t).write(*stubDir); err != nil {
+		if err := stubs(t, *libraries).write(*stubDir); err != nil {
 			return err
 		}
 	}
@@ -134,8 +142,8 @@ func runSDK(args []string) error {
 }
 
 // headers returns a file for each of CANN's headers, with the functions that the table assigns to
-// it.
-func headers(t *abi.Table, version string) (files, error) {
+// it: those of the release only, or all if that is "".
+func headers(t *abi.Table, version, only string) (files, error) {
 	out := files{}
 	var types bytes.Buffer
 	everywhere := *t
@@ -150,13 +158,21 @@ func headers(t *abi.Table, version string) (files, error) {
 	out[typesHeader] = guarded(typesHeader, types.String())
 	functions := map[string][]string{}
 	for _, f := range t.AllFunctions() {
+		if !has(&f, only) {
+			continue
+		}
 		params := f.Params
 		if p, ok := f.At(version); ok {
 			params = p
 		}
+		for _, form := range f.Others {
+			if slices.Contains(form.Versions, version) {
+				params = form.Params
+			}
+		}
 		functions[f.Header] = append(functions[f.Header], prototype(f, params)+";\n")
 	}
-	functions["hccl/hccl.h"] = append(functions["hccl/hccl.h"], configInit(recordsAt(t, version)))
+	functions["hccl/hccl_comm.h"] = append(functions["hccl/hccl_comm.h"], configInit(recordsAt(t, version)))
 	for name, list := range functions {
 		include := typesHeader
 		if more := includes[name]; more != "" {
@@ -166,6 +182,9 @@ func headers(t *abi.Table, version string) (files, error) {
 		}
 		text := fmt.Sprintf("#include \"%s\"\n\n%s#ifdef __cplusplus\n%sextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",
 			relative(name, include), headerEnum(t, name), libraryIncludes(name), strings.Join(list, ""))
+		for _, part := range wholes[name] {
+			text += fmt.Sprintf("#include \"%s\"\n", relative(name, part))
+		}
 		out[name] = guarded(name, text)
 	}
 	for name, include := range otherHeaders {

@@ -21,7 +21,7 @@ func TestHeadersAgree(t *testing.T) {
 	require.NoError(t, err)
 	for file, version := range dumps {
 		t.Run(version, func(t *testing.T) {
-			out, err := headers(table, version)
+			out, err := headers(table, version, "")
 			require.NoError(t, err)
 			dir := t.TempDir()
 			require.NoError(t, out.write(dir))
@@ -51,7 +51,7 @@ func TestHeadersAgree(t *testing.T) {
 func TestHeadersCompile(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
-	out, err := headers(table, "")
+	out, err := headers(table, "", "")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, out.write(dir))
@@ -88,7 +88,7 @@ func TestHeadersInclude(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
 	for _, version := range dumps {
-		out, err := headers(table, version)
+		out, err := headers(table, version, "")
 		require.NoError(t, err)
 		dir := t.TempDir()
 		require.NoError(t, out.write(dir))
@@ -115,7 +115,7 @@ func TestHeadersInclude(t *testing.T) {
 func TestHeadersLeaveNames(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
-	out, err := headers(table, "")
+	out, err := headers(table, "", "")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, out.write(dir))
@@ -137,7 +137,7 @@ func TestHalfOfPrograms(t *testing.T) {
 	}
 	table, err := abi.Load()
 	require.NoError(t, err)
-	out, err := headers(table, "")
+	out, err := headers(table, "", "")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, out.write(dir))

@@ -19,14 +19,14 @@ import (
 func TestHomes(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
-	by := libraryFunctions(table)
+	by := libraryFunctions(table, "")
 	for name, libraries := range map[string][]string{
-		"aclrtMalloc": {"libacl_rt", "libascendcl"}, "aclInit": {"libacl_rt", "libascendcl"}, "aclmdlLoadFromFile": {"libascendcl"},
-		"aclprofInit": {"libascendcl", "libmsprofiler"}, "aclCreateTensor": {"libnnopbase"}, "aclnnAddGetWorkspaceSize": {"libopapi"}, "aclnnAdd": {"libopapi"},
+		"aclrtMalloc": {"libacl_rt", "libascendcl"}, "aclInit": {"libacl_rt", "libascendcl"}, "aclmdlLoadFromFile": {"libacl_mdl", "libascendcl"},
+		"aclprofInit": {"libascendcl", "libmsprofiler"}, "aclCreateTensor": {"libnnopbase"}, "aclnnAddGetWorkspaceSize": {"libopapi", "libopapi_math"}, "aclnnAdd": {"libopapi", "libopapi_math"},
 		"HcclAllReduce": {"libhccl"}, "aclopCompile": {"libacl_op_compiler"}, "aclnnSliceNz": {"libcust_opapi"}, "aclnnRecurrentGatedDeltaRule": {"libcust_opapi", "libopapi"}, "dcmi_init": {"libdcmi"},
 	} {
 		var found []string
-		for _, l := range []string{"libacl_op_compiler", "libacl_rt", "libascendcl", "libcust_opapi", "libdcmi", "libhccl", "libmsprofiler", "libnnopbase", "libopapi"} {
+		for _, l := range []string{"libacl_mdl", "libacl_op_compiler", "libacl_rt", "libascendcl", "libcust_opapi", "libdcmi", "libhccl", "libmsprofiler", "libnnopbase", "libopapi", "libopapi_math"} {
 			for _, f := range by[l] {
 				if f == name {
 					found = append(found, l)
@@ -42,6 +42,46 @@ func TestHomes(t *testing.T) {
 		}
 	}
 	assert.Len(t, all, len(table.Symbols()), "every function has a library")
+}
+
+// TestLibrariesOfReleases checks that the SDK of a release has its libraries and functions, and the forms of its operators.
+func TestLibrariesOfReleases(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for release, want := range map[string]struct{ functions, missing []string }{
+		abi.V81RC1: {[]string{"libascendcl aclrtMalloc", "libascendcl aclmdlLoadFromFile", "libopapi aclnnAdd", "libhccl HcclCommInitAll"},
+			[]string{"libacl_rt", "libacl_mdl", "libhcomm", "libopapi_math", "libopapi_nn", "libopapi_cv", "libopapi_transformer"}},
+		abi.V850: {[]string{"libacl_rt aclrtMalloc", "libascendcl aclrtMalloc", "libacl_mdl aclmdlLoadFromFile", "libopapi_math aclnnAdd", "libopapi aclnnAdd",
+			"libopapi_transformer aclnnFlashAttentionScore", "libopapi_cv aclnnRoiAlign", "libopapi_nn aclnnMatmul", "libhcomm HcclCommInitAll", "libhccl HcclAllReduce"}, []string{"libascendcl aclrtMemPoolCreate"}},
+		abi.V900: {[]string{"libopapi_transformer aclnnAlltoAllvQuantGroupedMatMul"}, []string{"libascendcl aclrtMemManagedAdvise", "libhcomm HcclAllReduce"}},
+		abi.V910: {[]string{"libacl_rt aclrtMemManagedAdvise"}, []string{"libacl_rt aclrtRecordEventWithFlag"}},
+	} {
+		by := libraryFunctions(table, release)
+		for _, text := range want.functions {
+			library, name, _ := strings.Cut(text, " ")
+			assert.Contains(t, by[library], name, "%s of %s", library, release)
+		}
+		for _, text := range want.missing {
+			library, name, _ := strings.Cut(text, " ")
+			if name == "" {
+				assert.NotContains(t, by, library, release)
+			}
+			assert.NotContains(t, by[library], name, "%s of %s", library, release)
+		}
+	}
+	form := func(release string) int {
+		out, err := headers(table, release, release)
+		require.NoError(t, err)
+		_, text, ok := strings.Cut(string(out["aclnnop/aclnn_allto_allv_quant_grouped_mat_mul.h"]), "aclnnAlltoAllvQuantGroupedMatMulGetWorkspaceSize(")
+		require.True(t, ok)
+		text, _, _ = strings.Cut(text, ";")
+		return strings.Count(text, ",") + 1
+	}
+	assert.Equal(t, 31, form(abi.V900))
+	assert.Equal(t, 27, form(abi.V910))
+	out, err := headers(table, abi.V850, abi.V850)
+	require.NoError(t, err)
+	assert.NotContains(t, out, "aclnnop/aclnn_allto_allv_quant_grouped_mat_mul.h")
 }
 
 // TestStubs links a program with two stub libraries and runs it with the functions of a third
@@ -83,7 +123,7 @@ int main(void)
 				}
 			}
 			dir := t.TempDir()
-			require.NoError(t, stubs(table).write(dir))
+			require.NoError(t, stubs(table, "").write(dir))
 			gcc := func(args ...string) error {
 				cmd := exec.Command(compiler, args...)
 				cmd.Dir = dir

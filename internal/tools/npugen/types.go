@@ -190,6 +190,9 @@ file if that has the operator's C name.
 			page.Path = page.Repository + ": " + strings.TrimSuffix(page.Path, "/"+o.Symbol+".md")
 		}
 		release := strings.TrimPrefix(binding.Seen(o.Versions), "CANN ")
+		if foreign := o.Foreign(); len(foreign) > 0 {
+			release += "; other parameters in " + strings.Join(foreign, ", ")
+		}
 		if o.Ends {
 			release += "; ends: " + strings.Join(o.Successors, ", ")
 		}
