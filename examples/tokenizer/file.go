@@ -290,6 +290,9 @@ func (t *Tokenizer) add(tokens []added) error {
 		if err := budget.Size("an added token", len(a.Content), longestContent, "bytes"); err != nil {
 			return fmt.Errorf("tokenizer.json: %w", err)
 		}
+		if id, known := t.ids[a.Content]; known && id != a.ID {
+			return fmt.Errorf("tokenizer.json: the added token %.100q has the ids %d and %d; tokenizers would take the first", a.Content, id, a.ID)
+		}
 		t.ids[a.Content] = a.ID
 		if a.Special {
 			t.special[a.ID] = true
@@ -312,6 +315,13 @@ func (t *Tokenizer) add(tokens []added) error {
 			return fmt.Errorf("tokenizer.json: token %.100q has id %d, outside of 0 to %d", content, id, maxID)
 		}
 		size = max(size, id+1)
+	}
+	taken := make([]bool, size)
+	for content, id := range t.ids {
+		if taken[id] {
+			return t.twice(content, id)
+		}
+		taken[id] = true
 	}
 	t.bytes, t.single = make([][]byte, size), map[int32]bool{}
 	if t.spelling == nil {
@@ -343,6 +353,16 @@ func (t *Tokenizer) add(tokens []added) error {
 		}
 		if single && !t.special[id] {
 			t.single[id] = true
+		}
+	}
+	return nil
+}
+
+// twice is the error of an id that another token has too.
+func (t *Tokenizer) twice(content string, id int32) error {
+	for other, same := range t.ids {
+		if same == id && other != content {
+			return fmt.Errorf("tokenizer.json: the id %d is that of two tokens, %.100q and %.100q", id, min(content, other), max(content, other))
 		}
 	}
 	return nil
@@ -464,6 +484,11 @@ func (p *processor) around() (prefix, suffix []int32, err error) {
 	case "TemplateProcessing":
 		to, texts := &prefix, 0
 		for _, part := range p.Single {
+			for _, one := range []*templatePart{part.Special, part.Sequence} {
+				if one != nil && one.Type != 0 {
+					return nil, nil, fmt.Errorf("the template for a single text gives %.100q the type_id %d; tokens of a single text have type 0", one.ID, one.Type)
+				}
+			}
 			switch {
 			case part.Sequence != nil && part.Sequence.ID == "A" && part.Special == nil && texts == 0:
 				to, texts = &suffix, 1

@@ -38,7 +38,7 @@ var changes = map[string]change{
 	"version":                         {nil, "2.0"},
 	"truncation":                      {nil, parts{"max_length": 1, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}},
 	"padding":                         {nil, parts{"strategy": parts{"Fixed": 9}, "pad_id": 1, "pad_type_id": 0, "pad_token": "a", "direction": "Right"}},
-	"added_tokens":                    {nil, []parts{{"id": 100, "content": "<s>", "special": true}, {"id": 101, "content": "hell"}}},
+	"added_tokens":                    {nil, []parts{{"id": 100, "content": "<s>", "special": true}, {"id": 42, "content": "hell"}}},
 	"model.type":                      {nil, "Unigram"},
 	"model.vocab":                     {parts{"model": parts{"merges": []string{}}}, parts{"h": 1, "e": 0}},
 	"model.merges":                    {nil, []string{"h e"}},
@@ -167,7 +167,8 @@ func TestEveryKey(t *testing.T) {
 		}
 		if k.Kind == verdict.Refused {
 			_, err := of(with(c.value))
-			require.ErrorContains(t, err, k.Name)
+			require.Error(t, err, k.Name)
+			require.Contains(t, strings.ReplaceAll(err.Error(), "[]", ""), k.Name)
 			continue
 		}
 		want, err := of(with(nil))

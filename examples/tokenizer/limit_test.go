@@ -194,11 +194,14 @@ func repeated(name string, n int, one parts) parts {
 
 var joined = parts{"type": "WordPiece", "prefix": "", "cleanup": false}
 
-// repeats is a vocabulary of Unigram: <unk>, and a letter up to n times.
+// repeats is a vocabulary of Unigram: <unk>, and a letter up to n times, with the token of changed in its place.
 func repeats(letter string, n int) []any {
 	all := []any{[]any{"<unk>", 0}}
 	for i := range n {
 		all = append(all, []any{strings.Repeat(letter, i+1), -1})
+	}
+	if n >= 100 {
+		all[100] = []any{"<s>", -1}
 	}
 	return all
 }
@@ -208,6 +211,10 @@ func lengths(letter string, n int) parts {
 	all := parts{}
 	for i := range n {
 		all[strings.Repeat(letter, i+1)] = i
+	}
+	if n > 100 { // the token of changed has its place
+		delete(all, strings.Repeat(letter, 101))
+		all["<s>"] = 100
 	}
 	return all
 }
@@ -235,6 +242,10 @@ func many(n int) map[string]int {
 	all := map[string]int{"a": n}
 	for i := range n {
 		all[fmt.Sprint(i)] = i
+	}
+	if n > 100 { // the token of changed has its place
+		delete(all, "100")
+		all["<s>"] = 100
 	}
 	return all
 }

@@ -93,7 +93,7 @@ func TestAddedTokens(t *testing.T) {
 	tok, err := build(t, parts{"normalizer": parts{"type": "Lowercase"}, "added_tokens": []parts{
 		{"id": 100, "content": "<a>", "lstrip": true, "rstrip": true},
 		{"id": 101, "content": "<a><b>", "special": true},
-		{"id": 102, "content": "hell", "single_word": true},
+		{"id": 42, "content": "hell", "single_word": true},
 		{"id": 103, "content": "XY", "normalized": true},
 	}})
 	require.NoError(t, err)
@@ -208,4 +208,19 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestOneOwner: each id has one token, and each token one id, so that decoding does not depend on the order in which a file is read.
+func TestOneOwner(t *testing.T) {
+	for want, change := range map[string]parts{
+		`the id 1 is that of two tokens, "a" and "b"`:              {"model": parts{"vocab": parts{"a": 1, "b": 1}, "merges": []string{}}},
+		`the id 1 is that of two tokens, "<x>" and "b"`:            {"model": parts{"vocab": parts{"a": 0, "b": 1}, "merges": []string{}}, "added_tokens": []parts{{"id": 1, "content": "<x>"}}},
+		`the added token "<x>" has the ids 7 and 8`:                {"added_tokens": []parts{{"id": 7, "content": "<x>"}, {"id": 8, "content": "<x>"}}},
+		`the added token "a" has the ids 0 and 9`:                  {"model": parts{"vocab": parts{"a": 0, "b": 1}, "merges": []string{}}, "added_tokens": []parts{{"id": 9, "content": "a"}}},
+		`the template for a single text gives "A" the type_id 1`:   {"post_processor": parts{"type": "TemplateProcessing", "single": []parts{{"Sequence": parts{"id": "A", "type_id": 1}}}, "special_tokens": parts{}}},
+		`the template for a single text gives "<s>" the type_id 2`: {"post_processor": parts{"type": "TemplateProcessing", "single": []parts{{"Sequence": parts{"id": "A"}}, {"SpecialToken": parts{"id": "<s>", "type_id": 2}}}, "special_tokens": parts{"<s>": parts{"ids": []int{1}}}}},
+	} {
+		_, err := build(t, change)
+		require.ErrorContains(t, err, want)
+	}
 }
