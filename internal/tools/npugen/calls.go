@@ -6,7 +6,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -92,16 +94,16 @@ func emitCalls(out files, t *abi.Table) error {
 
 // identifiers returns the names that occur in the hand-written source of a package.
 func identifiers(dir string) (map[string]bool, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	names, err := fs.Glob(os.DirFS(dir), "*.go")
 	if err != nil {
 		return nil, err
 	}
 	named := map[string]bool{}
-	for _, path := range paths {
-		if name := filepath.Base(path); strings.HasPrefix(name, "zz_") || strings.HasSuffix(name, "_test.go") {
+	for _, name := range names {
+		if strings.HasPrefix(name, "zz_") || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}

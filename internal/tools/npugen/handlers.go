@@ -128,13 +128,13 @@ type decoder struct {
 // parseEmulator parses the hand-written Go files of a package.
 func parseEmulator(t *abi.Table, root, dir string) (*emulator, error) {
 	p := new(emulator)
-	paths, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	names, err := fs.Glob(os.DirFS(filepath.Join(root, dir)), "*.go")
 	if err != nil {
 		return nil, err
 	}
 	set := token.NewFileSet()
-	for _, path := range paths {
-		base := filepath.Base(path)
+	for _, base := range names {
+		path := filepath.Join(root, dir, base)
 		if strings.HasPrefix(base, "zz_") || strings.HasSuffix(base, "_test.go") {
 			continue
 		}

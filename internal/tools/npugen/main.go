@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,12 +102,12 @@ var generatedDirs = []string{"acl", "aclnn", "aclnn/blas", "aclnn/fft", "cshim",
 func (f files) orphans(root string) ([]string, error) {
 	var found []string
 	for _, dir := range generatedDirs {
-		paths, err := filepath.Glob(filepath.Join(root, dir, "zz_*.[cgh]*"))
+		names, err := fs.Glob(os.DirFS(filepath.Join(root, dir)), "zz_*.[cgh]*")
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range paths {
-			rel := filepath.ToSlash(strings.TrimPrefix(p, root+string(filepath.Separator)))
+		for _, name := range names {
+			rel := path.Join(dir, name)
 			if _, ok := f[rel]; !ok {
 				found = append(found, rel)
 			}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,13 +48,14 @@ func loadElementTypes() (elementTypes, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := filepath.Glob(filepath.Join(root, "internal/emu/ops/*/testdata/zz_types.txt"))
+	tree := os.DirFS(root)
+	paths, err := fs.Glob(tree, "internal/emu/ops/*/testdata/zz_types.txt")
 	if err != nil {
 		return nil, err
 	}
 	all := make(elementTypes)
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		text, err := fs.ReadFile(tree, path)
 		if err != nil {
 			return nil, err
 		}
