@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goascend/cann/aclnn"
@@ -76,30 +77,44 @@ func (m *Model) keep(ctx context.Context, f *safetensors.File) error {
 			return fmt.Errorf("model: %v: %w", w, err)
 		}
 	}
+	weights := make(map[string]*Parameter, len(m.params.all))
+	for _, p := range m.params.all {
+		weights[p.Name] = p
+	}
 	for name := range codes {
-		if reason := m.unkept(name); !read[name] && reason != "" {
+		if read[name] {
+			continue
+		}
+		if reason := unkept(name, weights); reason != "" {
 			m.kept["dequantised: "+reason]++
 		}
 	}
 	return m.st.Synchronize(ctx)
 }
 
-// unkept says why the layer of a weight reads no codes; it is empty for a weight that this rank does not have.
-func (m *Model) unkept(name string) string {
-	if layer, _, ok := strings.Cut(name, ".experts."); ok {
-		if slices.ContainsFunc(m.params.all, func(p *Parameter) bool { return strings.HasPrefix(p.Name, layer+".experts.") }) {
-			return "experts, whose grouped products of this package read no codes"
+// unkept says why the layer of a weight reads no codes; it is empty for a weight that this rank does not have, such as one of another rank's experts. weights are those of this rank by name.
+func unkept(name string, weights map[string]*Parameter) string {
+	p := weights[name]
+	if p == nil {
+		if p = weights[stacked(name)]; p == nil || !p.hasExpert(name) {
+			return ""
 		}
-		return ""
 	}
-	at := slices.IndexFunc(m.params.all, func(p *Parameter) bool { return p.Name == name })
 	switch {
-	case at < 0:
-		return ""
-	case m.params.all[at].absorbed:
+	case p.expert:
+		return "experts, whose grouped products of this package read no codes"
+	case p.absorbed:
 		return "attention to latents reads the weight itself"
 	}
 	return "gates, embedding and head stay in 16 bits"
+}
+
+// hasExpert reports whether this rank's part of a weight of all experts has the one whose tensor a folder names so.
+func (p *Parameter) hasExpert(name string) bool {
+	_, rest, _ := strings.Cut(name, ".experts.")
+	number, _, _ := strings.Cut(rest, ".")
+	at, err := strconv.ParseInt(number, 10, 64)
+	return err == nil && p.expert && slices.ContainsFunc(p.rows(), func(r checkpoint.Range) bool { return r.From <= at && at < r.To })
 }
 
 // Kept says how products read the weights of a folder that Config.KeepCodes has kept, and how many weights each way has: the operators of CANN, or why

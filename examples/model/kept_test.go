@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
@@ -142,8 +143,8 @@ func TestKeptCodes(t *testing.T) {
 	}
 }
 
-// TestKeptBesideExperts: experts of a quantised folder are dequantised, which Kept says, and compute the same as the experts of the dequantised folder.
-func TestKeptBesideExperts(t *testing.T) {
+// quantizedExperts makes a folder of a model with experts in int8, and returns how many weights of experts it has.
+func quantizedExperts(t *testing.T) (folder string, experts int) {
 	dir, err := golden.Dir()
 	require.NoError(t, err)
 	var like struct {
@@ -156,7 +157,7 @@ func TestKeptBesideExperts(t *testing.T) {
 	change, err := json.Marshal(map[string]any{"quantization_config": like.Quantization})
 	require.NoError(t, err)
 	source := filepath.Join(dir, "hub", "qwen3_moe")
-	folder := changedFolder(t, source, string(change))
+	folder = changedFolder(t, source, string(change))
 	files, err := filepath.Glob(filepath.Join(folder, "*.safetensors*"))
 	require.NoError(t, err)
 	for _, file := range files {
@@ -166,7 +167,6 @@ func TestKeptBesideExperts(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	var all []safetensors.Data
-	experts := 0
 	for _, name := range f.Names() {
 		tensor, err := f.Tensor(name)
 		require.NoError(t, err)
@@ -191,9 +191,16 @@ func TestKeptBesideExperts(t *testing.T) {
 		all = append(all, safetensors.Of(name, codes, tensor.Shape...), safetensors.Of(name+"_scale", scales, len(scales), 1))
 	}
 	require.NoError(t, safetensors.WriteFile(filepath.Join(folder, "model.safetensors"), all, nil))
+	return folder, experts
+}
+
+// TestKeptBesideExperts: experts of a quantised folder are dequantised, which Kept says, and compute the same as the experts of the dequantised folder. A rank counts the experts that it has.
+func TestKeptBesideExperts(t *testing.T) {
+	folder, experts := quantizedExperts(t)
+	const reason = "%d weights dequantised: experts, whose grouped products of this package read no codes"
 	st, reg := setUp(t)
 	m := keptModel(t, st, reg, folder, true)
-	require.Contains(t, m.Kept(), fmt.Sprintf("%d weights dequantised: experts, whose grouped products of this package read no codes", experts))
+	require.Contains(t, m.Kept(), fmt.Sprintf(reason, experts))
 	whole := keptModel(t, st, reg, folder, false)
 	ids := []int32{5, 9, 2, 77, 31, 8, 5, 9}
 	b := model.Batch{Size: 1, Length: len(ids), Inputs: ids, Labels: ids}
@@ -202,6 +209,26 @@ func TestKeptBesideExperts(t *testing.T) {
 	want, err := whole.Logits(t.Context(), b)
 	require.NoError(t, err)
 	require.Greater(t, cosine(got, want), .999)
+	for _, layout := range []world.Layout{{TP: 2}, {EP: 2}, {EP: 2, ExpertTP: 2}} {
+		ranks, own := 2*max(layout.ExpertTP, 1), experts/2
+		onRanks(t, ranks, model.Layout{Layout: layout}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, r *model.Ranks) (err error) {
+			cfg, err := model.ReadConfig(filepath.Join(folder, "config.json"))
+			if err != nil {
+				return err
+			}
+			cfg.Frozen, cfg.KeepCodes = true, true
+			m, err := model.NewParallel(st, reg, cfg, aclnn.BFloat16, r.Parallel)
+			if err != nil {
+				return err
+			}
+			defer closing(&err, m)
+			if err := m.Load(ctx, folder); err != nil {
+				return err
+			}
+			assert.Contains(t, m.Kept(), fmt.Sprintf(reason, own), "%+v", layout)
+			return nil
+		})
+	}
 }
 
 // TestKeptOnRanks: two ranks that divide the codes compute what one does, and what codes cannot do is named.
