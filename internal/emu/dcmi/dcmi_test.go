@@ -136,6 +136,22 @@ func TestMemory(t *testing.T) {
 	require.EqualValues(t, abi.DCMI_ERR_CODE_NOT_SUPPORT, p.Call(p.thread, "dcmi_get_device_utilization_rate", 1, 0, abi.DCMI_UTILIZATION_RATE_DDR, rttest.Address(&hbm[0])))
 }
 
+// TestDDR: a 310P reports its memory as DDR, as monitors ask it, and other chips have none.
+func TestDDR(t *testing.T) {
+	memory := make([]uint64, 15)
+	memory[14] = 99 // behind the record of 112 bytes
+	p := start(t, machine)
+	p.Must(p.thread, "dcmi_init")
+	require.EqualValues(t, abi.DCMI_ERR_CODE_NOT_SUPPORT, p.Call(p.thread, "dcmi_get_device_memory_info_v3", 1, 0, rttest.Address(&memory[0])))
+	p = start(t, rt.Config{Devices: 1, Memory: 64 << 20, SoC: "Ascend310P3"})
+	p.Must(p.thread, "dcmi_init")
+	p.Must(p.thread, "aclrtSetDevice", 0)
+	p.Out(p.thread, "aclrtMalloc", 0, 16<<20, 0)
+	p.Must(p.thread, "dcmi_get_device_memory_info_v3", 0, 0, rttest.Address(&memory[0]))
+	require.Equal(t, []uint64{64, 46, 99}, []uint64{memory[0], memory[1], memory[14]})
+	require.EqualValues(t, 28, uint32(memory[6]), "per cent")
+}
+
 // TestLoad: a device is busy while a stream of it runs tasks, and idle while a stream waits.
 func TestLoad(t *testing.T) {
 	p := start(t, machine)

@@ -1,6 +1,8 @@
 package dcmi
 
 import (
+	"strings"
+
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/rt"
 )
@@ -98,6 +100,29 @@ func (l *Library) dcmiGetDeviceUtilizationRate(cardID, deviceID, inputType int32
 	default:
 		return unknown
 	}
+	return nil
+}
+
+// ddr is dcmi_get_memory_info_stru.
+type ddr struct {
+	size, available        uint64 // MiB
+	megahertz              uint32
+	pageSize, pages, spare uint64 // huge pages of the device's system, not emulated
+	use                    uint32 // per cent
+	_                      [60]uint8
+}
+
+// dcmiGetDeviceMemoryInfoV3 reports the memory of chips that have DDR; the others have it on the chip alone.
+func (l *Library) dcmiGetDeviceMemoryInfoV3(cardID, deviceID int32, memoryInfo rt.Out[ddr]) error {
+	d, err := l.device(cardID, deviceID)
+	if err != nil {
+		return err
+	}
+	if name, _ := l.chip(); !strings.HasPrefix(name, "310P") {
+		return unknown
+	}
+	used, all := d.MemoryUse()
+	memoryInfo.Set(ddr{size: all >> 20, available: (all - used) >> 20, megahertz: 1600, use: uint32(100 * used / max(all, 1))})
 	return nil
 }
 

@@ -170,6 +170,13 @@ func (x *Library) Functions() map[string]rt.Func {
 			}
 			return answer(t, x.dcmiGetDeviceLogicidFromPhyid(uint32(a[0]), rt.Out[uint32](a[1])))
 		},
+		"dcmi_get_device_memory_info_v3": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("dcmi_get_device_memory_info_v3", "memory_info"))
+			}
+			return answer(t, x.dcmiGetDeviceMemoryInfoV3(int32(a[0]), int32(a[1]), rt.Out[ddr](a[2])))
+		},
 		"dcmi_get_device_multi_utilization_rate": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
 			if a[2] == 0 {
