@@ -2,6 +2,7 @@ package acl
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -30,9 +31,9 @@ func processLog() string {
 		return ""
 	}
 	for _, kind := range []string{"debug", "run"} {
-		pattern := filepath.Join(dir, kind, "plog", fmt.Sprintf("plog-%d_*.log", os.Getpid()))
-		if found, err := filepath.Glob(pattern); err == nil && len(found) > 0 {
-			return pattern
+		folder, pattern := filepath.Join(dir, kind, "plog"), fmt.Sprintf("plog-%d_*.log", os.Getpid())
+		if found, err := fs.Glob(os.DirFS(folder), pattern); err == nil && len(found) > 0 {
+			return filepath.Join(folder, pattern)
 		}
 	}
 	return ""

@@ -4,6 +4,7 @@ package cshim
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -117,10 +118,11 @@ func operatorLibraries() []candidate {
 		out = append(out, extra(inHomes("libopapi_"+p+".so"))...)
 	}
 	for _, h := range homes() {
-		found, _ := filepath.Glob(filepath.Join(h, "lib64", "libopapi_*.so")) // the pattern is well-formed
-		for _, p := range found {
-			if name := filepath.Base(p); name != legacy {
-				out = append(out, candidate{name: name, path: p})
+		lib := filepath.Join(h, "lib64")
+		found, _ := fs.Glob(os.DirFS(lib), "libopapi_*.so") // the pattern is well-formed
+		for _, name := range found {
+			if name != legacy {
+				out = append(out, candidate{name: name, path: filepath.Join(lib, name)})
 			}
 		}
 	}

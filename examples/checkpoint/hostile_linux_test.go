@@ -28,9 +28,9 @@ func TestHostileManifests(t *testing.T) {
 	const head, tensors, end = `{"format":2,"files":[`, `{"name":"x","tensors":[`, `]}]}`
 	for name, c := range map[string]struct{ body, want string }{
 		"files":             {list(head, `{}`, `]}`), "objects; at most"},
-		"files that are":    {list(head, `{"name":"manifest.json","size":9}`, `]}`), "were written"},
+		"files that are":    {list(head, `{"name":"manifest.json","size":9,"header":1000000000}`, `]}`), "were written"},
 		"tensors":           {list(head+tensors, `{}`, end), "objects; at most"},
-		"tensors of a name": {list(head+tensors, `{"name":"a","shape":[],"segment":1}`, end), "no such file"},
+		"tensors of a name": {list(head+tensors, `{"name":"a","shape":[],"axis":1,"index":0,"segment":1}`, end), "no such file"},
 		"axes":              {list(head+tensors+`{"name":"a","segment":1,"shape":[`, `1`, `]}`+end), "axes; at most 32"},
 		"axes of nothing":   {list(head+tensors+`{"name":"a","segment":1,"shape":[`, `-1`, `]}`+end), "axes; at most 32"},
 		"blocks":            {list(head+tensors+`{"name":"a","segment":1,"shape":[2],"of":2,"blocks":[`, `0`, `]}`+end), "blocks; at most 10000"},

@@ -79,8 +79,8 @@ func decodeManifest(path string, content []byte) (*manifest, error) {
 	if end == 0 || !bytes.Equal(content[:end], fmt.Appendf(nil, manifestLine, sha256.Sum256(body))) {
 		return nil, fmt.Errorf("checkpoint: %s: the manifest: %w", path, ErrCorrupt)
 	}
-	// Objects of two bytes, and nulls in their place, would become 50 times as large. An object that says something has more than 32.
-	if err := budget.Size(path, bytes.Count(body, []byte("{"))+bytes.Count(body, []byte("null")), 1000+len(body)/32, "objects"); err != nil {
+	// Objects of two bytes, and nulls in their place, would become 50 times as large. An entry for a tensor has more than 48.
+	if err := budget.Size(path, bytes.Count(body, []byte("{"))+bytes.Count(body, []byte("null")), 1000+len(body)/48, "objects"); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	m, d := new(manifest), json.NewDecoder(bytes.NewReader(body))
