@@ -197,7 +197,9 @@ func (c recordedCase) try() string {
 var caseTypes = map[string]dtype.Type{
 	"f16": dtype.Float16, "f32": dtype.Float32, "f64": dtype.Float64, "bf16": dtype.BFloat16, "i4": dtype.Int4, "i8": dtype.Int8, "i16": dtype.Int16,
 	"i32": dtype.Int32, "i64": dtype.Int64, "u8": dtype.Uint8, "u16": dtype.Uint16, "u32": dtype.Uint32, "u64": dtype.Uint64, "bool": dtype.Bool,
-	"c64": dtype.Complex64, "c128": dtype.Complex128,
+	"c64": dtype.Complex64, "c128": dtype.Complex128, "COMPLEX32": dtype.Complex32, "STRING": dtype.String, "UINT1": dtype.Uint1, "DT_UNDEFINED": dtype.Undefined,
+	"HIFLOAT8": dtype.HiFloat8, "FLOAT8_E5M2": dtype.Float8E5M2, "FLOAT8_E4M3FN": dtype.Float8E4M3, "FLOAT8_E8M0": dtype.Float8E8M0,
+	"FLOAT6_E3M2": dtype.Float6E3M2, "FLOAT6_E2M3": dtype.Float6E2M3, "FLOAT4_E2M1": dtype.Float4E2M1, "FLOAT4_E1M2": dtype.Float4E1M2,
 }
 
 // arguments parses the recorded arguments. Tensors get addresses far apart, which phase one does not read.
@@ -249,7 +251,11 @@ func (p *caseParser) argument(class op.Class, text string) any {
 	case op.ScalarListClass:
 		list := []*op.Scalar{}
 		for _, x := range inner("[", "]") {
-			list = append(list, p.scalar("Double", x))
+			name, value := "Double", x
+			if before, after, typed := strings.Cut(x, "("); typed {
+				name, value = before, strings.TrimSuffix(after, ")")
+			}
+			list = append(list, p.scalar(name, value))
 		}
 		return list
 	case op.IntArrayClass:
@@ -287,7 +293,10 @@ func (p *caseParser) argument(class op.Class, text string) any {
 	return int64(p.number(text))
 }
 
-var caseScalars = map[string]dtype.Type{"Float": dtype.Float32, "Double": dtype.Float64, "Int": dtype.Int64, "Bool": dtype.Bool}
+var caseScalars = map[string]dtype.Type{
+	"Float": dtype.Float32, "Double": dtype.Float64, "Int": dtype.Int64, "Bool": dtype.Bool, "Float16": dtype.Float16, "Int8": dtype.Int8, "Uint8": dtype.Uint8,
+	"Int16": dtype.Int16, "Uint16": dtype.Uint16, "Int32": dtype.Int32, "Uint32": dtype.Uint32, "Int64": dtype.Int64, "Uint64": dtype.Uint64,
+}
 
 func (p *caseParser) scalar(name, text string) *op.Scalar {
 	d, ok := caseScalars[name]

@@ -24,16 +24,17 @@ func rrelu(c *op.Call) (op.Run, error) {
 	c.Same(self, out)
 	self, noise, out = flattened(c, self), flattened(c, noise), flattened(c, out)
 	c.Plain(self, noise, out)
-	if noise.Len() < self.Len() {
+	training := c.Bool("training")
+	if training && noise.Len() < self.Len() {
 		c.Invalid("%v has fewer elements than %v", noise, self)
 	}
-	if !op.SameShape(noise.Shape, self.Shape) && !noise.Contiguous() {
+	if training && !op.SameShape(noise.Shape, self.Shape) && !noise.Contiguous() {
 		c.Invalid("%v must be contiguous, or have the shape of %v", noise, self)
 	}
 	if !(lo <= hi) {
 		c.Invalid("lower %g is above upper %g", lo, hi)
 	}
-	training, generator := c.Bool("training"), c.Generator()
+	generator := c.Generator()
 	if err := c.Err(); err != nil {
 		return nil, err
 	}

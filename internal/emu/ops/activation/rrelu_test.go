@@ -56,6 +56,12 @@ func TestRRelu(t *testing.T) {
 			}
 		}
 	}
+	small := optest.Tensor(t, dtype.Float32, []int64{2, 3}, 7) // CANN looks at the size of noise in training only
+	wide, result := optest.Tensor(t, dtype.Float32, []int64{5, 7}, -4, 8), optest.Tensor(t, dtype.Float32, []int64{5, 7})
+	untrained := optest.Args{"self": wide, "noise": small, "lower": optest.Scalar(0.125), "upper": optest.Scalar(0.25), "training": false, "seed": 0, "offset": 0, "out": result}
+	optest.Run(t, "RReluWithNoise", untrained)
+	assert.Equal(t, []float64{-.75, 8}, optest.Values(result)[:2])
+	optest.Refused(t, op.InvalidParam, "RReluWithNoise", untrained.With(optest.Args{"training": true}), "fewer elements")
 	f := dtype.Float32
 	draw := func(seed int) []float64 {
 		noise := optest.Tensor(t, f, []int64{20}, 0)
@@ -69,7 +75,7 @@ func TestRRelu(t *testing.T) {
 	assert.Equal(t, draw(1), draw(1), "a seed fixes the numbers")
 	assert.NotEqual(t, draw(1), draw(2))
 	x := optest.Tensor(t, f, []int64{3}, 1)
-	optest.Refused(t, op.InvalidParam, "RReluWithNoise", optest.Args{"self": x, "noise": optest.Tensor(t, f, []int64{2}, 1), "lower": optest.Scalar(0.1), "upper": optest.Scalar(0.2), "out": x}, "fewer elements")
+	optest.Refused(t, op.InvalidParam, "RReluWithNoise", optest.Args{"self": x, "noise": optest.Tensor(t, f, []int64{2}, 1), "lower": optest.Scalar(0.1), "upper": optest.Scalar(0.2), "training": true, "out": x}, "fewer elements")
 	optest.Refused(t, op.InvalidParam, "RReluWithNoise", optest.Args{"self": x, "noise": x, "lower": optest.Scalar(0.3), "upper": optest.Scalar(0.2), "out": x}, "above upper")
 	optest.Refused(t, op.NullPointer, "RReluWithNoise", optest.Args{"self": x, "lower": optest.Scalar(0.1), "upper": optest.Scalar(0.2), "out": x}, "noise is null")
 }

@@ -3,6 +3,7 @@ package loss
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/kernel/rowwise"
 	"github.com/goascend/cann/internal/emu/op"
@@ -122,7 +123,12 @@ func divergenceGrad(plain, logarithmic elementwise.Op) op.Prepare {
 		if shape, ok := op.BroadcastShape(dy.Shape, d.shape); !ok || op.Count(shape) != op.Count(d.shape) {
 			c.Invalid("%v does not broadcast to %s, the shape of self and target", dy, op.Dims(d.shape))
 		}
-		c.Shape(out, d.shape, "that of self and target")
+		operand := d.operand(c.Op.Name)
+		if operand == nil {
+			c.Shape(out, d.shape, "that of self and target")
+		} else {
+			c.Shape(out, operand.Shape, "that of the tensor whose gradient it is")
+		}
 		if d.averaging == rowwise.MeanAveraging {
 			d.share = 1 / float64(op.Count(d.shape))
 		}
@@ -137,7 +143,43 @@ func divergenceGrad(plain, logarithmic elementwise.Op) op.Prepare {
 			if dy.Len() == 1 {
 				grad = dy.As([]int64{}, []int64{})
 			}
-			return d.pointwise(d.share).Grad(out.View(), grad)
+			if slices.Equal(out.Shape, d.shape) {
+				return d.pointwise(d.share).Grad(out.View(), grad)
+			}
+			each, release := kernel.Temporary(d.shape...)
+			defer release()
+			if err := d.pointwise(d.share).Grad(each, grad); err != nil {
+				return err
+			}
+			sum, axes := broadcastAxes(out.View(), d.shape)
+			return rowwise.Reduce(rowwise.ReduceSum, sum, each, axes, 0)
 		}, nil
 	}
+}
+
+// operand returns the tensor whose shape the gradient of a relative entropy has: where it was broadcast, the
+// gradient is a sum. The other gradients have the common shape of self and target, and operand returns nil.
+func (d compared) operand(name string) *op.Tensor {
+	switch name {
+	case "KlDivBackward":
+		return d.self
+	case "KlDivTargetBackward":
+		return d.target
+	}
+	return nil
+}
+
+// broadcastAxes returns v with ones in front, so that it has the rank of shape, and the dimensions along which v
+// is broadcast to shape.
+func broadcastAxes(v kernel.View, shape []int64) (kernel.View, []int) {
+	missing := len(shape) - len(v.Shape)
+	v.Shape = append(slices.Repeat([]int64{1}, missing), v.Shape...)
+	v.Strides = append(make([]int64, missing), v.Strides...)
+	var axes []int
+	for i, n := range shape {
+		if i < missing || v.Shape[i] != n {
+			axes = append(axes, i)
+		}
+	}
+	return v, axes
 }

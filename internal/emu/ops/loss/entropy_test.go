@@ -166,6 +166,74 @@ func TestUnknownReductions(t *testing.T) {
 	}
 }
 
+// TestRelativeEntropyGradientsOfBroadcasts compares the gradients of operands that are broadcast, which have the
+// shape of their operand, with differences of the loss.
+func TestRelativeEntropyGradientsOfBroadcasts(t *testing.T) {
+	cases := []struct{ self, target, joined []int64 }{
+		{[]int64{3, 1}, []int64{3, 5}, []int64{3, 5}},
+		{[]int64{3, 5, 1}, []int64{6, 3, 1, 7}, []int64{6, 3, 5, 7}},
+		{[]int64{3, 5}, []int64{1, 5}, []int64{3, 5}},
+		{[]int64{2, 3}, []int64{}, []int64{2, 3}},
+	}
+	place := func(i int, shape, joined []int64) (at int) { // the element of a tensor of shape that element i of joined reads
+		step := 1
+		for k := len(joined) - 1; k >= 0; k-- {
+			n := int(joined[k])
+			if own := k - (len(joined) - len(shape)); own >= 0 {
+				if shape[own] > 1 {
+					at += i % n * step
+				}
+				step *= int(shape[own])
+			}
+			i /= n
+		}
+		return at
+	}
+	for _, d := range op.FloatTypes {
+		for _, l := range kerneltest.Layouts {
+			for _, c := range cases {
+				for reduction := range 3 {
+					for _, logTarget := range []bool{false, true} {
+						what := fmt.Sprintf("%v %v %v and %v, reduction %d, logTarget %v", d, l, c.self, c.target, reduction, logTarget)
+						x, y := optest.TensorIn(t, d, l, c.self, -1, 2, .5), optest.TensorIn(t, d, l, c.target, .5, 1, .25, 2)
+						outShape := c.joined
+						if reduction != 0 {
+							outShape = []int64{}
+						}
+						dy := optest.Filled(t, 3, d, kerneltest.Contiguous, outShape)
+						loss := func(xs, ys []float64) []float64 {
+							each, sum := make([]float64, op.Count(c.joined)), 0.0
+							for i := range each {
+								a, b := xs[place(i, c.self, c.joined)], ys[place(i, c.target, c.joined)]
+								if each[i] = b * (math.Log(b) - a); logTarget {
+									each[i] = math.Exp(b) * (b - a)
+								}
+								sum += each[i]
+							}
+							switch reduction {
+							case 0:
+								return each
+							case 1:
+								sum /= float64(len(each))
+							}
+							return []float64{sum}
+						}
+						xs, ys := optest.Values(x), optest.Values(y)
+						a := optest.Args{"gradOutput": dy, "self": x, "target": y, "reduction": reduction, "logTarget": logTarget}
+						dx, dt := optest.TensorIn(t, d, l, c.self), optest.TensorIn(t, d, l, c.target)
+						optest.Run(t, "KlDivBackward", a.With(optest.Args{"out": dx}))
+						want := optest.Gradient(func(xs []float64) []float64 { return loss(xs, ys) }, optest.Values(dy), xs)
+						optest.CloseTo(t, what, want, optest.Values(dx), 4*optest.ResultLimit(d))
+						optest.Run(t, "KlDivTargetBackward", a.With(optest.Args{"gradTarget": dt}))
+						want = optest.Gradient(func(ys []float64) []float64 { return loss(xs, ys) }, optest.Values(dy), ys)
+						optest.CloseTo(t, "of target: "+what, want, optest.Values(dt), 4*optest.ResultLimit(d))
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestDivergencesRefuse(t *testing.T) {
 	f := dtype.Float32
 	x, y := optest.Tensor(t, f, []int64{2, 3}, 1), optest.Tensor(t, f, []int64{2}, 1)
