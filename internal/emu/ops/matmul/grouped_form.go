@@ -154,7 +154,7 @@ func (g *grouped) inner(x, w *op.Tensor) {
 
 // perWeight refuses a list that does not match the weights: it must be one tensor [E, …] for a
 // single weight [E,K,N], and otherwise one tensor per weight.
-func (g *grouped) perWeight(name string, list []*op.Tensor, rest func(w *op.Tensor, rank int) []int64) {
+func (g *grouped) perWeight(name string, list []*op.Tensor, rest func(w, t *op.Tensor, rank int) []int64) {
 	if len(list) == 0 {
 		return
 	}
@@ -163,16 +163,16 @@ func (g *grouped) perWeight(name string, list []*op.Tensor, rest func(w *op.Tens
 		return
 	}
 	for i, w := range g.weight {
-		want := rest(w, list[i].Rank())
+		want := rest(w, list[i], list[i].Rank())
 		if w.Rank() == 3 {
-			want = append([]int64{w.Dim(0)}, rest(w, list[i].Rank()-1)...)
+			want = append([]int64{w.Dim(0)}, rest(w, list[i], list[i].Rank()-1)...)
 		}
 		g.Shape(list[i], want, "for "+w.String())
 	}
 }
 
 func (g *grouped) checkBias() {
-	g.perWeight("biasOptional", g.bias, func(w *op.Tensor, _ int) []int64 { return []int64{w.Dim(-1)} })
+	g.perWeight("biasOptional", g.bias, func(w, _ *op.Tensor, _ int) []int64 { return []int64{w.Dim(-1)} })
 }
 
 // checkOutput compares the outputs with the shapes that follow from the operands.

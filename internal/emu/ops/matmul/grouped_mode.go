@@ -105,7 +105,28 @@ func (g *grouped) checkAntiquant() {
 	for _, list := range []op.Named[[]*op.Tensor]{{Name: "antiquantScaleOptional", Value: g.antiquantScale}, {Name: "antiquantOffsetOptional", Value: g.antiquantOffset}} {
 		g.checkScale(list.Name, list.Value, w.DType == dtype.Int4)
 	}
+	g.checkBlocks()
 	g.wholeBytes(g.weight)
+}
+
+// checkBlocks refuses scales and offsets of an int4 weight that cut K into blocks of several sizes, and blocks of an odd size if the weight is transposed: such
+// a block begins in the middle of a byte.
+func (g *grouped) checkBlocks() {
+	if g.Err() != nil || g.weight[0].DType != dtype.Int4 {
+		return
+	}
+	first, blocked := g.antiquantScale[0], g.antiquantScale[0].Rank() == g.weight[0].Rank()
+	size := g.weight[0].Dim(-2) / g.blocks(first)
+	for i, w := range g.weight {
+		for _, t := range []*op.Tensor{g.antiquantScale[i], g.antiquantOffset[i]} {
+			if t.Rank() != first.Rank() || blocked && w.Dim(-2)/g.blocks(t) != size {
+				g.Invalid("%v cuts the %d rows of %v into blocks of %d, and %v into blocks of %d; all must have one size", t, w.Dim(-2), w, w.Dim(-2)/g.blocks(t), first, size)
+			}
+		}
+	}
+	if g.transposedWeight && blocked && size%2 != 0 {
+		g.Invalid("%v cuts the rows of %v, which is transposed, into blocks of %d; that must be even", first, g.weight[0], size)
+	}
 }
 
 func (g *grouped) checkQuantised() {
@@ -197,7 +218,7 @@ func (g *grouped) checkOffset() {
 	g.types(g.offset, dtype.Float32)
 	g.DType(g.y[0], dtype.Float16)
 	for _, list := range []op.Named[[]*op.Tensor]{{Name: "offsetOptional", Value: g.offset}, {Name: "scaleOptional", Value: g.scale}} {
-		g.perWeight(list.Name, list.Value, func(w *op.Tensor, _ int) []int64 { return []int64{1, w.Dim(-1)} })
+		g.perWeight(list.Name, list.Value, func(w, _ *op.Tensor, _ int) []int64 { return []int64{1, w.Dim(-1)} })
 	}
 }
 
@@ -214,27 +235,28 @@ func (g *grouped) checkScale(name string, list []*op.Tensor, blocks bool) {
 	if g.Err() != nil {
 		return
 	}
-	g.perWeight(name, list, func(w *op.Tensor, rank int) []int64 {
+	g.perWeight(name, list, func(w, t *op.Tensor, rank int) []int64 {
 		if blocks && rank == 2 {
-			g := list[0].Dim(-2)
-			return []int64{g, w.Dim(-1)}
+			return []int64{t.Dim(-2), w.Dim(-1)}
 		}
 		return []int64{w.Dim(-1)}
 	})
-	if g.Err() != nil || len(list) == 0 {
+	if g.Err() != nil {
 		return
 	}
-	if n := g.blocks(list); n < 1 || g.weight[0].Dim(-2)%n != 0 {
-		g.Invalid("%v cuts the %d rows of %v into %d blocks; they must be equal", list[0], g.weight[0].Dim(-2), g.weight[0], n)
+	for i, t := range list {
+		if w, n := g.weight[i], g.blocks(t); n < 1 || w.Dim(-2)%n != 0 {
+			g.Invalid("%v cuts the %d rows of %v into %d blocks; they must be equal", t, w.Dim(-2), w, n)
+		}
 	}
 }
 
-// blocks returns the number of blocks along K that have their own scales.
-func (g *grouped) blocks(scale []*op.Tensor) int64 {
-	if len(scale) == 0 || scale[0].Rank() < g.weight[0].Rank() {
+// blocks returns the number of blocks along K that have scales of their own.
+func (g *grouped) blocks(scale *op.Tensor) int64 {
+	if scale.Rank() < g.weight[0].Rank() {
 		return 1
 	}
-	return scale[0].Dim(-2)
+	return scale.Dim(-2)
 }
 
 func (g *grouped) checkPerToken() {

@@ -97,7 +97,7 @@ func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 	xs, w, y := g.x[0], g.weight[0], g.y[0]
 	k, n := w.Dim(1), w.Dim(2)
 	sums, part, scaled := g.buffer(dtype.Int32, y.Len()), g.buffer(dtype.Float32, y.Len()), g.buffer(dtype.Float32, y.Len())
-	weights := g.unpacked(w)
+	weights := g.unpacked()
 	wide := dtype.Int8
 	if g.mode == quantisedA8W4 {
 		wide = dtype.Int16
@@ -120,7 +120,7 @@ func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 			return err
 		}
 		scale := scaleView(g.rowOf(g.scale, p.index))
-		blocks := g.blocks(g.scale)
+		blocks := g.blocks(g.scale[0])
 		sum, one, out := sums.view(x, rows, n), part.view(x, rows, n), scaled.view(x, rows, n)
 		for b := range blocks {
 			size := k / blocks
@@ -164,20 +164,27 @@ func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 
 // unpacked reserves workspace for the weight of one group as int8 and returns a function that
 // fills it.
-func (g *grouped) unpacked(w *op.Tensor) func(x *op.Exec, group int64) (kernel.View, error) {
-	rows, cols := w.Dim(-2), w.Dim(-1)
-	if g.transposedWeight {
-		rows, cols = cols, rows
+func (g *grouped) unpacked() func(x *op.Exec, group int64) (kernel.View, error) {
+	largest := int64(0)
+	for _, w := range g.weight {
+		largest = max(largest, w.Dim(-2)*w.Dim(-1))
 	}
-	wide := g.buffer(dtype.Int8, rows*cols)
+	wide := g.buffer(dtype.Int8, largest)
 	var rowMajor buffer
 	if g.nz {
-		rowMajor = g.buffer(dtype.Int4, rows*cols)
+		rowMajor = g.buffer(dtype.Int4, largest)
 	}
 	return func(x *op.Exec, i int64) (kernel.View, error) {
-		src := unsafe.Add(g.weight[0].Data, i*rows*cols/2)
+		w, src := g.weight[0], g.weight[0].Data
 		if len(g.weight) > 1 {
-			src = g.weight[i].Data
+			w, src = g.weight[i], g.weight[i].Data
+		}
+		rows, cols := w.Dim(-2), w.Dim(-1)
+		if g.transposedWeight {
+			rows, cols = cols, rows
+		}
+		if len(g.weight) == 1 {
+			src = unsafe.Add(src, i*rows*cols/2)
 		}
 		if g.nz {
 			plain := rowMajor.view(x, rows, cols)
@@ -207,7 +214,7 @@ func (g *grouped) antiquant() func(*op.Exec, group) error {
 	shifted, restored := g.buffer(dtype.Float32, largest), g.buffer(g.x[0].DType, largest)
 	weights := func(_ *op.Exec, i int64) (kernel.View, error) { return g.weightOf(i), nil }
 	if g.weight[0].DType == dtype.Int4 {
-		weights = g.unpacked(g.weight[0])
+		weights = g.unpacked()
 	}
 	return func(x *op.Exec, p group) error {
 		w, err := weights(x, p.index)
@@ -217,7 +224,10 @@ func (g *grouped) antiquant() func(*op.Exec, group) error {
 		k, n := w.Shape[0], w.Shape[1]
 		scale, offset := g.rowOf(g.antiquantScale, p.index), g.rowOf(g.antiquantOffset, p.index)
 		wide, narrow := shifted.view(x, k, n), restored.view(x, k, n)
-		blocks := g.blocks(g.antiquantScale)
+		blocks := int64(1)
+		if len(scale.Shape) == 2 {
+			blocks = scale.Shape[0]
+		}
 		for b := range blocks {
 			size := k / blocks
 			s, o := scale, offset
