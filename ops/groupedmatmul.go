@@ -151,6 +151,7 @@ type groupedVersion struct {
 // groupedCall holds the operands of a grouped product.
 type groupedCall struct {
 	x, weight, bias, groups, out *aclnn.Tensor
+	scale, offset                *aclnn.Tensor // of a weight in codes, or nil
 	groupType                    aclnn.GroupType
 	listType                     aclnn.GroupListType
 }
@@ -179,7 +180,7 @@ var groupedVersions = []groupedVersion{
 		name: "GroupedMatmulV5", params: &aclnn.GroupedMatmulV5Params{}, sum: &addV2, split: 1,
 		launch: func(s *steps, c groupedCall) {
 			launch(s, aclnn.GroupedMatmulV5, aclnn.GroupedMatmulV5Params{
-				X: one(c.x), Weight: one(c.weight), Bias: one(c.bias), GroupList: c.groups,
+				X: one(c.x), Weight: one(c.weight), Bias: one(c.bias), AntiquantScale: one(c.scale), AntiquantOffset: one(c.offset), GroupList: c.groups,
 				SplitItem: oneOutput, GroupType: c.groupType, GroupListType: c.listType, Out: one(c.out),
 			})
 		},
@@ -188,7 +189,7 @@ var groupedVersions = []groupedVersion{
 		name: "GroupedMatmulV4", params: &aclnn.GroupedMatmulV4Params{}, sum: &addV1, split: 2,
 		launch: func(s *steps, c groupedCall) {
 			launch(s, aclnn.GroupedMatmulV4, aclnn.GroupedMatmulV4Params{
-				X: one(c.x), Weight: one(c.weight), Bias: one(c.bias), GroupList: c.groups,
+				X: one(c.x), Weight: one(c.weight), Bias: one(c.bias), AntiquantScale: one(c.scale), AntiquantOffset: one(c.offset), GroupList: c.groups,
 				SplitItem: oneOutput, GroupType: c.groupType, GroupListType: c.listType, Out: one(c.out),
 			})
 		},

@@ -47,7 +47,7 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	o.linear, o.linearGrad = newLinear(r), newLinearGrad(r)
 	o.matMul, o.matMulGrad = newMatMul(r), newMatMulGrad(r)
 	o.groupedMatmul, o.groupedMatmulGrad = newGroupedMatmul(r), newGroupedMatmulGrad(r)
-	o.sliceToNZ = newSliceToNZ(r)
+	o.weightQuantGrouped, o.sliceToNZ = newWeightQuantGroupedMatmul(r), newSliceToNZ(r)
 	o.embedding, o.embeddingGrad = newEmbedding(r), newEmbeddingGrad(r)
 	o.moeRouting, o.moeRoutingGrad = newMoERouting(r), newMoERoutingGrad(r)
 	o.moePermute, o.moePermuteGrad = newMoEPermute(r), newMoEPermuteGrad(r)

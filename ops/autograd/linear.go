@@ -1,6 +1,9 @@
 package autograd
 
 import (
+	"fmt"
+
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 )
@@ -127,6 +130,30 @@ func (t *Tape) GroupedMatmul(x, weight, bias *Var, groups Groups) *Var {
 		}
 		runGrad(g, t.reg.GroupedMatmulGrad(), &grad)
 	})
+	return c.end()[0]
+}
+
+// WeightQuantGroupedMatmul is GroupedMatmul with weights in codes (ops.WeightQuantGroupedMatmul): a gives Weight, Scale and Offset; its other tensors and Groups must be
+// nil. There is no gradient: on a tape that records, no input may need one.
+func (t *Tape) WeightQuantGroupedMatmul(x, bias *Var, groups Groups, a ops.WeightQuantGroupedMatmulArgs) *Var {
+	const name = "grouped matmul with codes"
+	c := t.beginOptional(name, 1, x, bias, groups.sums)
+	if c == nil {
+		return t.failed()
+	}
+	switch {
+	case a.X != nil || a.Bias != nil || a.Out != nil || a.Groups.Device != nil || a.Groups.Host != nil:
+		t.Fail(fmt.Errorf("%s: %w: X, Bias, Groups and Out are the tape's; give them as variables", name, acl.ErrInvalidArgument))
+	case a.Scale == nil || a.Scale.Rank() == 0:
+		t.Fail(fmt.Errorf("%s: %w: Scale is %v; it must be [groups, out] or [groups, blocks, out]", name, acl.ErrInvalidArgument, a.Scale))
+	case c.Needs():
+		t.Fail(fmt.Errorf("%s: %w: it has no gradient, and x or bias needs one; use weights in %v, or a tape without gradients", name, acl.ErrInvalidArgument, x.Value.DType()))
+	}
+	if t.Err() != nil {
+		return t.failed()
+	}
+	a.X, a.Bias, a.Groups, a.Out = x.Value, value(bias), groups.Groups, c.Output(x.Value.DType(), x.Dim(0), a.Scale.Dim(-1))
+	run(c, t.reg.WeightQuantGroupedMatmul(), &a)
 	return c.end()[0]
 }
 

@@ -31,6 +31,20 @@ type GroupedMatmulGrad struct {
 	Accumulate     bool
 }
 
+// WeightQuantGroupedMatmul holds the properties by which kernels of WeightQuantGroupedMatmul are chosen.
+type WeightQuantGroupedMatmul struct {
+	DType           aclnn.DType // of X, Scale, Offset and Out
+	Bits            int         // of a code: 8 or 4
+	Groups, In, Out int64
+	Blocks          int64 // of inputs that share a scale
+	Rows            Extent
+	ByRows          bool // whether Weight is contiguous, not the transpose of a contiguous tensor
+	Host            bool // whether the host knows the groups
+	Cumulative      bool // whether the groups are given by their ends
+	Offset, Bias    bool // whether there is one
+	Contiguous      bool // whether all tensors but Weight are contiguous
+}
+
 // Linear holds the properties by which kernels of Linear are chosen.
 type Linear struct {
 	DType      aclnn.DType // of all tensors
