@@ -131,16 +131,14 @@ func (f experts) byExpert(p *pass) bool { return f.nz.forward && p.dt == aclnn.F
 
 // compute runs the experts on their rows.
 func (f experts) compute(p *pass, rows *autograd.Var, groups autograd.Groups) *autograd.Var {
-	gateUp, down := f.weight(p, f.gateUp), f.weight(p, f.down)
 	if f.clipped != nil {
-		return f.clipped.forward(p, rows, groups, gateUp, down)
+		return f.clipped.forward(p, rows, groups, f.weight(p, f.gateUp), f.weight(p, f.down))
 	}
-	if !p.adapter.adaptsExperts(f.gateUp) && !p.adapter.adaptsExperts(f.down) {
-		return p.MoEExperts(rows, groups, gateUp, down)
+	if !p.adapter.adaptsExperts(f.gateUp) && !p.adapter.adaptsExperts(f.down) && !f.gateUp.coded() && !f.down.coded() {
+		return p.MoEExperts(rows, groups, f.weight(p, f.gateUp), f.weight(p, f.down))
 	}
-	hidden := p.adapter.forwardRows(p, f.gateUp, rows, p.GroupedMatmul(rows, gateUp, nil, groups), groups)
-	active := p.SwiGLU(hidden)
-	return p.adapter.forwardRows(p, f.down, active, p.GroupedMatmul(active, down, nil, groups), groups)
+	active := p.SwiGLU(p.adapter.forwardRows(p, f.gateUp, rows, f.product(p, f.gateUp, rows, groups), groups))
+	return p.adapter.forwardRows(p, f.down, active, f.product(p, f.down, active, groups), groups)
 }
 
 // weight returns [experts, in, out] for the grouped products: a view of the weight, or a FRACTAL_NZ copy.

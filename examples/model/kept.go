@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goascend/cann/aclnn"
@@ -49,32 +48,38 @@ func (m *Model) keep(ctx context.Context, f *safetensors.File) error {
 	}
 	m.kept = map[string]int{}
 	read := map[string]bool{}
-	for _, w := range m.narrowable() {
-		var parts []*Parameter
-		for _, q := range m.params.all {
-			if q == w || q.stack == w {
-				parts = append(parts, q)
-				read[q.Name] = true
+	zeros := map[string]*aclnn.Tensor{}
+	for _, w := range m.codable() {
+		parts, names := m.codedParts(w, codes, reasons), map[string]bool{}
+		for _, p := range parts {
+			names[p.name], read[p.name] = true, true
+		}
+		q, reason, err := form(parts, codes)
+		switch {
+		case q == nil || err != nil:
+		case w.expert:
+			q, reason, err = m.keepExperts(ctx, w, q, parts, codes, zeros)
+		default:
+			if q, reason, err = m.join(q, parts, codes); q != nil {
+				err = q.upload(ctx, m)
 			}
 		}
-		q, reason, err := m.join(parts, codes)
 		if err != nil {
 			return fmt.Errorf("model: %v: %w", w, err)
 		}
-		if q == nil {
-			if text := reasons[parts[0].Name]; text != "" {
-				reason = text
-			}
-			m.kept["dequantised: "+reason] += len(parts)
-			if err := m.store.(*replicated).hold(w); err != nil {
-				return err
-			}
+		if w.quantized = q; q != nil {
+			m.kept[q.how] += len(names)
 			continue
 		}
-		m.kept[q.how] += len(parts)
-		w.quantized = q
-		if err := q.upload(ctx, m); err != nil {
-			return fmt.Errorf("model: %v: %w", w, err)
+		for _, p := range parts {
+			if text := reasons[p.name]; text != "" {
+				reason = text
+				break
+			}
+		}
+		m.kept["dequantised: "+reason] += len(names)
+		if err := m.store.(*replicated).hold(w); err != nil {
+			return err
 		}
 	}
 	weights := make(map[string]*Parameter, len(m.params.all))
@@ -95,26 +100,15 @@ func (m *Model) keep(ctx context.Context, f *safetensors.File) error {
 // unkept says why the layer of a weight reads no codes; it is empty for a weight that this rank does not have, such as one of another rank's experts. weights are those of this rank by name.
 func unkept(name string, weights map[string]*Parameter) string {
 	p := weights[name]
-	if p == nil {
-		if p = weights[stacked(name)]; p == nil || !p.hasExpert(name) {
-			return ""
-		}
-	}
 	switch {
-	case p.expert:
-		return "experts, whose grouped products of this package read no codes"
+	case p == nil:
+		return ""
+	case strings.Contains(name, ".experts."):
+		return "experts of this family, whose products read no codes"
 	case p.absorbed:
 		return "attention to latents reads the weight itself"
 	}
 	return "gates, embedding and head stay in 16 bits"
-}
-
-// hasExpert reports whether this rank's part of a weight of all experts has the one whose tensor a folder names so.
-func (p *Parameter) hasExpert(name string) bool {
-	_, rest, _ := strings.Cut(name, ".experts.")
-	number, _, _ := strings.Cut(rest, ".")
-	at, err := strconv.ParseInt(number, 10, 64)
-	return err == nil && p.expert && slices.ContainsFunc(p.rows(), func(r checkpoint.Range) bool { return r.From <= at && at < r.To })
 }
 
 // Kept says how products read the weights of a folder that Config.KeepCodes has kept, and how many weights each way has: the operators of CANN, or why
@@ -126,52 +120,142 @@ func (m *Model) Kept() (lines []string) {
 	return lines
 }
 
-// join collects this rank's codes of the parts of a weight, or says why they have no product.
-func (m *Model) join(parts []*Parameter, codes map[string]quantization.Codes) (q *quantized, why string, err error) {
-	q = &quantized{}
+// codable lists the weights that may be kept as codes: those of Quantize, and those of experts.
+func (m *Model) codable() []*Parameter {
+	all := m.narrowable()
+	for _, w := range m.params.all {
+		if w.expert {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// codedPart is a tensor of the folder, or one expert of it, and what this rank has of it.
+type codedPart struct {
+	name            string
+	outputs, inputs int64              // of the whole tensor
+	rows            []checkpoint.Range // of outputs
+	columns         checkpoint.Range   // of inputs
+	ranks           int64              // that share the inputs
+}
+
+// codedParts lists the tensors of a weight: itself, those of a stack, or those of this rank's experts.
+func (m *Model) codedParts(w *Parameter, codes map[string]quantization.Codes, reasons map[string]string) (parts []codedPart) {
+	if !w.expert {
+		for _, q := range m.params.all {
+			if q == w || q.stack == w {
+				p := codedPart{name: q.Name, outputs: q.shape[0], inputs: q.shape[1], rows: q.rows(), columns: checkpoint.Range{To: q.shape[1]}, ranks: q.spread.Of}
+				if q.spread.Of > 0 && q.spread.Axis == 1 {
+					p.columns = q.spread.Ranges(q.shape[1])[0]
+				}
+				parts = append(parts, p)
+			}
+		}
+		return parts
+	}
+	cut, inputs := w.spread.inner, w.shape[2]
+	columns, ranks := checkpoint.Range{To: inputs}, cut.Of
+	if cut.Axis == 2 {
+		columns = cut.Ranges(inputs)[0]
+		cut = checkpoint.Cut{}
+	}
+	own := w.spread.Ranges(w.shape[0])[0]
+	_, whole := codes[w.Name]
+	if whole = whole || reasons[w.Name] != ""; whole { // a tensor with the matrices of all experts
+		for e := own.From; e < own.To; e++ {
+			p := codedPart{name: w.Name, outputs: w.shape[0] * w.shape[1], inputs: inputs, columns: columns, ranks: ranks}
+			for _, r := range cut.Ranges(w.shape[1]) {
+				p.rows = append(p.rows, checkpoint.Range{From: e*w.shape[1] + r.From, To: e*w.shape[1] + r.To})
+			}
+			parts = append(parts, p)
+		}
+		return parts
+	}
+	layer, projections := strings.TrimSuffix(w.Name, "down_proj"), []string{"down_proj"}
+	if prefix, ok := strings.CutSuffix(w.Name, "gate_up_proj"); ok {
+		layer, projections = prefix, []string{"gate_proj", "up_proj"}
+	}
+	outputs := w.shape[1] / int64(len(projections))
+	cut.Blocks = nil // of one projection
+	for e := own.From; e < own.To; e++ {
+		for _, projection := range projections {
+			parts = append(parts, codedPart{fmt.Sprintf("%s%d.%s.weight", layer, e, projection), outputs, inputs, cut.Ranges(outputs), columns, ranks})
+		}
+	}
+	return parts
+}
+
+// form finds what the codes of the parts of a weight have in common, or says why they have no product.
+func form(parts []codedPart, codes map[string]quantization.Codes) (q *quantized, why string, err error) {
 	for i, p := range parts {
-		c, ok := codes[p.Name]
+		c, ok := codes[p.name]
 		if !ok {
 			return nil, "the folder has them in plain form", nil
 		}
-		if int64(c.Outputs) != p.shape[0] || int64(c.Inputs) != p.shape[1] {
-			return nil, "", fmt.Errorf("%s has shape [%d %d] in the folder, the model needs %v", p.Name, c.Outputs, c.Inputs, p.shape)
+		if int64(c.Outputs) != p.outputs || int64(c.Inputs) != p.inputs {
+			return nil, "", fmt.Errorf("%s has shape [%d %d] in the folder, the model needs [%d %d]", p.name, c.Outputs, c.Inputs, p.outputs, p.inputs)
 		}
-		first, end := int64(0), p.shape[1] // inputs of this rank
-		if p.spread.Of > 0 && p.spread.Axis == 1 {
-			own := p.spread.Ranges(end)[0]
-			first, end = own.From, own.To
+		first, inputs := p.columns.From, p.columns.To-p.columns.From
+		group := min(int64(c.Group), inputs)
+		inside := first/int64(c.Group) == (p.columns.To-1)/int64(c.Group) // one group has all of them
+		if c.Group < c.Inputs && !inside && (first%group != 0 || inputs%group != 0) {
+			if p.ranks > 1 {
+				return nil, fmt.Sprintf("%d ranks would share groups of %d inputs", p.ranks, c.Group), nil
+			}
+			return nil, fmt.Sprintf("the last group has fewer inputs than the %d of the others", c.Group), nil
 		}
-		group := min(int64(c.Group), end-first)
-		if c.Group < c.Inputs && (first%group != 0 || (end-first)%group != 0) {
-			return nil, fmt.Sprintf("%d ranks would share groups of %d inputs", p.spread.Of, c.Group), nil
+		if i > 0 && (group != q.group || inputs != q.inputs || c.Bits != q.bits || c.Dynamic != q.dynamic) {
+			return nil, "the projections of a product have several forms", nil
 		}
-		if i > 0 && (group != q.group || end-first != q.inputs || c.Bits != q.bits || c.Dynamic != q.dynamic) {
-			return nil, "the gate and the up projection have other forms", nil
+		if i == 0 {
+			q = &quantized{group: group, inputs: inputs, bits: c.Bits, dynamic: c.Dynamic}
 		}
-		q.group, q.inputs, q.bits, q.dynamic = group, end-first, c.Bits, c.Dynamic
-		for _, rows := range p.rows() {
+		for _, r := range p.rows {
+			q.outputs += r.To - r.From
+		}
+	}
+	return q, "", nil
+}
+
+// read collects this rank's codes of parts, with scales and offsets, row by row.
+func (q *quantized) read(parts []codedPart, codes map[string]quantization.Codes) error {
+	q.codes = q.codes[:0]
+	for _, p := range parts {
+		c := codes[p.name]
+		for _, rows := range p.rows {
 			all, scales, offsets, err := c.Read(int(rows.From), int(rows.To))
 			if err != nil {
-				return nil, "", err
+				return err
 			}
 			count := int(rows.To - rows.From)
-			groups := len(scales) / count
+			groups := len(scales) / max(count, 1)
+			from, to := 0, groups
+			if c.Group < c.Inputs {
+				from, to = int(p.columns.From)/c.Group, int(p.columns.To-1)/c.Group+1
+			}
 			for r := range count {
-				q.codes = append(q.codes, all[r*c.Inputs+int(first):r*c.Inputs+int(end)]...)
-				from, to := 0, groups
-				if c.Group < c.Inputs {
-					from, to = int(first/group), int((end-1)/group)+1
-				}
+				q.codes = append(q.codes, all[r*c.Inputs+int(p.columns.From):r*c.Inputs+int(p.columns.To)]...)
 				q.factors = append(q.factors, scales[r*groups+from:r*groups+to]...)
 				q.shifts = append(q.shifts, offsets[r*groups+from:r*groups+to]...)
 			}
 		}
 	}
-	q.outputs = int64(len(q.codes)) / q.inputs
-	shifted := slices.ContainsFunc(q.shifts, func(x float32) bool { return x != 0 })
+	return nil
+}
+
+// shifted reports whether some offset is not zero.
+func (q *quantized) shifted() bool {
+	return slices.ContainsFunc(q.shifts, func(x float32) bool { return x != 0 })
+}
+
+// join reads the codes of a linear layer and chooses its product, or says why there is none.
+func (m *Model) join(q *quantized, parts []codedPart, codes map[string]quantization.Codes) (*quantized, string, error) {
+	if err := q.read(parts, codes); err != nil {
+		return nil, "", err
+	}
 	switch {
-	case q.bits == 8 && q.dynamic && q.group == q.inputs && !shifted:
+	case q.bits == 8 && q.dynamic && q.group == q.inputs && !q.shifted():
 		q.how = "in int8 with inputs in int8 (W8A8, DynamicQuant and QuantMatmulV4)"
 	case q.bits == 4 && q.outputs%8 != 0:
 		return nil, "their outputs are no multiple of 8, so many as an int32 of codes has", nil
@@ -181,7 +265,7 @@ func (m *Model) join(parts []*Parameter, codes map[string]quantization.Codes) (q
 		q.dynamic = false
 		q.how = fmt.Sprintf("in int%d with inputs in %v (W%dA16, WeightQuantBatchMatmulV2)", q.bits, m.dt, q.bits)
 	}
-	if !shifted {
+	if !q.shifted() {
 		q.shifts = nil
 	}
 	return q, "", nil
@@ -208,14 +292,8 @@ func (q *quantized) upload(ctx context.Context, m *Model) error {
 		q.values = s.Tensor(aclnn.Int8, q.outputs, q.inputs)
 		s.Do(func() error { return aclnn.CopyToDevice(ctx, m.st, q.values, q.codes) })
 	} else {
-		packed := make([]int32, q.inputs*q.outputs/8)
-		for o := range q.outputs {
-			for i := range q.inputs {
-				packed[(i*q.outputs+o)/8] |= int32(uint32(q.codes[o*q.inputs+i]&15) << (o % 8 * 4))
-			}
-		}
 		q.values = s.Tensor(aclnn.Int32, q.inputs, q.outputs/8)
-		s.Do(func() error { return aclnn.CopyToDevice(ctx, m.st, q.values, packed) })
+		s.Do(func() error { return aclnn.CopyToDevice(ctx, m.st, q.values, packed(q.codes, q.inputs)) })
 	}
 	if q.dynamic {
 		q.scales = copied(s.Tensor(aclnn.Float32, q.outputs), q.factors)
@@ -227,6 +305,18 @@ func (q *quantized) upload(ctx context.Context, m *Model) error {
 	}
 	q.codes, q.factors, q.shifts = nil, nil, nil
 	return s.Err()
+}
+
+// packed returns codes of int4 with a row for each input, eight outputs in an int32, from codes with a row for each output.
+func packed(codes []int8, inputs int64) []int32 {
+	outputs := int64(len(codes)) / inputs
+	words := make([]int32, len(codes)/8)
+	for o := range outputs {
+		for i := range inputs {
+			words[(i*outputs+o)/8] |= int32(uint32(codes[o*inputs+i]&15) << (o % 8 * 4))
+		}
+	}
+	return words
 }
 
 // turned transposes a matrix of so many columns.

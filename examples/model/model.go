@@ -116,7 +116,7 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 		return nil, errors.Join(err, m.cp.Close())
 	}
 	if cfg.KeepCodes { // Load finds out which of them have codes
-		for _, w := range m.narrowable() {
+		for _, w := range m.codable() {
 			w.deferred = true
 		}
 	}

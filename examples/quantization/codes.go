@@ -6,7 +6,8 @@ import (
 	"github.com/goascend/cann/aclnn/safetensors"
 )
 
-// Codes are a quantised weight [Outputs, Inputs] as a folder has it, for products that read codes: an element is (code + offset)·scale.
+// Codes are a quantised weight [Outputs, Inputs] as a folder has it, for products that read codes: an element is (code + offset)·scale. Of a weight with a matrix for each
+// expert, Outputs counts the rows of all of them, one expert after another.
 type Codes struct {
 	Outputs, Inputs int
 	Bits            int // 4 for codes from -8 to 7, or 8 for codes from -128 to 127
@@ -86,14 +87,16 @@ func (w *weight) codes() (c Codes, why string, err error) {
 	switch {
 	case n == nil:
 		return c, "no product of this package reads its codes", nil
-	case len(w.shape) != 2:
-		return c, "it has the weights of several experts", nil
+	}
+	rows, matrices := w.shape[len(w.shape)-2], 1
+	if len(w.shape) == 3 {
+		matrices = w.shape[0]
 	}
 	group, err := n.group()
 	if err != nil {
 		return c, "", err
 	}
-	c = Codes{Outputs: w.shape[0], Inputs: w.shape[1], Bits: 8, Group: w.shape[1], Dynamic: n.dynamic}
+	c = Codes{Outputs: matrices * rows, Inputs: w.shape[len(w.shape)-1], Bits: 8, Group: w.shape[len(w.shape)-1], Dynamic: n.dynamic}
 	if n.bits <= 4 {
 		c.Bits = 4
 	}
@@ -109,19 +112,26 @@ func (w *weight) codes() (c Codes, why string, err error) {
 		}
 	}
 	c.Read = func(from, to int) (codes []int8, scales, offsets []float32, err error) {
-		whole, err := n.codes(0, from, to)
-		if err != nil {
-			return nil, nil, nil, err
+		for from < to {
+			matrix, first := from/rows, from%rows
+			end := min(first+to-from, rows)
+			whole, err := n.codes(matrix, first, end)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			factors, zeros, err := n.factors(matrix, first, end)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			for _, code := range whole {
+				codes = append(codes, int8(code-n.half))
+			}
+			for _, z := range zeros {
+				offsets = append(offsets, float32(n.half-z))
+			}
+			scales, from = append(scales, factors...), from+end-first
 		}
-		scales, zeros, err := n.factors(0, from, to)
-		codes, offsets = make([]int8, len(whole)), make([]float32, len(zeros))
-		for i, code := range whole {
-			codes[i] = int8(code - n.half)
-		}
-		for i, z := range zeros {
-			offsets[i] = float32(n.half - z)
-		}
-		return codes, scales, offsets, err
+		return codes, scales, offsets, nil
 	}
 	return c, "", nil
 }
