@@ -76,8 +76,8 @@ type Config struct {
 	PadToken   int `json:"-"`
 	// NewScore lets Load leave out the head of a language model, and the head of a classifier to InitScore.
 	NewScore bool `json:"-"`
-	// KeepCodes keeps the codes of the linear layers of such a folder on the device, where Load would dequantise them: products read codes of int4 and
-	// int8 with inputs in the model's dtype, to which scales are rounded, and int8 with dynamic int8 inputs where the folder says so. It needs Frozen and 16 bits. Weights whose
+	// KeepCodes keeps the codes of the linear layers and experts of such a folder on the device, where Load would dequantise them: products read codes of int4 and
+	// int8 with inputs in the model's dtype, to which scales are rounded, and int8 of linear layers with dynamic int8 inputs where the folder says so. It needs Frozen and 16 bits. Weights whose
 	// codes no product reads are dequantised, see Model.Kept. Gradients do not pass such products.
 	KeepCodes bool `json:"-"`
 	// Int8Cache makes caches and pages keep keys and values as codes of int8 with a scale for each token and head, in about half of the memory. Attention of

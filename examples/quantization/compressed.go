@@ -32,7 +32,7 @@ var formats = []string{`"int-quantized"`, `"float-quantized"`, `"naive-quantized
 var Group = verdict.Table{Format: "config.json: quantization_config.config_groups", Keys: []verdict.Key{
 	verdict.Honour("targets", "modules with this scheme: names, expressions after re:, or the class Linear. Names go before expressions, and these before the class"),
 	verdict.Refuse("format", "another order of the codes", formats...),
-	verdict.NoEffect("input_activations", "inputs of products are not quantised; those of products of int8 codes (-quant kept) are, if it says so for each token"),
+	verdict.NoEffect("input_activations", "inputs of products are not quantised; those of linear layers with int8 codes (-quant kept) are, if it says so for each token, and those of experts are not"),
 	verdict.NoEffect("output_activations", "results of products are not quantised"),
 	verdict.Honour("weights.num_bits", "bits of a code"),
 	verdict.Honour("weights.type", "int, or float for float8_e4m3fn"),
