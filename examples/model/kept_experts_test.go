@@ -284,7 +284,7 @@ func TestKeptExperts(t *testing.T) {
 			}
 			same("with a cache", decoded(whole), decoded(m))
 			for _, of := range []*model.Model{m, whole} {
-				a, err := model.NewAdapter(t.Context(), of, model.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj", "v_proj"}}, 1)
+				a, err := model.NewAdapter(t.Context(), of, model.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj", "v_proj"}, Parameters: []string{"mlp.experts.gate_up_proj", "experts.down_proj"}}, 1)
 				require.NoError(t, err)
 				defer func() { require.NoError(t, a.Close()) }()
 				for _, p := range a.Parameters() {
@@ -297,7 +297,7 @@ func TestKeptExperts(t *testing.T) {
 				require.NoError(t, of.Use(a))
 			}
 			adapted := decoded(whole)
-			same("with an adapter of attention", adapted, decoded(m))
+			same("with an adapter of attention and experts", adapted, decoded(m))
 			require.Less(t, cosine(adapted[len(adapted)-len(got)/len(ids):], want[8*len(got)/len(ids):][:len(got)/len(ids)]), .999999)
 			_, err = m.Gradients(t.Context(), b)
 			require.ErrorContains(t, err, "quantised")
