@@ -28,7 +28,7 @@ func scaleBias(c *op.Call) (op.Run, error) {
 			n = int64(x.Rank() - axis)
 		}
 	}
-	if c.Err() == nil && (n < 0 || axis+int(n) > x.Rank()) {
+	if c.Err() == nil && (n < 0 || n > int64(x.Rank()-axis)) {
 		c.Invalid("%v has no %d dimensions from axis %d on", x, n, axis)
 	}
 	if c.Err() != nil {

@@ -581,7 +581,7 @@ func gatherPages(c *op.Call) (op.Run, error) {
 			if sums {
 				n = counts[b+1] - counts[b]
 			}
-			if n < 0 || first[b] < 0 || first[b]/size+(n+size-1)/size > tables.Dim(1) || at+n > outs[0].Dim(0) {
+			if n < 0 || n > outs[0].Dim(0)-at || first[b] < 0 || first[b]/size > tables.Dim(1)-(n+size-1)/size {
 				return fmt.Errorf("%s: sequence %d has %d tokens from %d on, for %v and %v", c.Name(), b, n, first[b], tables, outs[0])
 			}
 			for done := int64(0); done < n; done += size {

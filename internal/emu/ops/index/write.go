@@ -221,7 +221,7 @@ func scatterUpdate(c *op.Call) (op.Run, error) {
 		}
 		length := updates.Shape[axis]
 		for i, k := range at {
-			if k < 0 || k+length > data.Shape[axis] {
+			if k < 0 || k > data.Shape[axis]-length {
 				return fmt.Errorf("index %d at position %d leaves no room for %d parts in a dimension of %d", k, i, length, data.Shape[axis])
 			}
 		}

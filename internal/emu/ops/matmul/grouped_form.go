@@ -193,6 +193,10 @@ func (g *grouped) checkOutput() {
 		}
 	case g.splitItem < 2:
 		sizes := g.groups.hostSizes()
+		if len(sizes) < len(g.y) {
+			g.Invalid("splitItem is %d for %d outputs; a list on the host must give the size of each", g.splitItem, len(g.y))
+			return
+		}
 		for i, y := range g.y {
 			g.Shape(y, []int64{sizes[i], g.weight[i].Dim(1)}, "rows of the group by columns of its weight")
 		}

@@ -41,7 +41,7 @@ func addLora(c *op.Call) (op.Run, error) {
 	} else {
 		c.Fits(x, []int64{rows, rank}, "the rank of weightB, as weightA is null")
 	}
-	if layer < 0 || layer >= layers || first < 0 || width < 1 || first+width > columns {
+	if layer < 0 || layer >= layers || first < 0 || width < 1 || width > columns-first {
 		c.Unfit("layerIdx %d is not among %d layers, or the columns from %d on, %d of them, are not in %v", layer, layers, first, width, y)
 	}
 	if err := c.Err(); err != nil {

@@ -33,7 +33,7 @@ type combination struct {
 
 func moeCombine(c *op.Call) (op.Run, error) {
 	x, ids := c.Tensor("expandX"), c.Tensor("expertIds")
-	c.Needs("expertScales", "epSendCounts", "x", "xOut", "residualX", "gamma", "yOut", "rstdOut")
+	c.Needs("expandIdx", "assistInfoForCombine", "expertScales", "epSendCounts", "x", "xOut", "residualX", "gamma", "yOut", "rstdOut")
 	if c.Int("tpWorldSize") > 1 {
 		c.Needs("tpSendCounts", "tpSendCountsOptional")
 	}
