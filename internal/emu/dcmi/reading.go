@@ -105,11 +105,11 @@ func (l *Library) dcmiGetDeviceUtilizationRate(cardID, deviceID, inputType int32
 
 // ddr is dcmi_get_memory_info_stru.
 type ddr struct {
-	size, available        uint64 // MiB
-	megahertz              uint32
-	pageSize, pages, spare uint64 // huge pages of the device's system, not emulated
-	use                    uint32 // per cent
-	_                      [60]uint8
+	size, available uint64 // MiB
+	megahertz       uint32
+	_               [3]uint64 // huge pages of the device's system, not emulated
+	use             uint32    // per cent
+	_               [60]uint8
 }
 
 // dcmiGetDeviceMemoryInfoV3 reports the memory of chips that have DDR; the others have it on the chip alone.
