@@ -187,13 +187,13 @@ func TestEveryKey(t *testing.T) {
 // TestUnknownKeys: a key of tokenizer.json that is not on the table is refused by name, at every depth.
 func TestUnknownKeys(t *testing.T) {
 	for want, change := range map[string]parts{
-		"tokenizer.json: new is 1":                {"new": 1},
-		`added_tokens: json: unknown field "odd"`: {"added_tokens": []parts{{"id": 2, "content": "c", "odd": true}}},
-		"normalizer.normalizers.odd is 1":         {"normalizer": parts{"type": "Sequence", "normalizers": []parts{{"type": "NFC", "odd": 1}}}},
-		"pretokenizers[].pretokenizers[].odd is 1":    {"pre_tokenizer": parts{"type": "Sequence", "pretokenizers": []parts{{"type": "Sequence", "pretokenizers": []parts{{"odd": 1}}}}}},
-		"post_processor.odd is 1":                 {"post_processor": parts{"type": "ByteLevel", "odd": 1}},
-		"decoder.decoders.decoders is [{":         {"decoder": parts{"type": "Sequence", "decoders": []parts{{"type": "Sequence", "decoders": []parts{{"type": "Fuse"}}}}}},
-		"model.nobody_knows is 7":                 {"model": parts{"nobody_knows": 7}},
+		"tokenizer.json: new is 1":                 {"new": 1},
+		`added_tokens: json: unknown field "odd"`:  {"added_tokens": []parts{{"id": 2, "content": "c", "odd": true}}},
+		"normalizer.normalizers[].odd is 1":        {"normalizer": parts{"type": "Sequence", "normalizers": []parts{{"type": "NFC", "odd": 1}}}},
+		"pretokenizers[].pretokenizers[].odd is 1": {"pre_tokenizer": parts{"type": "Sequence", "pretokenizers": []parts{{"type": "Sequence", "pretokenizers": []parts{{"odd": 1}}}}}},
+		"post_processor.odd is 1":                  {"post_processor": parts{"type": "ByteLevel", "odd": 1}},
+		"decoder.decoders[].decoders is [{":        {"decoder": parts{"type": "Sequence", "decoders": []parts{{"type": "Sequence", "decoders": []parts{{"type": "Fuse"}}}}}},
+		"model.nobody_knows is 7":                  {"model": parts{"nobody_knows": 7}},
 	} {
 		_, err := build(t, change)
 		require.ErrorContains(t, err, want)
