@@ -19,8 +19,8 @@ type HeaderReport struct {
 	Different []string
 	// Unknown are functions of CANN that this module cannot call.
 	Unknown []string
-	// Headers counts the same by header, such as "acl/acl_rt.h"; what no header declares counts at the header where
-	// this module has it.
+	// Headers has these counts for each header, such as "acl/acl_rt.h". A declaration that no header of the release has is counted as
+	// missing from the header to which the table assigns it.
 	Headers []HeaderCount
 }
 

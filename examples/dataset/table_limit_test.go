@@ -179,7 +179,7 @@ func TestCostlyTables(t *testing.T) {
 		"zstd that lies":              {page(t, format.Zstd, zstandard(t, zeros), 1000, 1), "more bytes than it says, 1000"},
 		"many frames of zstd":         {page(t, format.Zstd, bytes.Repeat(zstandard(t, zeros[:1000]), 1000), 1000, 1), "more bytes than it says, 1000"},
 		"gzip that lies":              {page(t, format.Gzip, gzipped(t, zeros), 1000, 1), "more bytes than it says, 1000"},
-		"snappy that lies":            {page(t, format.Snappy, []byte("\xff\xff\xff\xff\x0fxxxxxxxx"), 1000, 1), "4294967295 bytes and says 1000"},
+		"snappy that lies":            {page(t, format.Snappy, []byte("\xff\xff\xff\xff\x0fcontents"), 1000, 1), "4294967295 bytes and says 1000"},
 		"lz4 that lies":               {page(t, format.Lz4Raw, append([]byte("\x1fx\x01\x00"), bytes.Repeat([]byte{0xff}, 100_000)...), 1000, 1), "a page of 1000 bytes"},
 		"a row of many messages":      {writeTable(t, "x.parquet", 100, []messagesRow{{Messages: make([]messageRow, 390_000)}}), "can be used"},
 		"a row of more messages":      {writeTable(t, "x.parquet", 100, []messagesRow{{Messages: make([]messageRow, 400_000)}}), "values; a file of"},

@@ -360,7 +360,7 @@ func TestKeptExpertsOnRanks(t *testing.T) {
 	}
 }
 
-// TestExpertsThatAreDequantised: what no grouped product reads is dequantised, and Kept has the reason.
+// TestExpertsThatAreDequantised: the model dequantises experts whose form grouped products do not read, and Kept gives the reason.
 func TestExpertsThatAreDequantised(t *testing.T) {
 	st, reg := setUp(t)
 	for reason, form := range map[string]expertsForm{

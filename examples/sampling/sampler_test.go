@@ -153,7 +153,7 @@ func TestNoToken(t *testing.T) {
 	require.EqualValues(t, 1, id)
 }
 
-// TestKeptTokens: what top-k, top-p and min-p keep of many logits, some of them equal, is what a sorted list keeps.
+// TestKeptTokens compares the tokens that top-k, top-p and min-p keep with those that the same rules keep of a sorted list. Many logits are equal.
 func TestKeptTokens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {

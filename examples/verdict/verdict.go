@@ -174,7 +174,8 @@ type check struct {
 	refused  []error
 }
 
-// place is an object of a text: what stands before the names of its keys, on the table and for people, who read where it is an element of a list.
+// place says where in a text an object stands, as a prefix of its keys' names. The prefix name finds keys in the table; shown is for messages, in which
+// [] follows the name of a list.
 type place struct{ name, shown string }
 
 // in is the place of a key of the object.

@@ -416,7 +416,7 @@ func (k *contextCut) withOwn(keys []mask.Range, step int) []mask.Range {
 	return union(keys)
 }
 
-// allKeys returns the range of all keys of a rank, none if they have no elements.
+// allKeys returns one range with all keys of a rank. It returns no range if the key tensor is empty.
 func (k *contextCut) allKeys() []mask.Range {
 	if k.a.Key.Len() == 0 {
 		return nil

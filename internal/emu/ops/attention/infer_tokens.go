@@ -11,8 +11,8 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// addition is what a call without quantised tensors may have besides queries, keys and values: sinks, a prefix that all
-// sequences share, and tokens that lie at the end of the tensors and not at their start.
+// addition has the optional inputs of a call without quantised tensors: sinks, a prefix that all sequences share, and left padding, with which
+// the tokens lie at the end of the tensors.
 type addition struct {
 	sink             *op.Tensor // bfloat16 [heads]
 	prefixKey        *op.Tensor // of a batch of one; the keys of all sequences follow it
