@@ -60,7 +60,7 @@ type shape struct {
 	opA, opB, m, n, k, lda, ldb, ldc int32
 }
 
-// check refuses negative sizes, unknown operations and rows of matrices that are shorter than the product needs.
+// check refuses negative sizes, unknown operations and leading dimensions that are smaller than the rows of a matrix.
 func (s shape) check(c *call, code int32) {
 	c.sizes(s.m, s.n, s.k)
 	c.operation(code, s.opA, s.opB)
