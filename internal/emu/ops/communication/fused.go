@@ -54,10 +54,8 @@ func group(c *op.Call) op.Communicator {
 	if c.Has("commQuantMode") && c.Int("commQuantMode") != 0 {
 		c.Invalid("commQuantMode is %d; 1 quantises products of float8, of which the emulator knows only those of int8", c.Int("commQuantMode"))
 	}
-	for _, name := range []string{"groupSize", "commTurn"} { // the first is of blocks of float8 factors
-		if n := c.IntOr(name, 0); n != 0 {
-			c.Invalid("%s is %d; only 0 is supported", name, n)
-		}
+	if n := c.IntOr("groupSize", 0); n != 0 {
+		c.Invalid("groupSize is %d; it divides factors of float8 into blocks, so only 0 is supported", n)
 	}
 	if c.Has("x1Scale") { // AllGatherMatmulV2 and MatmulReduceScatterV2
 		engine(c, "aiv", "aiv")

@@ -20,6 +20,7 @@ type combination struct {
 	distribution
 
 	x, ids, mask, weights, ends *op.Tensor
+	assist                      *op.Tensor // where rows came from, by the dispatch; epSendCounts says it too, so that only its form is looked at
 
 	sharedX, originX                     *op.Tensor // results of experts on this rank
 	scaleOrigin, scaleConstant, constant *op.Tensor // for constant experts, which mix in a vector
@@ -58,6 +59,7 @@ func moeCombine(c *op.Call) (op.Run, error) {
 		c.Unfit("commQuantMode is %d; 0 is none, 2 int8 without tp", mode)
 	}
 	p.mask, p.weights, p.ends = activeMask(c, p.distribution), c.Tensor("expertScales"), c.Tensor("epSendCounts")
+	p.assist = c.Tensor(c.Either("expandIdx", "assistInfoForCombine"))
 	p.waits = newWaits(c, p.distribution)
 	p.checkInputs()
 	p.checkLocalExperts()
@@ -100,9 +102,10 @@ func moeCombine(c *op.Call) (op.Run, error) {
 }
 
 func (p *combination) checkInputs() {
-	p.Plain(p.weights, p.ends)
+	p.Plain(p.weights, p.ends, p.assist)
 	p.DType(p.weights, dtype.Float32)
 	p.DType(p.ends, dtype.Int32)
+	p.DType(p.assist, dtype.Int32)
 	if p.Err() != nil {
 		return
 	}
@@ -115,6 +118,13 @@ func (p *combination) checkInputs() {
 	}
 	if p.capacity = p.x.Dim(0) / tp; p.x.Dim(0)%tp != 0 {
 		p.Unfit("%v: the rows must divide among %d ranks", p.x, tp)
+	}
+	assist, what := p.tokens*p.choices, "one for each choice of a token"
+	if p.Has("assistInfoForCombine") {
+		assist, what = p.capacity*assistance, "128 for each row"
+	}
+	if p.assist.Rank() != 1 || p.assist.Len() < assist {
+		p.Unfit("%v must have %d elements (%s)", p.assist, assist, what)
 	}
 	if tp > 1 && p.OptionalOf("tpSendCounts", "tpSendCountsOptional") == nil {
 		p.Fail(op.NullPointer, "tpSendCounts is null; tpWorldSize %d needs it", tp)

@@ -373,7 +373,7 @@ func TestMoeDistributeRefuses(t *testing.T) {
 	optest.Run(t, "MoeDistributeCombineV2", combine)
 	for text, set := range map[string]optest.Args{
 		"outDtype is 1": {"outDtype": 1}, "commQuantMode is 1": {"commQuantMode": 1}, "xOut": {"xOut": optest.Tensor(t, d, []int64{3, 4})},
-		"differ in shape": {"expertScales": optest.Tensor(t, f, []int64{2, 2}, 1)}, "one for each expert and rank": {"epSendCounts": i32(1)},
+		"differ in shape": {"expertScales": optest.Tensor(t, f, []int64{2, 2}, 1)}, "one for each expert and rank": {"epSendCounts": i32(1)}, "128 for each row": {"assistInfoForCombine": i32(255)},
 		"must hold 2 tokens": {"sharedExpertXOptional": optest.Tensor(t, d, []int64{3, 4}, 1)},
 	} {
 		optest.Refused(t, op.TilingRefused, "MoeDistributeCombineV2", combine.With(set), text)
