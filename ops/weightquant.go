@@ -188,11 +188,10 @@ func (a *WeightQuantGroupedMatmulArgs) dequantise(st *acl.Stream, group int64, m
 
 // codes returns the codes of a matrix in float32, [in, out].
 func (s *steps) codes(weight *aclnn.Tensor, in, out int64) *aclnn.Tensor {
-	wide := s.Tensor(aclnn.Float32, in, out)
 	if weight.DType() == aclnn.Int8 {
-		s.Copy(wide, s.float(weight))
-		return wide
+		return s.float(weight)
 	}
+	wide := s.Tensor(aclnn.Float32, in, out)
 	// CANN 8.1 has no shifts. Without the bits of the others a code is a multiple of a power of two, which float32 has exactly. The code in the highest bits has the sign
 	// of its int32; the others are made positive by their own highest bit first, which adds 8.
 	positive, bits := s.Like(weight), s.Like(weight)

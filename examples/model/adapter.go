@@ -8,8 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"github.com/goascend/cann/aclnn"
 )
 
 // Adapter adds products of low rank to linear layers of a model with frozen weights (LoRA,
@@ -205,10 +203,8 @@ func (a *Adapter) Set(ctx context.Context, q *Parameter, values []float32) error
 
 // Get returns this rank's part of a weight of the adapter.
 func (a *Adapter) Get(ctx context.Context, q *Parameter) ([]float32, error) {
-	return a.store.read(ctx, q, a.master)
+	return a.store.read(ctx, q, masters(a.store))
 }
-
-func (a *Adapter) master(slot int) *aclnn.Tensor { return a.store.slots()[slot].master }
 
 // begin starts the step after a number of updates.
 func (a *Adapter) begin(steps int) {

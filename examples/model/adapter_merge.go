@@ -34,7 +34,7 @@ func (a *Adapter) mergeLayer(ctx context.Context, l pair, sign float64) error {
 	if l.on.coded() {
 		return errQuantized
 	}
-	values, err := m.store.read(ctx, l.on, m.master)
+	values, err := m.store.read(ctx, l.on, masters(m.store))
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (a *Adapter) mergeLayer(ctx context.Context, l pair, sign float64) error {
 	for i := range values {
 		values[i] = float32(float64(values[i]) + sign*l.scale*float64(change[i]))
 	}
-	if err := m.store.write(ctx, l.on, m.master, known(values)); err != nil {
+	if err := m.store.write(ctx, l.on, masters(m.store), known(values)); err != nil {
 		return err
 	}
 	return m.store.publish(l.on)

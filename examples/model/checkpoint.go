@@ -55,7 +55,7 @@ func (m *Model) LoadFile(ctx context.Context, f *safetensors.File) error {
 		if err != nil {
 			return err
 		}
-		if err := m.store.write(ctx, q, m.master, pieces.values); err != nil {
+		if err := m.store.write(ctx, q, masters(m.store), pieces.values); err != nil {
 			return fmt.Errorf("model: %v: %w", q, err)
 		}
 		if err := m.store.publish(q); err != nil {
@@ -74,7 +74,7 @@ type record struct {
 
 func (o *Optimizer) records() []record {
 	return []record{
-		{"", func(slot int) *aclnn.Tensor { return o.store.slots()[slot].master }},
+		{"", masters(o.store)},
 		{averagePrefix, func(slot int) *aclnn.Tensor { return o.moments[slot].average }},
 		{squarePrefix, func(slot int) *aclnn.Tensor { return o.moments[slot].square }},
 	}
@@ -102,12 +102,12 @@ func Snapshot(ctx context.Context, o *Optimizer) ([]checkpoint.Tensor, error) {
 
 // Snapshot copies this rank's parts of the weights alone, as Snapshot of their optimiser does.
 func (m *Model) Snapshot(ctx context.Context) ([]checkpoint.Tensor, error) {
-	return m.snapshot(ctx, &m.params, m.store, []record{{of: m.master}})
+	return m.snapshot(ctx, &m.params, m.store, []record{{of: masters(m.store)}})
 }
 
 // Snapshot copies this rank's parts of the adapter's weights alone.
 func (a *Adapter) Snapshot(ctx context.Context) ([]checkpoint.Tensor, error) {
-	return a.m.snapshot(ctx, &a.params, a.store, []record{{of: a.master}})
+	return a.m.snapshot(ctx, &a.params, a.store, []record{{of: masters(a.store)}})
 }
 
 func (m *Model) snapshot(ctx context.Context, params *parameters, store storage, records []record) (tensors []checkpoint.Tensor, err error) {
@@ -160,7 +160,7 @@ func Restore(ctx context.Context, set *checkpoint.Set, o *Optimizer) error {
 // LoadCheckpoint reads the weights of a checkpoint, for a model that is not trained on.
 func (m *Model) LoadCheckpoint(ctx context.Context, set *checkpoint.Set) error {
 	for _, q := range m.params.all {
-		if err := restore(ctx, set, m.store, q, record{of: m.master}); err != nil {
+		if err := restore(ctx, set, m.store, q, record{of: masters(m.store)}); err != nil {
 			return err
 		}
 		if err := m.store.publish(q); err != nil {

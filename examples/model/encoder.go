@@ -35,7 +35,7 @@ func (c Config) Encoder() bool { return c.family().encoder != nil }
 // Generates reports whether the model continues texts: it is no encoder, and its head no classifier's.
 func (c Config) Generates() bool { return !c.Encoder() && !c.Score }
 
-// kind names what a model without generation is.
+// kind names a model that generates nothing, for errors.
 func (c Config) kind() string {
 	if c.Score {
 		return "a classifier of model_type " + c.ModelType

@@ -107,7 +107,7 @@ var others = []other{
 	{regexp.MustCompile(``), false, "no weight of this model"},
 }
 
-// encoderOthers are those of encoders, by their names without the prefix of the type.
+// encoderOthers are further such tensors, of encoders, and all are left out. Their patterns are for names without the prefix of the type.
 var encoderOthers = []other{
 	{regexp.MustCompile(`^pooler\.dense\.`), true, "a pooler, which no embedding comes from"},
 	{regexp.MustCompile(`^embeddings\.position_ids$`), true, "the numbers of the positions"},
@@ -130,10 +130,7 @@ func isZero(f *safetensors.File, name string) (bool, error) {
 // tensors. A tensor without a place is an error.
 func (m *Model) places(f *safetensors.File) (parts []string, err error) {
 	counts, lost := map[string]int{}, map[string][]string{}
-	own, kinds := m.Config.family(), others
-	if m.Config.Encoder() {
-		kinds = slices.Concat(encoderOthers, others)
-	}
+	own := m.Config.family()
 	found := map[string]string{} // names of the file by those of the model
 	for _, name := range f.Names() {
 		place := own.canonical(name)
@@ -148,8 +145,12 @@ func (m *Model) places(f *safetensors.File) (parts []string, err error) {
 			counts["layers that predict further tokens"]++
 			continue
 		}
-		for _, o := range kinds {
-			if !o.pattern.MatchString(place) && !o.pattern.MatchString(name) {
+		if m.Config.Encoder() && slices.ContainsFunc(encoderOthers, func(o other) bool { return o.pattern.MatchString(place) }) {
+			counts[part(name)]++
+			continue
+		}
+		for _, o := range others {
+			if !o.pattern.MatchString(name) && (m.Config.Encoder() || !o.pattern.MatchString(place)) {
 				continue
 			}
 			left := o.left

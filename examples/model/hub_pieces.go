@@ -79,14 +79,26 @@ func (p pieces) of(t safetensors.Tensor, c checkpoint.Cut) (pieces, error) {
 	return p, nil
 }
 
+// expertParts returns the prefix of the names of experts' own tensors, and the projections that a stacked weight has of each; none if the weight is not of experts.
+func expertParts(name string) (prefix string, projections []string) {
+	if prefix, ok := strings.CutSuffix(name, "experts.gate_up_proj"); ok {
+		return prefix + "experts.", []string{"gate_proj", "up_proj"}
+	}
+	if prefix, ok := strings.CutSuffix(name, "experts.down_proj"); ok {
+		return prefix + "experts.", []string{"down_proj"}
+	}
+	return "", nil
+}
+
+// expertTensor is the name of the tensor of one expert's projection.
+func expertTensor(prefix string, expert int64, projection string) string {
+	return fmt.Sprintf("%s%d.%s.weight", prefix, expert, projection)
+}
+
 // expertPieces finds this rank's experts by their own tensors; nil if the weight is not of experts.
 func (f family) expertPieces(file *safetensors.File, q *Parameter) (list pieces, err error) {
-	layer, projections := "", []string(nil)
-	if prefix, ok := strings.CutSuffix(q.Name, "experts.gate_up_proj"); ok {
-		layer, projections = prefix, []string{"gate_proj", "up_proj"}
-	} else if prefix, ok := strings.CutSuffix(q.Name, "experts.down_proj"); ok {
-		layer, projections = prefix, []string{"down_proj"}
-	} else {
+	prefix, projections := expertParts(q.Name)
+	if projections == nil {
 		return nil, nil
 	}
 	shape := []int64{q.shape[1] / int64(len(projections)), q.shape[2]}
@@ -95,7 +107,7 @@ func (f family) expertPieces(file *safetensors.File, q *Parameter) (list pieces,
 	own := q.spread.Ranges(q.shape[0])[0]
 	for e := own.From; e < own.To; e++ {
 		for _, projection := range projections {
-			t, err := f.hubTensor(file, fmt.Sprintf("%sexperts.%d.%s.weight", layer, e, projection), shape)
+			t, err := f.hubTensor(file, expertTensor(prefix, e, projection), shape)
 			if err != nil {
 				return nil, err
 			}

@@ -161,8 +161,7 @@ func (m *Model) codedParts(w *Parameter, codes map[string]quantization.Codes, re
 		cut = checkpoint.Cut{}
 	}
 	own := w.spread.Ranges(w.shape[0])[0]
-	_, whole := codes[w.Name]
-	if whole = whole || reasons[w.Name] != ""; whole { // a tensor with the matrices of all experts
+	if _, whole := codes[w.Name]; whole || reasons[w.Name] != "" { // a tensor with the matrices of all experts
 		for e := own.From; e < own.To; e++ {
 			p := codedPart{name: w.Name, outputs: w.shape[0] * w.shape[1], inputs: inputs, columns: columns, ranks: ranks}
 			for _, r := range cut.Ranges(w.shape[1]) {
@@ -172,15 +171,12 @@ func (m *Model) codedParts(w *Parameter, codes map[string]quantization.Codes, re
 		}
 		return parts
 	}
-	layer, projections := strings.TrimSuffix(w.Name, "down_proj"), []string{"down_proj"}
-	if prefix, ok := strings.CutSuffix(w.Name, "gate_up_proj"); ok {
-		layer, projections = prefix, []string{"gate_proj", "up_proj"}
-	}
+	prefix, projections := expertParts(w.Name)
 	outputs := w.shape[1] / int64(len(projections))
 	cut.Blocks = nil // of one projection
 	for e := own.From; e < own.To; e++ {
 		for _, projection := range projections {
-			parts = append(parts, codedPart{fmt.Sprintf("%s%d.%s.weight", layer, e, projection), outputs, inputs, cut.Ranges(outputs), columns, ranks})
+			parts = append(parts, codedPart{expertTensor(prefix, e, projection), outputs, inputs, cut.Ranges(outputs), columns, ranks})
 		}
 	}
 	return parts
@@ -220,7 +216,7 @@ func form(parts []codedPart, codes map[string]quantization.Codes) (q *quantized,
 
 // read collects this rank's codes of parts, with scales and offsets, row by row.
 func (q *quantized) read(parts []codedPart, codes map[string]quantization.Codes) error {
-	q.codes = q.codes[:0]
+	q.codes, q.factors, q.shifts = q.codes[:0], q.factors[:0], q.shifts[:0]
 	for _, p := range parts {
 		c := codes[p.name]
 		for _, rows := range p.rows {
@@ -298,9 +294,9 @@ func (q *quantized) upload(ctx context.Context, m *Model) error {
 	if q.dynamic {
 		q.scales = copied(s.Tensor(aclnn.Float32, q.outputs), q.factors)
 	} else {
-		q.scales = copied(s.Tensor(m.dt, groups, q.outputs), turned(q.factors, groups))
+		q.scales = copied(s.Tensor(m.dt, groups, q.outputs), transposed(q.factors, int(q.outputs), int(groups)))
 		if q.shifts != nil {
-			q.offsets = copied(s.Tensor(m.dt, groups, q.outputs), turned(q.shifts, groups))
+			q.offsets = copied(s.Tensor(m.dt, groups, q.outputs), transposed(q.shifts, int(q.outputs), int(groups)))
 		}
 	}
 	q.codes, q.factors, q.shifts = nil, nil, nil
@@ -317,16 +313,6 @@ func packed(codes []int8, inputs int64) []int32 {
 		}
 	}
 	return words
-}
-
-// turned transposes a matrix of so many columns.
-func turned(values []float32, columns int64) []float32 {
-	rows := int64(len(values)) / columns
-	out := make([]float32, len(values))
-	for i := range values {
-		out[int64(i)%columns*rows+int64(i)/columns] = values[i]
-	}
-	return out
 }
 
 // product returns x·weightᵀ with x in 16 bits. It has no gradient.

@@ -41,7 +41,6 @@ func (m *Model) keepExperts(ctx context.Context, w *Parameter, q *quantized, par
 	each := len(parts) / int(experts)
 	var scales, offsets []float32
 	for e := range experts {
-		q.factors, q.shifts = q.factors[:0], q.shifts[:0]
 		if err := q.read(parts[int(e)*each:][:each], codes); err != nil {
 			return nil, "", err
 		}
@@ -51,7 +50,8 @@ func (m *Model) keepExperts(ctx context.Context, w *Parameter, q *quantized, par
 		} else {
 			s.Do(func() error { return aclnn.CopyToDevice(ctx, m.st, to, packed(q.codes, q.inputs)) })
 		}
-		scales, offsets = append(scales, turned(q.factors, groups)...), append(offsets, turned(q.shifts, groups)...)
+		scales = append(scales, transposed(q.factors, int(outputs), int(groups))...)
+		offsets = append(offsets, transposed(q.shifts, int(outputs), int(groups))...)
 	}
 	s.Do(func() error { return toDevice(ctx, m.st, q.scales, scales) })
 	q.shifts = offsets
@@ -70,8 +70,8 @@ func (m *Model) keepExperts(ctx context.Context, w *Parameter, q *quantized, par
 	return q, "", s.Err()
 }
 
-// coded are the codes of experts as grouped products take them.
-func (q *quantized) coded() ops.WeightQuantGroupedMatmulArgs {
+// grouped returns the arguments of a grouped product that stand for the codes.
+func (q *quantized) grouped() ops.WeightQuantGroupedMatmulArgs {
 	a := ops.WeightQuantGroupedMatmulArgs{Weight: q.values, Scale: q.scales, Offset: q.offsets}
 	if q.bits == 8 {
 		a.Weight = transpose(q.values)
@@ -82,7 +82,7 @@ func (q *quantized) coded() ops.WeightQuantGroupedMatmulArgs {
 // groupedKernel names the grouped product that reads codes, or says why there is none: weights that would be dequantised in each call are dequantised once.
 func (m *Model) groupedKernel(q *quantized) (kernel, why string, err error) {
 	err = aclnn.Compose(m.st, func(s *aclnn.Scope) {
-		a := q.coded()
+		a := q.grouped()
 		a.X, a.Out, a.Groups.Device = s.Tensor(m.dt, 1, q.inputs), s.Tensor(m.dt, 1, q.outputs), s.Tensor(aclnn.Int32, q.values.Dim(0))
 		if s.Err() != nil {
 			return
@@ -98,8 +98,8 @@ func (m *Model) groupedKernel(q *quantized) (kernel, why string, err error) {
 
 // product multiplies rows of experts by a weight or by its codes.
 func (f experts) product(p *pass, w *Parameter, rows *autograd.Var, groups autograd.Groups) *autograd.Var {
-	if w.quantized != nil {
-		return p.WeightQuantGroupedMatmul(rows, nil, groups, w.quantized.coded())
+	if w.coded() {
+		return p.WeightQuantGroupedMatmul(rows, nil, groups, w.quantized.grouped())
 	}
 	return p.GroupedMatmul(rows, f.weight(p, w), nil, groups)
 }

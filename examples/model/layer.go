@@ -202,7 +202,7 @@ func (a attention) project(p *pass, x *autograd.Var, batch, length int64) (q, k,
 // attend computes the attention of whole sequences, group by group of the heads.
 func (p *pass) attend(q, k, v *headsUnderWay, sinks *autograd.Var, m *inputs, window int64) *autograd.Var {
 	groups := len(q.groups)
-	var sinksOf, results []*autograd.Var
+	var sinksOf []*autograd.Var
 	if sinks != nil && groups > 1 {
 		sizes := make([]int64, groups)
 		for i := range sizes {
@@ -210,7 +210,7 @@ func (p *pass) attend(q, k, v *headsUnderWay, sinks *autograd.Var, m *inputs, wi
 		}
 		sinksOf = p.Split(sinks, 0, sizes...)
 	}
-	var begun []*autograd.HeadExchange
+	var results []*autograd.HeadExchange
 	for i := range groups {
 		query, key, value := q.arrived(i), k.arrived(i), v.arrived(i)
 		for _, h := range []*headsUnderWay{q, k, v} {
@@ -225,15 +225,9 @@ func (p *pass) attend(q, k, v *headsUnderWay, sinks *autograd.Var, m *inputs, wi
 		if m.cu != nil {
 			y = p.Reshape(y, shape...)
 		}
-		results = append(results, y)
-		if p.ulysses.Size() > 1 {
-			begun = append(begun, p.BeginToSequence(p.ulysses, p.headSide, y))
-		}
+		results = append(results, p.BeginToSequence(p.ulysses, p.headSide, y))
 	}
-	if p.ulysses.Size() == 1 {
-		return results[0]
-	}
-	return p.EndExchange(begun...)
+	return p.EndExchange(results...)
 }
 
 // feedForward computes on each token independently: a gated unit, or experts, of which it returns the

@@ -70,8 +70,7 @@ func (m *Model) Set(ctx context.Context, q *Parameter, values []float32) error {
 
 // put writes this rank's part of a weight, and what layers read of it.
 func put(ctx context.Context, s storage, q *Parameter, part []float32) error {
-	master := func(slot int) *aclnn.Tensor { return s.slots()[slot].master }
-	if err := s.write(ctx, q, master, known(part)); err != nil {
+	if err := s.write(ctx, q, masters(s), known(part)); err != nil {
 		return fmt.Errorf("model: %v: %w", q, err)
 	}
 	return s.publish(q)
@@ -82,7 +81,7 @@ func (m *Model) Get(ctx context.Context, q *Parameter) ([]float32, error) {
 	if q.coded() {
 		return nil, errQuantized
 	}
-	return m.store.read(ctx, q, m.master)
+	return m.store.read(ctx, q, masters(m.store))
 }
 
 // toDevice writes values to a tensor of any floating-point dtype.
@@ -105,4 +104,7 @@ func fromDevice(ctx context.Context, st *acl.Stream, values []float32, t *aclnn.
 	})
 }
 
-func (m *Model) master(slot int) *aclnn.Tensor { return m.store.slots()[slot].master }
+// masters returns the masters of a storage by slot.
+func masters(s storage) func(slot int) *aclnn.Tensor {
+	return func(slot int) *aclnn.Tensor { return s.slots()[slot].master }
+}

@@ -9,9 +9,6 @@ import (
 // positions of its share of the heads. If there are fewer heads than ranks, several ranks get the
 // same head.
 func (p *pass) toHeads(x *autograd.Var) *autograd.Var {
-	if p.ulysses.Size() == 1 {
-		return x
-	}
 	return p.EndExchange(p.BeginToHeads(p.ulysses, p.headSide, p.forRanks(x)))
 }
 
@@ -22,9 +19,6 @@ func (p *pass) forRanks(x *autograd.Var) *autograd.Var {
 
 // toSequence is the inverse of toHeads for heads of which each rank has its own.
 func (p *pass) toSequence(x *autograd.Var) *autograd.Var {
-	if p.ulysses.Size() == 1 {
-		return x
-	}
 	return p.EndExchange(p.BeginToSequence(p.ulysses, p.headSide, x))
 }
 
@@ -61,12 +55,9 @@ type headsUnderWay struct {
 
 // send begins to exchange the first group of heads.
 func (p *pass) send(x *autograd.Var, groups int64) *headsUnderWay {
-	h := &headsUnderWay{p: p, groups: []*autograd.Var{x}}
-	ranks := p.ulysses.Size()
-	if ranks > 1 {
-		h.groups[0] = p.forRanks(x)
-	}
+	h := &headsUnderWay{p: p, groups: []*autograd.Var{p.forRanks(x)}}
 	if groups > 1 {
+		ranks := p.ulysses.Size()
 		sizes := make([]int64, groups)
 		for i := range sizes {
 			sizes[i] = h.groups[0].Dim(2) / ranks / groups
@@ -79,16 +70,13 @@ func (p *pass) send(x *autograd.Var, groups int64) *headsUnderWay {
 
 // next begins to exchange the next group, if there is one.
 func (h *headsUnderWay) next() {
-	if at := len(h.begun); at < len(h.groups) && h.p.ulysses.Size() > 1 {
+	if at := len(h.begun); at < len(h.groups) {
 		h.begun = append(h.begun, h.p.BeginToHeads(h.p.ulysses, h.p.headSide, h.groups[at]))
 	}
 }
 
 // arrived waits for a group, on the device.
 func (h *headsUnderWay) arrived(group int) *autograd.Var {
-	if h.p.ulysses.Size() == 1 {
-		return h.groups[group]
-	}
 	return h.p.EndExchange(h.begun[group])
 }
 

@@ -245,8 +245,8 @@ func TestSimulationExchangesUnderKernels(t *testing.T) {
 	}
 }
 
-// TestSimulationHeadExchangesUnderKernels: so do nine tenths of all exchanges where groups of ranks exchange heads for positions (Ulysses), alone or in a ring of such groups, if each rank has several
-// key heads. With one key head on each, of which no group can be sent ahead, queries and gradients still lie beside projections.
+// TestSimulationHeadExchangesUnderKernels: nine tenths of all exchanges lie under kernels where groups of ranks exchange heads for positions (Ulysses), alone or in a ring of such groups, if each
+// rank has several key heads. With one key head on each, no group can be sent ahead; then three quarters lie beside projections.
 func TestSimulationHeadExchangesUnderKernels(t *testing.T) {
 	for _, s := range []struct {
 		ranks, ulysses int

@@ -88,7 +88,7 @@ func (t *Tape) run(first int) {
 			continue
 		case !t.opts.DeferWeights && t.sendsNext(n, first):
 			t.gradients(n, ofInputs)
-			t.late = append(t.late, n)
+			t.late = n
 			continue
 		default:
 			t.gradients(n, ofAll)
@@ -118,17 +118,18 @@ func (t *Tape) sendsNext(n *node, first int) bool {
 	return false
 }
 
-// weightsBesideExchange computes the gradients of weights for which an exchange did not wait.
+// weightsBesideExchange computes the gradients of weights for which the exchange did not wait.
 func (t *Tape) weightsBesideExchange() {
-	late := t.late
-	t.late = nil
-	for _, n := range late {
-		if t.err == nil {
-			t.gradients(n, ofWeights)
-		}
-		t.finish(n)
-		t.complete(n)
+	n := t.late
+	if n == nil {
+		return
 	}
+	t.late = nil
+	if t.err == nil {
+		t.gradients(n, ofWeights)
+	}
+	t.finish(n)
+	t.complete(n)
 }
 
 // within runs f with the block that errors name.

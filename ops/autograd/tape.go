@@ -46,7 +46,7 @@ type Tape struct {
 	watching   []*watch
 	parameters map[*Var]*use
 	deferred   []*node // for BackwardWeights, in the order of the backward pass
-	late       []*node // of which the gradients of weights follow the next exchange
+	late       *node   // its gradients of weights are computed once the next exchange has begun
 	exchanges  []*parallel.UlyssesExchange
 	backward   bool // during Backward
 	done       bool // after Backward

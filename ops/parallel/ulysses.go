@@ -196,8 +196,11 @@ func (h *UlyssesExchange) queue(side *acl.Stream) error {
 	if err == nil {
 		err = h.u.comm.AllToAll(side, h.send, h.recv)
 	}
-	if err == nil {
-		h.arrived, err = side.Record()
+	if err != nil {
+		return err
+	}
+	if h.arrived, err = side.Record(); err != nil {
+		h.send, h.recv = nil, nil // not freed: the exchange uses them, and nothing says until when
 	}
 	return err
 }
