@@ -24,12 +24,7 @@ import (
 var ErrLimit = errors.New("over the limit")
 
 // ErrTime is the ErrLimit of work that took too much time: on another machine, or at another time, the same input may keep it.
-var ErrTime error = timeLimit{}
-
-type timeLimit struct{}
-
-func (timeLimit) Error() string { return ErrLimit.Error() }
-func (timeLimit) Unwrap() error { return ErrLimit }
+var ErrTime = fmt.Errorf("%w", ErrLimit)
 
 // Budget is a number of steps that may still be made. It is safe for concurrent use.
 type Budget struct {

@@ -188,9 +188,11 @@ func (t *Template) usual(tools bool) string {
 func (t *Template) Source(tools bool) string { return t.sources[t.usual(tools)] }
 
 // Render writes a conversation.
-func (t *Template) Render(c Conversation) (Prompt, error) { return t.render(c, nil) }
+func (t *Template) Render(c Conversation) (Prompt, error) {
+	return t.render(c, budget.New(context.Background(), "a conversation", math.MaxInt)) // the template has bounds of its own
+}
 
-// render is Render as one of several renderings with a budget for all of them, or with nil alone.
+// render is Render as one of several renderings with a budget for all of them.
 func (t *Template) render(c Conversation, work *budget.Budget) (Prompt, error) {
 	name := c.Template
 	if name == "" {
@@ -216,10 +218,7 @@ func (t *Template) render(c Conversation, work *budget.Budget) (Prompt, error) {
 			return Prompt{}, fmt.Errorf("chat: %s: %w", name, err)
 		}
 	}
-	if work == nil {
-		work = budget.New(context.Background(), "a conversation", math.MaxInt)
-	}
-	text, answers, err := template.RenderWithin(work, vars)
+	text, answers, err := template.RenderSpans(work, vars)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("chat: %w", err)
 	}
@@ -242,7 +241,7 @@ func (t *Template) RenderAnswers(c Conversation, messages []json.RawMessage) (Pr
 		return whole, err
 	}
 	steps := budget.New(context.Background(), "a conversation, rendered up to each of its answers,", answerSteps)
-	size, next := 0, 0 // of the messages before this one, and with it
+	size, next := 0, 0 // bytes of the messages before this one, and of those up to its end
 	for i, m := range messages {
 		size, next = next, next+len(m)
 		var head struct{ Role string }

@@ -50,7 +50,8 @@ var learning = []verdict.Key{
 	verdict.Honour("weight", "0: an answer that is not learnt; 1 only of an answer"),
 }
 
-var seen = verdict.Each("images image videos video audios audio", verdict.Refuse("", pictures, `[]`, `""`))
+// media are the keys with images, sound and video, which are refused.
+var media = verdict.Each("images image videos video audios audio", verdict.Refuse("", pictures, `[]`, `""`))
 
 // TurnKeys is the table of the keys of a turn in ShareGPT's form, which has from.
 var TurnKeys = verdict.Table{Format: "a turn of ShareGPT's conversations", Unknown: verdict.Warned, Keys: slices.Concat(
@@ -60,18 +61,18 @@ var TurnKeys = verdict.Table{Format: "a turn of ShareGPT's conversations", Unkno
 	},
 	learning,
 	verdict.Each("role content", verdict.Refuse("", "a turn has from and value; a message has role and content, and no from")),
-	seen,
+	media,
 )}
 
 // MessageKeys is the table of the keys of a message, which the chat template reads. Others are read if the template's text has their names.
 var MessageKeys = verdict.Table{Format: "a message", Unknown: verdict.Warned, Keys: slices.Concat(
 	[]verdict.Key{
 		verdict.Honour("role", "who speaks"),
-		verdict.Honour("content", "what is said: a text, or parts of type text"),
+		verdict.Honour("content", "what is said: a text, or parts with a text, and the type text or none"),
 	},
 	learning,
 	verdict.Each("from value", verdict.Refuse("", "a message has role and content; a turn of conversations has from and value, and no role")),
-	seen,
+	media,
 )}
 
 // mostUnread is the number of keys that a report names.
@@ -80,11 +81,12 @@ const mostUnread = 100
 // table is a table of keys, with a bit for each key that is read.
 type table struct {
 	*verdict.Index
-	bits map[string]uint64
+	bits      map[string]uint64
+	templated bool // the chat template may read other keys
 }
 
-func newTable(t verdict.Table) table {
-	to := table{t.Index(), map[string]uint64{}}
+func newTable(t verdict.Table, templated bool) table {
+	to := table{t.Index(), map[string]uint64{}, templated}
 	for _, k := range t.Keys {
 		if k.Kind == verdict.Honoured {
 			to.bits[k.Name] = 1 << len(to.bits)
@@ -93,7 +95,7 @@ func newTable(t verdict.Table) table {
 	return to
 }
 
-var sampleTable, turnTable, messageTable = newTable(Keys), newTable(TurnKeys), newTable(MessageKeys)
+var sampleTable, turnTable, messageTable = newTable(Keys, false), newTable(TurnKeys, false), newTable(MessageKeys, true)
 
 // judged collects the keys of a sample that are not read.
 type judged struct {
@@ -110,7 +112,7 @@ func (j *judged) judge(t table, path string, text []byte) (has uint64, err error
 	}
 	left, err := t.CheckIn(path, text)
 	for _, l := range left {
-		if name := l.Key[len(path):]; t.Index == messageTable.Index && mentions(j.source, name, true) {
+		if name := l.Key[len(path):]; t.templated && mentions(j.source, name, true) {
 			continue
 		}
 		if j.strict {
@@ -158,9 +160,10 @@ func (o Options) check(text []byte) (unread []string, err error) {
 	for _, l := range []struct {
 		name  string
 		value json.RawMessage
+		turns bool // it may have turns of ShareGPT's form
 	}{
-		{"prompt", lists.Prompt}, {"messages", lists.Messages}, {"conversations", lists.Conversations}, {"chosen", lists.Chosen}, {"rejected", lists.Rejected},
-		{"rejected_messages", lists.RejectedMessages},
+		{"prompt", lists.Prompt, false}, {"messages", lists.Messages, false}, {"conversations", lists.Conversations, true}, {"chosen", lists.Chosen, true},
+		{"rejected", lists.Rejected, true}, {"rejected_messages", lists.RejectedMessages, false},
 	} {
 		turns, _, err := list(l.value)
 		if err != nil {
@@ -172,8 +175,10 @@ func (o Options) check(text []byte) (unread []string, err error) {
 		}
 		for _, text := range turns {
 			table := messageTable
-			if has, _ := keysOf(text, turnTable.bits); has&turnTable.bits["from"] != 0 && l.name != "messages" && l.name != "rejected_messages" && l.name != "prompt" {
-				table = turnTable
+			if l.turns {
+				if has, _ := keysOf(text, turnTable.bits); has&turnTable.bits["from"] != 0 {
+					table = turnTable
+				}
 			}
 			if _, err := j.judge(table, path, text); err != nil {
 				return nil, err
@@ -185,7 +190,7 @@ func (o Options) check(text []byte) (unread []string, err error) {
 
 // mentions reports whether a template's text has a name, as a whole word; that of a member stands behind a dot or a quotation mark.
 func mentions(source, name string, member bool) bool {
-	part := func(at int) bool { // of a longer name
+	part := func(at int) bool { // reports whether a longer name goes on at this byte
 		return at >= 0 && at < len(source) && (source[at] == '_' || '0' <= source[at] && source[at] <= '9' || 'a' <= source[at]|0x20 && source[at]|0x20 <= 'z')
 	}
 	for at := 0; name != ""; {
@@ -250,7 +255,7 @@ func keysOf(text []byte, bits map[string]uint64) (has uint64, all bool) {
 	return has, all
 }
 
-// learnt reports whether a message is learnt, which answers are: OpenAI's and ShareGPT's weight is 0 for one that is not.
+// learnt reports whether a message is learnt: an answer is, unless its loss is false or its weight, as OpenAI and ShareGPT write it, is 0.
 func learnt(role string, loss *bool, weight *float64) (bool, error) {
 	if weight != nil && *weight != 0 && *weight != 1 {
 		return false, fmt.Errorf("weight is %g; an answer is learnt (1) or not (0)", *weight)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -34,6 +35,7 @@ func learning(t *testing.T, o dataset.Options, line map[string]any) (rows []data
 // learnt; or the key is on the list without effect, and changes nothing; or the report names it; or it makes the sample a bad one, by its name.
 func TestEveryKey(t *testing.T) {
 	folder := filepath.Dir(write(t, "chat_template.jinja", "{{ style }}{% for f in tools or [] %}[{{ f }}]{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.role == 'assistant' %}|{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokenizer_config.json"), []byte(`{"eos_token": "|"}`), 0o600))
 	template, err := chat.Load(folder)
 	require.NoError(t, err)
 	plain := dataset.Options{End: -1, Template: template}
@@ -49,6 +51,7 @@ func TestEveryKey(t *testing.T) {
 		got, others, report := learning(t, o, changed)
 		switch k.Kind {
 		case verdict.Honoured:
+			require.Zero(t, report.Bad, "%v", report)
 			require.NotEqual(t, []any{want, margins}, []any{got, others}, "%s is honoured, and %v changes nothing", k.Name, value)
 		case verdict.Refused:
 			require.ErrorContains(t, report.FirstBad, k.Name+" is ")
@@ -133,6 +136,8 @@ func TestEveryKey(t *testing.T) {
 // TestEveryMessageKey is TestEveryKey of the keys of a message, in all lists that have messages.
 func TestEveryMessageKey(t *testing.T) {
 	folder := filepath.Dir(write(t, "chat_template.jinja", "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ m.reasoning_content }}{% if m.role == 'assistant' %}|{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"))
+	// An answer ends with this token; without it, it would reach to the end of the text.
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokenizer_config.json"), []byte(`{"eos_token": "|"}`), 0o600))
 	template, err := chat.Load(folder)
 	require.NoError(t, err)
 	type object = map[string]any
@@ -174,6 +179,7 @@ func TestEveryMessageKey(t *testing.T) {
 				got, _, report := learned(t, o, with(changed))
 				switch k.Kind {
 				case verdict.Honoured:
+					require.Zero(t, report.Bad, "%v", report)
 					require.NotEqual(t, want, got)
 				case verdict.Refused:
 					if k.Name == "from" && (list == "conversations" || list == "chosen" || list == "rejected") {
@@ -263,6 +269,9 @@ func TestNothingUnread(t *testing.T) {
 		`{"conversations":[{"from":"human","value":"q","loss":true}]}`:                                              `loss is true for the role "user"`,
 		`{"messages":[{"role":"user","content":"q","images":["a.png"]}]}`:                                           `messages[].images is ["a.png"]`,
 		`{"messages":[{"role":"user","content":[{"type":"text","text":"q"},{"type":"image_url","image_url":{}}]}]}`: `part 1 of its content is {"type":"image_url","image_url":{}}`,
+		`{"messages":[{"role":"user","content":[{"text":"q"},{"image":"a.png"}]}]}`:                                 `part 1 of its content is {"image":"a.png"}`,
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"q","image":"a.png"}]}]}`:                     `part 0 of its content is {"type":"text","text":"q","image"`,
+		`{"messages":[{"role":"user","content":[{"type":"text"}]}]}`:                                                `part 0 of its content is {"type":"text"}`,
 		`{"messages":[{"role":"user","content":"q"},{"role":"user","content":"q","Content":null}]}`:                 "messages[].Content is null: this key is not known, and differs from content",
 		`{"prompt":"a","response":"b","history":[["c"]]}`:                                                           `history has the round ["c"]`,
 		`{"prompt":"a","response":"b","history":[["c","d","e"]]}`:                                                   `history has the round ["c","d","e"]`,

@@ -479,13 +479,19 @@ func (*content) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	for i, p := range parts {
-		var part struct {
-			Type *string `json:"type"`
-		}
-		if bytes.HasPrefix(p, []byte("{")) && json.Unmarshal(p, &part) == nil && (part.Type == nil || *part.Type == "text") || bytes.HasPrefix(p, []byte(`"`)) {
+		if bytes.HasPrefix(p, []byte(`"`)) {
 			continue
 		}
-		return fmt.Errorf("part %d of its content is %.80s: parts are texts; %s", i, p, pictures)
+		var part struct{ Type, Text *string }
+		var keys map[string]json.RawMessage
+		if json.Unmarshal(p, &part) == nil && json.Unmarshal(p, &keys) == nil && part.Text != nil && (part.Type == nil || *part.Type == "text") {
+			delete(keys, "type")
+			delete(keys, "text")
+			if len(keys) == 0 {
+				continue
+			}
+		}
+		return fmt.Errorf("part %d of its content is %.80s: parts are texts, with the keys type and text; %s", i, p, pictures)
 	}
 	return nil
 }

@@ -281,7 +281,7 @@ func LowerCase(folder string) (bool, error) {
 func AsWritten(folder string) error {
 	lower, err := LowerCase(folder)
 	if err == nil && lower {
-		err = fmt.Errorf("%s: do_lower_case of sentence_bert_config.json is true: texts to embed and to score become lower case, and a text that goes on, a conversation or a sample would not: set it to false, and write texts in lower case", folder)
+		err = fmt.Errorf("%s: do_lower_case of sentence_*_config.json is true: texts to embed and to score become lower case, and a text that goes on, a conversation or a sample would not: set it to false, and write texts in lower case", folder)
 	}
 	return err
 }

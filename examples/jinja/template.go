@@ -55,18 +55,13 @@ func (r *Raised) Error() string { return r.Message }
 
 // Render fills in a template. A template that refuses its input gives a *Raised.
 func (t *Template) Render(vars Vars) (string, error) {
-	text, _, err := t.RenderSpans(vars)
+	text, _, err := t.RenderSpans(budget.New(context.Background(), "the template", maxSteps), vars)
 	return text, err
 }
 
 // RenderSpans is Render with the parts that stand in {% generation %} blocks: what the
-// model said, and what it is trained on.
-func (t *Template) RenderSpans(vars Vars) (string, []Span, error) {
-	return t.RenderWithin(budget.New(context.Background(), "the template", maxSteps), vars)
-}
-
-// RenderWithin is RenderSpans of one of several renderings, whose steps count in a budget for all of them beside their own.
-func (t *Template) RenderWithin(all *budget.Budget, vars Vars) (string, []Span, error) {
+// model said, and what it is trained on. Its steps count in a budget for several renderings, beside their own.
+func (t *Template) RenderSpans(all *budget.Budget, vars Vars) (string, []Span, error) {
 	r := &rendering{Budget: all.Part("the template", maxSteps), out: new(strings.Builder), now: t.Now}
 	defer r.Time(maxTime)()
 	if r.now == nil {

@@ -84,8 +84,7 @@ func (n *integers) weight(shape []int) *weight {
 // codes returns the codes of a weight, or why there is no product of this form.
 func (w *weight) codes() (c Codes, why string, err error) {
 	n := w.integers
-	switch {
-	case n == nil:
+	if n == nil {
 		return c, "no product of this package reads its codes", nil
 	}
 	rows, matrices := w.shape[len(w.shape)-2], 1
@@ -112,6 +111,7 @@ func (w *weight) codes() (c Codes, why string, err error) {
 		}
 	}
 	c.Read = func(from, to int) (codes []int8, scales, offsets []float32, err error) {
+		codes = make([]int8, 0, (to-from)*c.Inputs)
 		for from < to {
 			matrix, first := from/rows, from%rows
 			end := min(first+to-from, rows)

@@ -178,7 +178,7 @@ func (s *Sampler) adjusted(logits []float32) []float64 {
 		}
 	}
 	for id, n := range s.seen {
-		if int(id) >= len(s.logits) {
+		if id < 0 || int(id) >= len(s.logits) {
 			continue
 		}
 		l := &s.logits[id]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -222,7 +223,27 @@ func (v *vocabulary) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	v.ids = make(map[string]int32, n)
-	return json.Unmarshal(text, &v.ids)
+	if err := json.Unmarshal(text, &v.ids); err != nil || len(v.ids) == n {
+		return err
+	}
+	return v.once(text)
+}
+
+// once refuses a token that stands twice: json.Unmarshal takes the last of its ids.
+func (v *vocabulary) once(text []byte) error {
+	d, keys := json.NewDecoder(bytes.NewReader(text)), 0
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		keys++
+	}
+	if keys = (keys - 2) / 2; keys > len(v.ids) { // tokens with their ids, between two braces
+		return fmt.Errorf("vocab: %d of its tokens stand there twice", keys-len(v.ids))
+	}
+	return nil
 }
 
 func (v *vocabulary) list(text []byte) error {
@@ -239,6 +260,9 @@ func (v *vocabulary) list(text []byte) error {
 		score, also := pair[1].(float64)
 		if !ok || !also {
 			return fmt.Errorf("entry %d of vocab is no token with its score", i)
+		}
+		if first, twice := v.ids[token]; twice {
+			return fmt.Errorf("vocab: the token %.100q has the ids %d and %d", token, first, i)
 		}
 		v.ids[token], v.scores = int32(i), append(v.scores, score)
 	}

@@ -212,11 +212,14 @@ func TestConcurrentUse(t *testing.T) {
 
 // TestOneOwner: each id has one token, and each token one id, so that decoding does not depend on the order in which a file is read.
 func TestOneOwner(t *testing.T) {
+	_, err := build(t, parts{"model": parts{"vocab": json.RawMessage(`{"a":0,"b":1,":":2,"a":3}`), "merges": []string{}}})
+	require.ErrorContains(t, err, "vocab: 1 of its tokens stand there twice")
 	for want, change := range map[string]parts{
 		`the id 1 is that of two tokens, "a" and "b"`:              {"model": parts{"vocab": parts{"a": 1, "b": 1}, "merges": []string{}}},
 		`the id 1 is that of two tokens, "<x>" and "b"`:            {"model": parts{"vocab": parts{"a": 0, "b": 1}, "merges": []string{}}, "added_tokens": []parts{{"id": 1, "content": "<x>"}}},
 		`the added token "<x>" has the ids 7 and 8`:                {"added_tokens": []parts{{"id": 7, "content": "<x>"}, {"id": 8, "content": "<x>"}}},
 		`the added token "a" has the ids 0 and 9`:                  {"model": parts{"vocab": parts{"a": 0, "b": 1}, "merges": []string{}}, "added_tokens": []parts{{"id": 9, "content": "a"}}},
+		`vocab: the token "a" has the ids 0 and 1`:                 {"model": parts{"type": "Unigram", "unk_id": 0, "vocab": [][]any{{"a", -1.5}, {"a", -2.5}}}},
 		`the template for a single text gives "A" the type_id 1`:   {"post_processor": parts{"type": "TemplateProcessing", "single": []parts{{"Sequence": parts{"id": "A", "type_id": 1}}}, "special_tokens": parts{}}},
 		`the template for a single text gives "<s>" the type_id 2`: {"post_processor": parts{"type": "TemplateProcessing", "single": []parts{{"Sequence": parts{"id": "A"}}, {"SpecialToken": parts{"id": "<s>", "type_id": 2}}}, "special_tokens": parts{"<s>": parts{"ids": []int{1}}}}},
 	} {

@@ -103,7 +103,9 @@ func (t Table) Decode(text []byte, to ...any) (warnings []string, err error) {
 }
 
 // Check is Decode into no value. It returns the keys with a warning.
-func (t Table) Check(text []byte) (warnings []*Refusal, err error) { return t.Index().Check(text) }
+func (t Table) Check(text []byte) (warnings []*Refusal, err error) {
+	return t.Index().CheckIn("", text)
+}
 
 // Index is a table that checks many texts: it finds the verdict of a key at once. It is safe for concurrent use.
 type Index struct {
@@ -140,10 +142,7 @@ func fold(name string) string {
 	}, name)
 }
 
-// Check is Table.Check.
-func (x *Index) Check(text []byte) (warnings []*Refusal, err error) { return x.CheckIn("", text) }
-
-// CheckIn is Check of an object inside of another one: what is reported of a key has its name behind a path.
+// CheckIn is Table.Check of an object inside of another one: what is reported of a key has its name behind a path, which may be empty.
 func (x *Index) CheckIn(path string, text []byte) (warnings []*Refusal, err error) {
 	c, t := check{Index: x}, x.table
 	for _, known := range []struct{ begin, what string }{

@@ -102,8 +102,9 @@ func BenchmarkUnknown(b *testing.B) {
 	for i := range 45 {
 		many.Keys = append(many.Keys, verdict.Honour(fmt.Sprintf("key_%d", i), "a number"))
 	}
+	index := many.Index()
 	text := []byte(`{"key_1":"some text","key_2":"some more","id":7}`)
-	for name, check := range map[string]func([]byte) ([]*verdict.Refusal, error){"table": many.Check, "index": many.Index().Check} {
+	for name, check := range map[string]func([]byte) ([]*verdict.Refusal, error){"table": many.Check, "index": func(text []byte) ([]*verdict.Refusal, error) { return index.CheckIn("", text) }} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if left, err := check(text); err != nil || len(left) != 1 {

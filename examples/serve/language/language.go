@@ -49,10 +49,10 @@ func Load(folder string, vocab int) (Language, error) {
 
 // hub is the language of a hub folder.
 type hub struct {
-	folder string
 	*tokenizer.Tokenizer
 	template *chat.Template // nil if the folder has none
 	lower    bool           // texts become lower case first
+	written  error          // refuses conversations of such a folder, which are in both cases
 }
 
 func loadHub(folder string) (Language, error) {
@@ -68,7 +68,10 @@ func loadHub(folder string) (Language, error) {
 		return nil, err
 	}
 	lower, err := folders.LowerCase(folder)
-	return hub{folder, tok, template, lower}, err
+	if err != nil {
+		return nil, err
+	}
+	return hub{tok, template, lower, folders.AsWritten(folder)}, nil
 }
 
 func (h hub) Encode(text string, most int) ([]int32, error) {
@@ -91,8 +94,8 @@ func (h hub) Chat(c chat.Conversation, most int) ([]int32, error) {
 	if h.template == nil {
 		return nil, chat.ErrNoTemplate
 	}
-	if h.lower {
-		return nil, folders.AsWritten(h.folder)
+	if h.written != nil {
+		return nil, h.written
 	}
 	p, err := h.template.Render(c)
 	if err != nil {

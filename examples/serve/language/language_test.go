@@ -112,7 +112,7 @@ func TestLowerCase(t *testing.T) {
 	l, err = language.Load(dir, 1000)
 	require.NoError(t, err)
 	_, err = l.Chat(hello, 100)
-	require.ErrorContains(t, err, "do_lower_case of sentence_bert_config.json is true")
+	require.ErrorContains(t, err, "do_lower_case of sentence_*_config.json is true")
 }
 
 // TestLongTexts: texts with more tokens than there may be are refused.
