@@ -17,7 +17,7 @@ type HeaderReport struct {
 	Missing []string
 	// Different describes declarations with other parameters or values: a call of them must not be trusted.
 	Different []string
-	// Unknown are functions of CANN that this module cannot call.
+	// Unknown are functions that the headers declare and that this module does not know, or knows of other releases only.
 	Unknown []string
 	// Headers has these counts for each header, such as "acl/acl_rt.h". A declaration that no header of the release has is counted as
 	// missing from the header to which the table assigns it.

@@ -299,7 +299,6 @@ func everySize(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("sizes of 1 to 2048 that the chip has: %v", computed)
 	smooth := map[bool]int{} // sizes without a prime factor above 47, by whether they are above 1024
 	for n := 257; n <= 2048; n++ {
 		largest := 0

@@ -24,7 +24,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 // starts with what it describes:
 //
 //	library  name  headerPrefix
-//	split    versions  name  headerPrefix|symbol             (a further library that these releases have functions in)
+//	split    versions  name  header|symbol                   (a further library that these releases have functions in)
 //	func     versions  header  name  returnType  param:type …  [...]
 //	op       versions  header  symbol  param:type …          (no header is the UsualHeader)
 //	other    versions  header  symbol  param:type …          (a form that is not called, of releases without the operator)
@@ -37,7 +37,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 // newer versions. Parse is strict: unknown types, duplicates, impossible layouts and stray
 // fields are errors of type *SyntaxError.
 func Parse(texts ...Text) (*Table, error) {
-	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]int{}, splits: map[string][]split{}}, constants: map[string]int{}, ends: map[string]*ending{}}
+	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]int{}, splits: map[string][]split{}}, constants: map[string]int{}, ends: map[string]*ending{}, splits: map[string]*ending{}}
 	for _, text := range texts {
 		for i, line := range strings.Split(text.Data, "\n") {
 			if line == "" || line[0] == '#' {
@@ -64,9 +64,10 @@ type parser struct {
 	others    []positioned   // other forms of operators
 	constants map[string]int // places in t.Constants by name
 	ends      map[string]*ending
+	splits    map[string]*ending // the last split line of a header or an operator
 }
 
-// ending is an ends line that is stored until all operators are known.
+// ending is an ends line, or the place of a split line, that is stored until all operators are known.
 type ending struct {
 	file       string
 	line       int
@@ -116,7 +117,11 @@ func (p *parser) parse(f []string) error {
 		if f[1] == "" || f[2] == "" {
 			return fmt.Errorf("split without a library or without a header or symbol")
 		}
+		if slices.ContainsFunc(p.t.splits[f[2]], func(s split) bool { return s.name == f[1] && overlap(s.versions, versions) }) {
+			return fmt.Errorf("the split of %s to %s is given twice", f[2], f[1])
+		}
 		p.t.splits[f[2]] = append(p.t.splits[f[2]], split{versions, f[1]})
+		p.splits[f[2]] = &ending{file: p.file, line: p.line}
 		return nil
 	case "func":
 		return p.function(kind, Function{Versions: versions, Header: f[1], Name: f[2], Ret: f[3]}, f[4:])
@@ -332,7 +337,7 @@ func newest[Form any](all []string, older []Form, versions func(Form) []string) 
 
 // finish resolves types and libraries, merges the forms of each function and sorts the table.
 func (p *parser) finish() error {
-	merged, bare := map[string]*positioned{}, map[string]bool{}
+	merged, bare, headers := map[string]*positioned{}, map[string]bool{}, map[string]bool{}
 	var names []string
 	for i := range p.functions {
 		f := &p.functions[i]
@@ -340,6 +345,7 @@ func (p *parser) finish() error {
 		if err := p.t.Resolve(&f.Function); err != nil {
 			return p.at(err)
 		}
+		headers[f.Header] = true
 		old, ok := merged[f.Name]
 		if !ok {
 			merged[f.Name] = f
@@ -373,6 +379,12 @@ func (p *parser) finish() error {
 			if f := merged[name]; f == nil || !f.op {
 				return p.at(fmt.Errorf("%s ends: no operator %s", symbol, name))
 			}
+		}
+	}
+	for what, at := range p.splits {
+		p.file, p.line = at.file, at.line
+		if f := merged[what]; (f == nil || !f.op) && !headers[what] {
+			return p.at(fmt.Errorf("split: %s is neither a header of functions nor an operator", what))
 		}
 	}
 	others := map[string][]Signature{}

@@ -23,7 +23,7 @@ op	8.1.RC1	x/a.h	aclnnFoo	self:aclTensor *	n:int64_t
 op	8.5.0..	x/a.h	aclnnFoo	self:const aclTensor *	count:int64_t
 other	8.5.0	x/a.h	aclnnForm	self:aclTensor *	n:int64_t
 op	9.0.0..	x/a.h	aclnnForm	self:aclTensor *
-split	8.5.0..	liby	x/
+split	8.5.0..	liby	x/a.h
 split	9.0.0..	libz	aclnnFoo
 `
 
@@ -66,6 +66,9 @@ func TestParseRefuses(t *testing.T) {
 		"type\t8.1.RC1\ta\tint;":                                                           "not a C name and type",
 		"library\t\tx/":                                                                    "library without a name",
 		"split\t8.5.0..\t\tx/":                                                             "split without a library",
+		"split\t8.5.0..\tliby\tx/":                                                         "split: x/ is neither a header of functions nor an operator",
+		"split\t8.5.0..\tliby\taclnnNone":                                                  "split: aclnnNone is neither a header",
+		"split\t9.0.0..\tliby\tx/a.h":                                                      "the split of x/a.h to liby is given twice",
 		"other\t8.1.RC1\tx/a.h\taclnnNone\tself:aclTensor *":                               "another form of aclnnNone, which is no operator",
 		"other\t9.1.0\tx/a.h\taclnnForm\tn:int64_t":                                        "two forms of aclnnForm in one of the releases [9.1.0]",
 		"other\t8.1.RC1\tx/a.h\taclnnForm\tself:const aclTensor *":                         "aclnnForm: the other form has the same parameters",

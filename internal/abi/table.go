@@ -66,6 +66,16 @@ func (f *Function) At(version string) (params []Param, ok bool) {
 	return f.Params, slices.Contains(f.Versions, version)
 }
 
+// Declared returns the parameters that a release declares, those of another form too.
+func (f *Function) Declared(release string) ([]Param, bool) {
+	for _, s := range f.Others {
+		if slices.Contains(s.Versions, release) {
+			return s.Params, true
+		}
+	}
+	return f.At(release)
+}
+
 // Operator is an operator that is called in two phases. Params lacks the trailing workspaceSize and
 // executor, which all operators have.
 type Operator struct {
@@ -160,7 +170,7 @@ type Table struct {
 	Records   []Record
 
 	libraries []library
-	splits    map[string][]split // by prefix of headers, or by symbol
+	splits    map[string][]split // by header, or by symbol of an operator
 	enums     map[string]bool
 	typedefs  map[string]string
 	records   map[string]int // places in Records by name, until they are sorted
@@ -300,14 +310,9 @@ func (t *Table) AllFunctions() []Function {
 // the older library for programs that were linked with it.
 func (t *Table) Libraries(f *Function, release string) []string {
 	names := []string{f.Library}
-	for what, splits := range t.splits {
-		if what != strings.TrimSuffix(f.Name, PhaseOne) && !(strings.Contains(what, "/") && strings.HasPrefix(f.Header, what)) {
-			continue
-		}
-		for _, s := range splits {
-			if (release == "" || slices.Contains(s.versions, release)) && !slices.Contains(names, s.name) {
-				names = append(names, s.name)
-			}
+	for _, s := range slices.Concat(t.splits[strings.TrimSuffix(f.Name, PhaseOne)], t.splits[f.Header]) {
+		if (release == "" || slices.Contains(s.versions, release)) && !slices.Contains(names, s.name) {
+			names = append(names, s.name)
 		}
 	}
 	slices.Sort(names)

@@ -96,12 +96,7 @@ func Compare(t *abi.Table, release string, fsys fs.FS) (c Comparison, err error)
 	for _, f := range t.AllFunctions() {
 		known[f.Name] = true
 		got, declared := all.Functions[f.Name]
-		params, ok := f.At(release)
-		for _, s := range f.Others {
-			if slices.Contains(s.Versions, release) {
-				params, ok = s.Params, true
-			}
-		}
+		params, ok := f.Declared(release)
 		folder, _, _ := strings.Cut(f.Header, "/")
 		switch {
 		case !folders[folder]:

@@ -365,7 +365,7 @@ func anyParameter(words []lexeme) (p abi.Param, err error) {
 	}
 	array, inner := false, ""
 	if n := slices.IndexFunc(words, func(w lexeme) bool { return w.text == "[" }); n >= 0 {
-		if end := n + 1 + bracket(words[n+1:], "[", "]"); end+1 < len(words) { // of arrays, of which it has the address of the first
+		if end := n + 1 + bracket(words[n+1:], "[", "]"); end+1 < len(words) { // an array of arrays is passed as the address of its first array
 			inner = spelled(words[end+1:])
 		}
 		words, array = words[:n], true

@@ -152,7 +152,7 @@ func (m *Machine) Execute(t *rt.Thread, id int, workspace, size, executor, strea
 	return m.phase(t, nn.Name(id), func() uint64 { return m.library.Execute(t, id, workspace, size, executor, stream) })
 }
 
-// phase applies fault rules and the trace to a phase of an operator.
+// phase refuses an operator that the release has in another form, and applies fault rules and the trace to the others.
 func (m *Machine) phase(t *rt.Thread, name string, call func() uint64) uint64 {
 	if symbol := strings.TrimSuffix(name, abi.PhaseOne); isForeign(symbol) {
 		return t.Fail(abi.ACLNN_ERR_INNER, "EZ9999: %s has other parameters in CANN %s than the emulator reads, which has the form of later releases", symbol, abi.Releases()[release()])

@@ -75,12 +75,18 @@ func arg[T any](c *Call, name string) (v T) {
 	return v
 }
 
-// index returns the place of a parameter, and notes that the operator looked at it.
-func (c *Call) index(name string) int {
+// number returns the place of a parameter among those of the C declaration.
+func (c *Call) number(name string) int {
 	i := slices.IndexFunc(c.Op.Params, func(p Param) bool { return p.Name == name })
 	if i < 0 {
 		panic(fmt.Sprintf("%s has no parameter %q", c.Name(), name))
 	}
+	return i
+}
+
+// index returns the place of a parameter, and notes that the operator looked at it.
+func (c *Call) index(name string) int {
+	i := c.number(name)
 	c.seen |= 1 << i
 	return i
 }
@@ -97,7 +103,7 @@ func (c *Call) Unseen() (names []string) {
 
 // Class returns the class of the named parameter. It panics if the declaration has no such
 // parameter.
-func (c *Call) Class(name string) Class { return c.Op.Params[c.index(name)].Class }
+func (c *Call) Class(name string) Class { return c.Op.Params[c.number(name)].Class }
 
 // Has reports whether the C declaration has a parameter of that name. The operators of one family
 // may differ in their parameters.
@@ -172,7 +178,7 @@ func (c *Call) Text(name string) string { return arg[string](c, name) }
 // before it looks for the communicator, since CANN checks all pointers first.
 func (c *Call) Needs(params ...string) {
 	for _, name := range params {
-		if c.Has(name) && c.args[c.index(name)] == nil {
+		if c.Has(name) && c.args[c.number(name)] == nil {
 			c.Fail(NullPointer, "%s is null", name)
 		}
 	}

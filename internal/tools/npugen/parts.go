@@ -46,6 +46,16 @@ func (p parts) write(name string) error {
 	if err != nil {
 		return err
 	}
+	var lines []string
+	old, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(old)) { // operators of other repositories keep their parts
+		if fields := strings.Split(strings.TrimSpace(line), "\t"); len(fields) == 4 && p[fields[3]] == nil {
+			lines = append(lines, line)
+		}
+	}
 	var b strings.Builder
 	b.WriteString("# The parts of libopapi, as the sources of CANN divide the operators since 8.5.0. Made by `npugen releases`; see parse.go for the grammar.\n\n")
 	for i := range t.Operators {
@@ -68,8 +78,16 @@ func (p parts) write(name string) error {
 			by[last] = append(by[last], release)
 		}
 		for _, library := range slices.Sorted(maps.Keys(by)) {
-			fmt.Fprintf(&b, "split\t%s\t%s\t%s\n", abi.VersionText(by[library]), library, o.Symbol)
+			lines = append(lines, fmt.Sprintf("split\t%s\t%s\t%s\n", abi.VersionText(by[library]), library, o.Symbol))
 		}
+	}
+	operator := func(line string) string {
+		symbol := line[strings.LastIndexByte(line, '\t')+1:]
+		return strings.TrimPrefix(strings.TrimPrefix(symbol, "acl"), "nn")
+	}
+	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(operator(a), operator(b)) })
+	for _, line := range lines {
+		b.WriteString(line)
 	}
 	return os.WriteFile(name, []byte(b.String()), 0o644)
 }

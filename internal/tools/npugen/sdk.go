@@ -162,13 +162,8 @@ func headers(t *abi.Table, version, only string) (files, error) {
 			continue
 		}
 		params := f.Params
-		if p, ok := f.At(version); ok {
+		if p, ok := f.Declared(version); ok {
 			params = p
-		}
-		for _, form := range f.Others {
-			if slices.Contains(form.Versions, version) {
-				params = form.Params
-			}
 		}
 		functions[f.Header] = append(functions[f.Header], prototype(f, params)+";\n")
 	}

@@ -57,12 +57,9 @@ func readSharedLatent(c *op.Call, query, scale string) *sharedLatent {
 	names := [2]string{"layoutQ", "layoutKv"}
 	const pages = "PA_BBND"
 	of := func(keys *op.Tensor, sums, used, table string) *indexedTokens {
-		x := &indexedTokens{query: q, key: keys, queries: optional("cuSeqlensQOptional"), keys: optional(used), leading: true}
+		x := &indexedTokens{query: q, key: keys, queries: optional("cuSeqlensQOptional"), keys: optional(used), table: optional(table), leading: true}
 		if layouts[1] == "TND" {
 			x.keys = optional(sums)
-		}
-		if c.Has(table) {
-			x.table = optional(table)
 		}
 		if layouts[0] != "TND" {
 			x.queries = nil

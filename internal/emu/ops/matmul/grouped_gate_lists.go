@@ -32,7 +32,8 @@ func groupedGateOfLists(c *op.Call) (op.Run, error) {
 		c.Invalid("x and weight of float8 and float4, which this chip takes, are not emulated")
 	}
 	c.NoneOf("bias")
-	mode, undefined := c.Int("dequantMode"), int64(28) // ge::DT_UNDEFINED
+	const undefined = 28 // ge::DT_UNDEFINED
+	mode := c.Int("dequantMode")
 	if n := c.Int("quantMode"); n != 0 {
 		c.Invalid("quantMode is %d; on this chip only 0 is supported, a scale for each row of the result", n)
 	}

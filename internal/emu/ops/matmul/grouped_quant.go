@@ -162,30 +162,33 @@ func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 	}
 }
 
-// unpacked reserves workspace for the weight of one group as int8 and returns a function that
-// fills it.
-func (g *grouped) unpacked() func(x *op.Exec, group int64) (kernel.View, error) {
-	largest := int64(0)
+// largestWeight returns the number of elements of the largest weight of a group.
+func (g *grouped) largestWeight() (largest int64) {
 	for _, w := range g.weight {
 		largest = max(largest, w.Dim(-2)*w.Dim(-1))
 	}
+	return largest
+}
+
+// unpacked reserves workspace for the weight of one group as int8 and returns a function that
+// fills it.
+func (g *grouped) unpacked() func(x *op.Exec, group int64) (kernel.View, error) {
+	largest := g.largestWeight()
 	wide := g.buffer(dtype.Int8, largest)
 	var rowMajor buffer
 	if g.nz {
 		rowMajor = g.buffer(dtype.Int4, largest)
 	}
 	return func(x *op.Exec, i int64) (kernel.View, error) {
-		w, src := g.weight[0], g.weight[0].Data
+		w := g.weight[0]
 		if len(g.weight) > 1 {
-			w, src = g.weight[i], g.weight[i].Data
+			w, i = g.weight[i], 0
 		}
 		rows, cols := w.Dim(-2), w.Dim(-1)
 		if g.transposedWeight {
 			rows, cols = cols, rows
 		}
-		if len(g.weight) == 1 {
-			src = unsafe.Add(src, i*rows*cols/2)
-		}
+		src := unsafe.Add(w.Data, i*rows*cols/2)
 		if g.nz {
 			plain := rowMajor.view(x, rows, cols)
 			if err := fractal.Unpack(plain, src, w.NZColumns()); err != nil {
@@ -207,10 +210,7 @@ func (g *grouped) unpacked() func(x *op.Exec, group int64) (kernel.View, error) 
 // antiquant computes y = x·((w + offset)·scale) + bias. The weight of a group is dequantised to
 // the type of x before the product.
 func (g *grouped) antiquant() func(*op.Exec, group) error {
-	largest := int64(0)
-	for _, w := range g.weight {
-		largest = max(largest, w.Dim(-2)*w.Dim(-1))
-	}
+	largest := g.largestWeight()
 	shifted, restored := g.buffer(dtype.Float32, largest), g.buffer(g.x[0].DType, largest)
 	weights := func(_ *op.Exec, i int64) (kernel.View, error) { return g.weightOf(i), nil }
 	if g.weight[0].DType == dtype.Int4 {
