@@ -181,12 +181,12 @@ func PutFlat(op ScatterOp, into, index, source kernel.View) error {
 // TakeFlat sets every element of out to the element of in at the row-major position that index
 // holds.
 func TakeFlat(out, in, index kernel.View) error {
-	whole, release := kernel.TemporaryOf(in.DType, in.Shape...)
+	whole, release := kernel.TemporaryOf(in.DType, in.Len())
 	defer release()
-	if err := elementwise.Copy(whole, in); err != nil {
+	if err := elementwise.CopyInOrder(whole, in); err != nil {
 		return err
 	}
-	return Lookup(out, whole.Line(), 0, index)
+	return Lookup(out, whole, 0, index)
 }
 
 // PickFlat sets the vector out to the elements of in at the row-major positions at, which must

@@ -65,6 +65,13 @@ func TestTakeAndPutFlat(t *testing.T) {
 	self := optest.Tensor(t, dtype.Float32, []int64{4}, 1, 2, 3, 4)
 	optest.Run(t, "InplacePut", optest.Args{"selfRef": self, "index": optest.Tensor(t, dtype.Int64, []int64{3}, 1, 1, 0), "source": optest.Tensor(t, dtype.Float32, []int64{3}, 10), "accumulate": true})
 	require.Equal(t, []float64{11, 22, 3, 4}, optest.Values(self))
+	places := make([]float64, 36)
+	for i := range places {
+		places[i] = float64(i)
+	}
+	deep, picked := optest.Tensor(t, dtype.Float32, []int64{1, 2, 3, 1, 2, 3, 1, 1, 1}, places...), optest.Tensor(t, dtype.Float32, []int64{2})
+	optest.Run(t, "Take", optest.Args{"self": deep, "index": optest.Tensor(t, dtype.Int64, []int64{2}, 35, 7), "out": picked})
+	require.Equal(t, []float64{35, 7}, optest.Values(picked))
 	require.ErrorContains(t, optest.Execute(t, "Take", optest.Args{"self": self, "index": optest.Tensor(t, dtype.Int64, []int64{1}, 4), "out": optest.Tensor(t, dtype.Float32, []int64{1})}), "index 4")
 	optest.Refused(t, op.InvalidParam, "InplacePut", optest.Args{"selfRef": self, "index": optest.Tensor(t, dtype.Int64, []int64{1}, 1), "source": self}, "as many")
 }

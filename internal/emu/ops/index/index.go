@@ -61,6 +61,10 @@ func indexSelect(c *op.Call) (op.Run, error) {
 	if c.Op.Name == "IndexSelect" {
 		c.Rank(index, 0, 1)
 	}
+	if c.Op.Name == "GatherV2" && self.Rank() == 0 && out.Rank() == 0 && index.Len() > 1 {
+		c.FailLaunch(op.InvalidParam, "%v names %d elements, but %v holds one; phase one of CANN takes any index of a tensor without dimensions", index, index.Len(), out)
+		index.Shape, index.Strides = []int64{1}, []int64{1} // phase two refuses the call before it reads
+	}
 	if c.Err() == nil && (index.Rank() == 0 || self.Rank() == 0) {
 		// A tensor without dimensions counts as a vector of one element.
 		return selection(c, vector(out), vector(self), c.Int("dim"), vector(index))
@@ -77,8 +81,21 @@ func vector(t *op.Tensor) *op.Tensor {
 	return t
 }
 
-// reductionsOfScatter maps the values of reduce to the kernel's operations.
-var reductionsOfScatter = map[int64]indexingkernel.ScatterOp{0: indexingkernel.ScatterSet, 1: indexingkernel.ScatterAdd, 2: indexingkernel.ScatterMul}
+// scatterMean is the reduction of Scatter that kernels do not have among their operations.
+const scatterMean = indexingkernel.ScatterMin + 1
+
+// scatterReduction reads reduce. The library of CANN 8.1 has the first three.
+func scatterReduction(c *op.Call) indexingkernel.ScatterOp {
+	fn, last := indexingkernel.ScatterOp(c.Int("reduce")), scatterMean
+	if c.Older() {
+		last = indexingkernel.ScatterMul
+	}
+	if n := c.Int("reduce"); n < 0 || n > int64(last) {
+		c.Invalid("reduce %d is unknown; use 0 to %d of: 0 replaces, 1 adds, 2 multiplies, 3 takes the largest, 4 the smallest, 5 the mean", n, last)
+		return indexingkernel.ScatterSet
+	}
+	return fn
+}
 
 // scatter implements every form of Scatter: with a tensor or a scalar as source, in place or not.
 func scatter(c *op.Call) (op.Run, error) {
@@ -87,17 +104,14 @@ func scatter(c *op.Call) (op.Run, error) {
 	axis := c.Axis(self, c.Int("dim"))
 	fn := indexingkernel.ScatterAdd
 	if c.Has("reduce") {
-		var known bool
-		if fn, known = reductionsOfScatter[c.Int("reduce")]; !known {
-			c.Invalid("reduce %d is unknown; 0 replaces, 1 adds, 2 multiplies", c.Int("reduce"))
-		}
+		fn = scatterReduction(c)
 	}
 	c.Movable(self, out)
 	c.Plain(index)
 	c.DType(index, op.IndexTypes...)
 	c.Same(self, out)
 	covers(c, self, index, axis)
-	if fn != indexingkernel.ScatterSet && !combines(self.DType) {
+	if fn != indexingkernel.ScatterSet && !combines(self.DType) || fn > indexingkernel.ScatterMul && self.DType.IsComplex() {
 		c.Invalid("%v has a dtype that cannot be computed with", self)
 	}
 	var t *op.Tensor
@@ -133,6 +147,21 @@ func scatter(c *op.Call) (op.Run, error) {
 				return err
 			}
 			return scatterComplex(fn, out, places{out.VectorShape(), index.VectorShape(), axis, index}, values)
+		}
+		if fn == scatterMean {
+			if value == nil {
+				return indexingkernel.ScatterMean(out.AsVector(), src(), axis, index.AsVector(), true)
+			}
+			one, release := kernel.TemporaryOf(out.DType, 1)
+			defer release()
+			if err := elementwise.Fill(one, value.Number()); err != nil {
+				return err
+			}
+			same, err := one.Broadcast(index.AsVector().Shape)
+			if err != nil {
+				return err
+			}
+			return indexingkernel.ScatterMean(out.AsVector(), same, axis, index.AsVector(), true)
 		}
 		if value != nil {
 			return indexingkernel.ScatterNumber(fn, out.AsVector(), value.Number(), axis, index.AsVector())

@@ -75,7 +75,9 @@ func index(c *op.Call) (op.Run, error) {
 // take reads elements at positions of the flattened tensor.
 func take(c *op.Call) (op.Run, error) {
 	self, index, out := c.Tensor("self"), c.Tensor("index"), c.Tensor("out")
-	c.Movable(self, out)
+	c.Movable(out)
+	c.Linear(self)
+	c.Depth(self) // the kernel sees a vector
 	c.Plain(index)
 	c.DType(index, op.IndexTypes...)
 	c.SameDType(self, out)

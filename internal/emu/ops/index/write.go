@@ -243,11 +243,7 @@ func scatterReduce(c *op.Call) (op.Run, error) {
 	self, out := c.Target()
 	index, src := c.Tensor("index"), c.Tensor("src")
 	axis := c.Axis(self, c.Int("dim"))
-	fn := indexingkernel.ScatterOp(c.Int("reduce"))
-	const mean = indexingkernel.ScatterMin + 1
-	if fn < indexingkernel.ScatterSet || fn > mean {
-		c.Invalid("reduce %d is unknown; 0 replaces, 1 adds, 2 multiplies, 3 takes the largest, 4 the smallest, 5 the mean", fn)
-	}
+	fn := scatterReduction(c)
 	c.Movable(self, out, src)
 	c.Plain(index)
 	c.DType(index, op.IndexTypes...)
@@ -269,7 +265,7 @@ func scatterReduce(c *op.Call) (op.Run, error) {
 		}
 		from := src.AsVector()
 		from.Shape = index.AsVector().Shape
-		if fn == mean {
+		if fn == scatterMean {
 			return indexingkernel.ScatterMean(out.AsVector(), from, axis, index.AsVector(), keep)
 		}
 		if !keep && fn != indexingkernel.ScatterSet {
