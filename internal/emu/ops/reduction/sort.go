@@ -33,7 +33,11 @@ func topK(c *op.Call) (op.Run, error) {
 	} else if len(shape) > 0 {
 		shape[axis] = k
 	}
-	return ordered(c, self, c.Tensor("valuesOut"), c.Tensor("indicesOut"), axis, shape, c.Bool("largest"))
+	values, indices := c.Tensor("valuesOut"), c.Tensor("indicesOut")
+	if self.Rank() == 0 && k == 1 && values.Rank() == 1 && indices.Rank() == 1 {
+		shape = []int64{1} // CANN computes with a vector of one element, which it copies to either form
+	}
+	return ordered(c, self, values, indices, axis, shape, c.Bool("largest"))
 }
 
 // ordered sets indices to the positions of the first elements of self in sort order, and values
