@@ -1,6 +1,8 @@
 package normalization
 
 import (
+	"slices"
+
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -91,12 +93,16 @@ func adaLayerNorm(c *op.Call) (op.Run, error) {
 func adaLayerNormGrad(c *op.Call) (op.Run, error) {
 	dy, x, mean, rstd := c.Tensor("gradOut"), c.Tensor("input"), c.Tensor("mean"), c.Tensor("rstd")
 	weight, bias := c.Optional("weightOptional"), c.Optional("biasOptional")
-	dx, dscale, dshift := c.Tensor("gradInputOut"), c.Tensor("gradScaleOut"), c.Tensor("gradShiftOut")
+	dx, dscale, dshift := c.Optional("gradInputOut"), c.Optional("gradScaleOut"), c.Optional("gradShiftOut")
 	dweight, dbias := c.Optional("gradWeightOut"), c.Optional("gradBiasOut")
-	c.Plain(x, dy, dx)
+	c.Plain(x, dy)
 	c.DType(x, op.FloatTypes...)
 	c.Rank(x, 2, kernel.MaxRank)
-	c.Same(x, dy, dx)
+	c.Same(x, dy)
+	if dx != nil {
+		c.Plain(dx)
+		c.Same(x, dx)
+	}
 	for _, t := range []*op.Tensor{weight, bias, dweight, dbias} {
 		lastOnly(c, t, x, x.DType, dtype.Float32)
 	}
@@ -113,7 +119,12 @@ func adaLayerNormGrad(c *op.Call) (op.Run, error) {
 	}
 	scale := c.Shared(c.Tensor("scale"), x)
 	c.Shared(c.Tensor("shift"), x)
-	outs := []func() kernel.View{c.Shared(dscale, x), c.Shared(dshift, x)}
+	var shared [2]func() kernel.View
+	for i, t := range []*op.Tensor{dscale, dshift} {
+		if t != nil {
+			shared[i] = c.Shared(t, x)
+		}
+	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -121,7 +132,23 @@ func adaLayerNormGrad(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return op.ZeroAll(dscale, dshift, dweight, dbias)
 		}
-		return rowwise.AdaptGrad(dx.View(), outs[0]().Select(last-1, 0), outs[1]().Select(last-1, 0), op.OptionalView(dweight), op.OptionalView(dbias),
+		grad := op.OptionalView(dx)
+		if dx == nil { // a program that needs other gradients only passes null
+			v, release := kernel.TemporaryOf(x.DType, x.Shape...)
+			defer release()
+			grad = v
+		}
+		var outs [2]kernel.View
+		for i := range outs {
+			if shared[i] != nil {
+				outs[i] = shared[i]().Select(last-1, 0)
+				continue
+			}
+			v, release := kernel.TemporaryOf(x.DType, slices.Concat(x.Shape[:last-1], x.Shape[last:])...)
+			defer release()
+			outs[i] = v
+		}
+		return rowwise.AdaptGrad(grad, outs[0], outs[1], op.OptionalView(dweight), op.OptionalView(dbias),
 			dy.View(), x.View(), leadingView(mean, last), leadingView(rstd, last), scale(), op.OptionalView(weight), op.OptionalView(bias))
 	}, nil
 }

@@ -191,6 +191,15 @@ func TestAdaLayerNorm(t *testing.T) {
 					"weightOptional": weight, "biasOptional": bias, "gradInputOut": dx, "gradScaleOut": dscale, "gradShiftOut": dshift,
 					"gradWeightOut": dweight, "gradBiasOut": dbias,
 				})
+				only := optest.Tensor(t, d, form) // each gradient may be left out
+				optest.Run(t, "AdaLayerNormBackward", optest.Args{
+					"gradOut": dy, "input": x, "normalizedShape": []int64{h}, "rstd": rstd, "mean": mean, "scale": scale, "shift": shift, "gradScaleOut": only,
+					"weightOptional": weight, "biasOptional": bias,
+				})
+				assert.Equal(t, optest.Values(dscale), optest.Values(only), what)
+				optest.Run(t, "AdaLayerNormBackward", optest.Args{
+					"gradOut": dy, "input": x, "normalizedShape": []int64{h}, "rstd": rstd, "mean": mean, "scale": scale, "shift": shift,
+				})
 				g := optest.Values(dy)
 				for _, o := range []struct {
 					name string

@@ -21,8 +21,8 @@ func renorm(c *op.Call) (op.Run, error) {
 	c.Same(x, out)
 	c.Rank(x, 2, kernel.MaxRank)
 	axis := c.Axis(x, c.Int("dim"))
-	if p <= 0 || most < 0 {
-		c.Invalid("p is %g and maxNorm %g; p must be above 0, and maxNorm not below", p, most)
+	if !(p >= 0) || !(most >= 0) { // the norm of order 0 counts the elements that are not 0
+		c.Invalid("p is %g and maxNorm %g; neither may be below 0", p, most)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
