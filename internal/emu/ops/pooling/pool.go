@@ -374,11 +374,27 @@ func adaptiveAverage(n int) op.Prepare {
 func adaptiveAverageBackward(n int) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		grad, self, out := c.Tensor("gradOutput"), c.Tensor("self"), c.Tensor("out")
-		c.DType(self, op.FloatTypes...)
+		single := n == 3 && grad.Rank() >= n && !slices.ContainsFunc(grad.Shape[grad.Rank()-n:], func(size int64) bool { return size != 1 })
+		if single { // CANN multiplies the gradient by a number, which it does in float64 too
+			c.DType(self, append(slices.Clone(op.FloatTypes), dtype.Float64)...)
+		} else {
+			c.DType(self, op.FloatTypes...)
+		}
 		c.SameDType(self, grad)
 		c.Same(self, out)
 		c.Rank(self, n+1, n+2)
 		pooledFrom(c, grad, self, n)
+		if c.Err() == nil && self.DType == dtype.Float64 {
+			c.Plain(grad, out)
+			share := elementwise.Real(float64(float32(1 / float64(max(op.Count(self.Shape[self.Rank()-n:]), 1)))))
+			return func(*op.Exec) error {
+				each, err := grad.View().Broadcast(out.Shape)
+				if err != nil {
+					return err
+				}
+				return elementwise.Map(elementwise.Mul, dtype.Float64, out.View(), []elementwise.Input{elementwise.Of(each), elementwise.Const(share)})
+			}, c.Err()
+		}
 		return c.ResampleGrad(out, grad, n, func() []convolution.Taps {
 			_, taps := adaptive(self, grad.Shape[grad.Rank()-n:])
 			return taps
@@ -481,7 +497,6 @@ func maxPoolBackward(n int) op.Prepare {
 func unpooled(c *op.Call, maps, index, image *op.Tensor, n int) {
 	c.Movable(maps, image)
 	c.Plain(index)
-	c.SameDType(maps, image)
 	c.SameShape(maps, index)
 	c.DType(index, dtype.Int32, dtype.Int64)
 	c.Rank(maps, n+1, n+2)
@@ -496,6 +511,7 @@ func maxUnpool(n int) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		self, index, out := c.Tensor("self"), c.Tensor("indices"), c.Tensor(c.Either("out", "outRef"))
 		unpooled(c, self, index, out, n)
+		c.SameDType(self, out)
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
@@ -508,12 +524,26 @@ func maxUnpool(n int) op.Prepare {
 func maxUnpoolBackward(n int) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		grad, self, index, out := c.Tensor("gradOutput"), c.Tensor("self"), c.Tensor("indices"), c.Tensor("out")
-		c.Same(self, out)
+		c.SameShape(self, out)
+		c.SameDType(self, grad)
 		unpooled(c, out, index, grad, n)
+		if out.DType != grad.DType { // CANN casts the gradient after it has gathered it
+			c.Copies(out, grad)
+		}
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
-		return func(*op.Exec) error { return convolution.UnpoolGrad(out.View(), grad.View(), index.View(), n) }, nil
+		return func(*op.Exec) error {
+			if out.DType == grad.DType {
+				return convolution.UnpoolGrad(out.View(), grad.View(), index.View(), n)
+			}
+			gathered, release := kernel.TemporaryOf(grad.DType, out.Shape...)
+			defer release()
+			if err := convolution.UnpoolGrad(gathered, grad.View(), index.View(), n); err != nil {
+				return err
+			}
+			return elementwise.Copy(out.View(), gathered)
+		}, nil
 	}
 }
 

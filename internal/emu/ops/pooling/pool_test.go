@@ -308,6 +308,9 @@ func TestMaxUnpool(t *testing.T) {
 			dx := optest.TensorIn(t, d, l, []int64{2, 2, 2})
 			optest.Run(t, "MaxUnpool2dBackward", optest.Args{"gradOutput": y, "self": x, "indices": at, "outputSize": []int64{3, 3}, "out": dx})
 			assert.Equal(t, optest.Values(x), optest.Values(dx), "%v %v", d, l)
+			half := optest.TensorIn(t, dtype.Float16, l, []int64{2, 2, 2}) // CANN casts the gradient to the type of out
+			optest.Run(t, "MaxUnpool2dBackward", optest.Args{"gradOutput": y, "self": x, "indices": at, "outputSize": []int64{3, 3}, "out": half})
+			assert.Equal(t, optest.Values(x), optest.Values(half), "%v %v", d, l)
 		}
 	}
 	x, y := optest.Tensor(t, dtype.Float32, []int64{1, 1, 1, 1, 2}, 5, 6), optest.Tensor(t, dtype.Float32, []int64{1, 1, 2, 2, 2})
@@ -321,6 +324,17 @@ func TestMaxUnpool(t *testing.T) {
 	assert.ErrorContains(t, optest.Execute(t, "MaxUnpool3d", a), "index 8")
 	a["outputSize"] = []int64{2, 2, 3}
 	optest.Refused(t, op.InvalidParam, "MaxUnpool3d", a, "outputSize [2,2,3]")
+}
+
+// TestAdaptiveAverageGradientInDouble has one window for each channel, of whose gradient every element gets a share.
+func TestAdaptiveAverageGradientInDouble(t *testing.T) {
+	d := dtype.Float64
+	grad, self, out := optest.Tensor(t, d, []int64{2, 1, 1, 1}, 1+1e-12, -6), optest.Tensor(t, d, []int64{2, 1, 2, 2}, 1), optest.Tensor(t, d, []int64{2, 1, 2, 2})
+	a := optest.Args{"gradOutput": grad, "self": self, "out": out}
+	optest.Run(t, "AdaptiveAvgPool3dBackward", a)
+	assert.Equal(t, []float64{(1 + 1e-12) / 4, (1 + 1e-12) / 4, (1 + 1e-12) / 4, (1 + 1e-12) / 4, -1.5, -1.5, -1.5, -1.5}, optest.Values(out))
+	wide := a.With(optest.Args{"gradOutput": optest.Tensor(t, d, []int64{2, 1, 1, 2}, 1)})
+	optest.Refused(t, op.InvalidParam, "AdaptiveAvgPool3dBackward", wide, "dtype")
 }
 
 func TestPoolRefuses(t *testing.T) {
