@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/ctc"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
@@ -62,6 +63,20 @@ func readCTC(c *op.Call) ctcBatch {
 		c.Invalid("%v must have the %d labels of all sequences", l.targets, total)
 	}
 	return l
+}
+
+// written checks the result with the log-probabilities of paths. CANN wants rows of a multiple of eight elements, except
+// on the 950, and three dimensions also where the log-probabilities have two.
+func (l *ctcBatch) written(c *op.Call, alpha *op.Tensor) {
+	c.Plain(alpha)
+	c.SameDType(l.logProbs, alpha)
+	l.places = 2*l.longest + 1
+	what := "an element for each place of a path"
+	if c.Chip() != acceptance.Ascend950 {
+		l.places = (l.places + 7) / 8 * 8
+		what += ", in rows of a multiple of 8"
+	}
+	c.Shape(alpha, []int64{l.batch, l.times, l.places}, what)
 }
 
 // paths checks the tensor of the log-probabilities of paths, whose rows may be padded.
@@ -130,7 +145,7 @@ func (l *ctcBatch) perSequence(c *op.Call, t *op.Tensor) {
 func ctcLoss(c *op.Call) (op.Run, error) {
 	l, loss, alpha := readCTC(c), c.Tensor("negLogLikelihoodOut"), c.Tensor("logAlphaOut")
 	l.perSequence(c, loss)
-	l.paths(c, alpha)
+	l.written(c, alpha)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}

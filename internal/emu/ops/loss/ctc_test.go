@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -111,7 +112,7 @@ func TestCTCWithoutPath(t *testing.T) {
 	f := dtype.Float32
 	logProbs := optest.Tensor(t, f, []int64{1, 2}, math.Log(.5))
 	a := optest.Args{"logProbs": logProbs, "targets": optest.Tensor(t, dtype.Int64, []int64{2}, 1, 1), "inputLengths": []int64{1}}
-	loss, alpha, dx := optest.Tensor(t, f, []int64{}), optest.Tensor(t, f, []int64{1, 1, 5}), optest.Tensor(t, f, []int64{1, 2}, 9)
+	loss, alpha, dx := optest.Tensor(t, f, []int64{}), optest.Tensor(t, f, []int64{1, 1, 8}), optest.Tensor(t, f, []int64{1, 2}, 9)
 	forward := a.With(optest.Args{"targetlengths": []int64{2}, "negLogLikelihoodOut": loss, "logAlphaOut": alpha})
 	optest.Run(t, "CtcLoss", forward)
 	assert.True(t, math.IsInf(optest.Values(loss)[0], 1))
@@ -128,7 +129,11 @@ func TestCTCWithoutPath(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "CtcLoss", forward.With(optest.Args{"targetlengths": []int64{3}}), "3 labels")
 	optest.Refused(t, op.InvalidParam, "CtcLoss", forward.With(optest.Args{"inputLengths": []int64{2}}), "2 times")
 	optest.Refused(t, op.InvalidParam, "CtcLoss", forward.With(optest.Args{"inputLengths": []int64{1, 1}}), "inputLengths has 2")
-	optest.Refused(t, op.InvalidParam, "CtcLoss", forward.With(optest.Args{"logAlphaOut": optest.Tensor(t, f, []int64{1, 1, 4})}), "[1,1,5]")
+	for _, n := range []int64{4, 5, 7, 9, 16} {
+		optest.Refused(t, op.InvalidParam, "CtcLoss", forward.With(optest.Args{"logAlphaOut": optest.Tensor(t, f, []int64{1, 1, n})}), "[1,1,8]", "multiple of 8")
+	}
+	tight := forward.With(optest.Args{"logAlphaOut": optest.Tensor(t, f, []int64{1, 1, 5})})
+	optest.RunOn(t, acceptance.Ascend950, "CtcLoss", tight)
 	optest.Refused(t, op.NullPointer, "CtcLoss", forward.With(optest.Args{"targets": nil}), "targets is null")
 	require.ErrorContains(t, optest.Execute(t, "CtcLoss", forward.With(optest.Args{"targets": optest.Tensor(t, dtype.Int64, []int64{2}, 1, 2)})), "label 2 of sequence 0")
 }

@@ -147,7 +147,9 @@ func (p elementLoss) backward(c *op.Call) (op.Run, error) {
 	out := c.Tensor(c.Either("out", "gradInput"))
 	averaging := averaging(c)
 	shape := broadcastOf(c, op.FloatTypes, grad, self, target)
-	c.SameDType(self, grad, target)
+	if c.Op.Name == "MseLossBackward" { // CANN promotes the types of the others
+		c.SameDType(self, grad, target)
+	}
 	c.DType(out, op.FloatTypes...)
 	c.Shape(out, shape, "the broadcast shape of the inputs")
 	if err := c.Err(); err != nil {

@@ -73,6 +73,13 @@ func TestPointwiseLosses(t *testing.T) {
 				optest.Run(t, name+"Backward", backward.With(optest.Args{grad: tensor(dy...), into: back}))
 				optest.CloseTo(t, name, want, optest.Values(got), optest.ResultLimit(d))
 				optest.CloseTo(t, name+"Backward", gradients, optest.Values(back), optest.ResultLimit(d))
+				mixed := backward.With(optest.Args{grad: tensor(dy...), "self": optest.Tensor(t, dtype.Float32, []int64{2, 3}, x...), into: back})
+				if name == "MseLoss" && d != dtype.Float32 {
+					optest.Refused(t, op.InvalidParam, name+"Backward", mixed, "dtype")
+				} else { // CANN promotes the types
+					optest.Run(t, name+"Backward", mixed)
+					optest.CloseTo(t, name+"Backward of two types", gradients, optest.Values(back), optest.ResultLimit(d))
+				}
 				if name == "MseLoss" {
 					again := optest.Tensor(t, d, shape)
 					if reduction > 0 { // along the first dimension
