@@ -101,11 +101,18 @@ func gemm(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	p := Product{Out: out, A: Left(a), B: Right(b), Add: add, Alpha: c.Float("alpha"), Beta: c.Float("beta"), Types: op.FloatTypes}
+	rows, columns := a.Shape[0], b.Shape[1]
 	if c.Int("transA") != 0 {
 		p.A.transpose()
+		rows = a.Shape[1]
 	}
 	if c.Int("transB") != 0 {
 		p.B.transpose()
+		columns = b.Shape[0]
+	}
+	if rows*columns == 0 && out.Len() == 0 { // CANN asks no more of the result than that it is empty, too
+		c.DType(out, op.FloatTypes...)
+		return func(*op.Exec) error { return nil }, c.Err()
 	}
 	return Multiply(c, p)
 }
@@ -116,7 +123,13 @@ func mv(c *op.Call) (op.Run, error) {
 	c.CubeMathType(self, vec)
 	c.Rank(self, 2, 2)
 	c.Rank(vec, 1, 1)
-	c.SameDType(self, vec, out)
+	c.SameDType(vec, out)
+	if c.Err() == nil && self.Len() == 0 && self.DType != vec.DType {
+		c.DType(out, op.FloatTypes...)
+		c.Shape(out, self.Shape[:1], "a number for each row of self, which has no elements and any type")
+		return func(*op.Exec) error { return op.ZeroAll(out) }, c.Err()
+	}
+	c.SameDType(self, vec)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}

@@ -311,6 +311,14 @@ func TestVectorProducts(t *testing.T) {
 		optest.Run(t, "Mv", optest.Args{"self": optest.Tensor(t, d, []int64{2, 3}, 1, 2, 3, 4, 5, 6), "vec": optest.Tensor(t, d, []int64{3}, 1, 1, 1), "out": out})
 		require.Equal(t, []float64{6, 15}, optest.Values(out))
 	}
+	f, h := dtype.Float32, dtype.Float16
+	zeros := optest.Tensor(t, f, []int64{3}, 1, 2, 3) // a matrix without elements may have another type
+	optest.Run(t, "Mv", optest.Args{"self": optest.Tensor(t, h, []int64{3, 0}), "vec": optest.Tensor(t, f, []int64{0}), "out": zeros})
+	require.Equal(t, []float64{0, 0, 0}, optest.Values(zeros))
+	optest.Refused(t, op.InvalidParam, "Mv", optest.Args{"self": optest.Tensor(t, h, []int64{3, 1}), "vec": optest.Tensor(t, f, []int64{1}), "out": zeros}, "float16[3,1]")
+	empty := optest.Args{"A": optest.Tensor(t, f, []int64{2, 0}), "B": optest.Tensor(t, f, []int64{0, 0}), "C": optest.Tensor(t, f, []int64{1}), "alpha": 2.0, "beta": 2.0}
+	optest.Run(t, "Gemm", empty.With(optest.Args{"out": optest.Tensor(t, f, []int64{0, 0})})) // an empty product needs an empty result
+	optest.Refused(t, op.InvalidParam, "Gemm", empty.With(optest.Args{"out": optest.Tensor(t, f, []int64{2, 1})}), "out float32[2,1]")
 }
 
 // asColumn views a vector as a matrix with one column.
