@@ -5,7 +5,8 @@ import "context"
 // Allocator is the cache of a device's memory that Malloc takes from. Freed memory stays
 // with the process, so that the next Malloc need not ask the device: sizes are rounded to
 // 512 bytes, small blocks are carved out of segments of 2 MiB, medium ones of 20 MiB, and
-// large ones get segments of their own. All contexts of a device share it.
+// large ones get segments of their own, which are cut for blocks of less than a quarter of
+// their size only when the device is full. All contexts of a device share it.
 type Allocator struct{ x *Context }
 
 // Allocator is the cache of the device's memory.

@@ -52,8 +52,8 @@ func (f *bins) remove(b *Block) {
 	b.free, b.left, b.right = false, nil, nil
 }
 
-// take removes and returns a block of at least size bytes, or nil.
-func (f *bins) take(size uint64) *Block {
+// take removes and returns a block of at least size bytes and at most limit, or nil.
+func (f *bins) take(size, limit uint64) *Block {
 	c := class(size)
 	for b, n := f.heads[c], 0; b != nil && n < probes; b, n = b.right, n+1 {
 		if b.size >= size {
@@ -65,6 +65,9 @@ func (f *bins) take(size uint64) *Block {
 	for c++; c < classes; c = (c/64 + 1) * 64 {
 		if word := f.filled[c/64] >> (c % 64); word != 0 {
 			b := f.heads[c+bits.TrailingZeros64(word)]
+			if b.size > limit {
+				return nil
+			}
 			f.remove(b)
 			return b
 		}

@@ -15,7 +15,10 @@ const (
 	largeLimit   = 10 << 20
 	largeSegment = 20 << 20
 	granule      = 2 << 20
-	maxSize      = 1 << 46
+	// A block of a large segment is cut from a free one of at most cutting times its own size, while the device has memory:
+	// a small tensor that lives long would else keep a segment of a large one from the next large one.
+	cutting = 4
+	maxSize = 1 << 46
 )
 
 // ErrExhausted is the error when the Source has no more memory and the pool none to give back.
@@ -149,9 +152,13 @@ func (p *Pool) Malloc(s Stream, n uint64) (*Block, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	owner := p.listsOf(s)
-	b := p.cached(owner, size, small)
+	limit := uint64(maxSize)
+	if !small && p.expander == nil {
+		limit = max(cutting*size, largeSegment)
+	}
+	b := p.cached(owner, size, limit)
 	if b == nil && p.collect() {
-		b = p.cached(owner, size, small)
+		b = p.cached(owner, size, limit)
 	}
 	if b == nil {
 		var err error
@@ -175,14 +182,14 @@ func (p *Pool) listsOf(s Stream) *lists {
 	return l
 }
 
-// cached takes a free block of the owner or an unowned one.
-func (p *Pool) cached(owner *lists, size uint64, small bool) *Block {
+// cached takes a free block of the owner or an unowned one, of at most so many bytes.
+func (p *Pool) cached(owner *lists, size, limit uint64) *Block {
 	for _, l := range []*lists{owner, &p.unowned} {
 		from := &l.large
-		if small {
+		if size <= smallLimit {
 			from = &l.small
 		}
-		if b := from.take(size); b != nil {
+		if b := from.take(size, limit); b != nil {
 			return b
 		}
 		if owner == &p.unowned {
@@ -219,7 +226,7 @@ func (p *Pool) extend(owner *lists, size uint64, small bool) (*Block, error) {
 		return nil, err
 	}
 	for settled := false; ; {
-		if b := p.cached(owner, size, small); b != nil {
+		if b := p.cached(owner, size, maxSize); b != nil {
 			return b, nil
 		}
 		p.stats.Retries++

@@ -277,3 +277,21 @@ func TestClass(t *testing.T) {
 	}
 	require.Less(t, class(maxSize+unit), classes)
 }
+
+// TestSmallBlocksSpareLargeSegments: a block that lives on does not keep a segment from the next block of the segment's size, unless the device has no more memory.
+func TestSmallBlocksSpareLargeSegments(t *testing.T) {
+	_, p, s, _ := setUp(t, 1<<40)
+	b := malloc(t, p, s, 100<<20)
+	at := b.Address()
+	require.NoError(t, p.Free(b, nil))
+	malloc(t, p, s, 8<<20)
+	assert.Equal(t, at, malloc(t, p, s, 100<<20).Address())
+	assert.EqualValues(t, (102+20)<<20, p.Stats().Reserved)
+
+	d, p, s, _ := setUp(t, 102<<20)
+	require.NoError(t, p.Free(malloc(t, p, s, 100<<20), nil))
+	malloc(t, p, s, 8<<20)
+	malloc(t, p, s, 60<<20)
+	assert.Zero(t, d.syncs)
+	assert.Zero(t, p.Stats().DeviceFrees)
+}
