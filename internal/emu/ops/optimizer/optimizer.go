@@ -156,8 +156,9 @@ func applyAdamWV2(c *op.Call) (op.Run, error) {
 	amsgrad := c.Bool("amsgrad")
 	c.DType(w, op.FloatTypes...)
 	c.DType(grad, op.FloatTypes...)
-	c.Same(w, m, v)
-	c.SameShape(w, grad)
+	c.DType(m, op.FloatTypes...) // CANN casts whatever differs to float32 and back
+	c.DType(v, op.FloatTypes...)
+	c.SameShape(w, m, v, grad)
 	c.DType(step, dtype.Int64, dtype.Float32)
 	if step.Len() != 1 {
 		c.Invalid("%v must have one element", step)
@@ -167,7 +168,7 @@ func applyAdamWV2(c *op.Call) (op.Run, error) {
 	}
 	if peak != nil && c.Err() == nil {
 		c.SameShape(w, peak)
-		c.SameDType(grad, peak)
+		c.DType(peak, op.FloatTypes...)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
