@@ -232,9 +232,12 @@ func linearLossGrad(c *op.Call) (op.Run, error) {
 	c.DType(target, op.IndexTypes...)
 	perRow(c, rows, target.DType, target)
 	c.Plain(mask, dInput, dWeight)
-	c.DType(mask, dtype.Uint8)
+	c.DType(mask, dtype.Uint8, dtype.Bool)
 	c.Rank(mask, 1, 1)
-	if mask.Len()*8 < rows {
+	each := mask.DType == dtype.Bool // an element for each row and not a bit
+	if each {
+		c.Shape(mask, []int64{rows}, "one for each row")
+	} else if mask.Len()*8 < rows {
 		c.Invalid("%v has a bit for each of %d rows; there are %d", mask, mask.Len()*8, rows)
 	}
 	c.Same(input, dInput)
@@ -274,7 +277,7 @@ func linearLossGrad(c *op.Call) (op.Run, error) {
 			return err
 		}
 		for i := range rows {
-			if bits[i/8]&(0x80>>(i%8)) != 0 {
+			if each && bits[i] != 0 || !each && bits[i/8]&(0x80>>(i%8)) != 0 {
 				continue
 			}
 			if at[i] < 0 || at[i] >= words {

@@ -103,6 +103,13 @@ func TestVocabularyParallelLoss(t *testing.T) {
 						ownX, ownW := optest.TensorIn(t, d, l, x.Shape), optest.TensorIn(t, d, l, p.weight.Shape)
 						grad["inputGradOut"], grad["weightGradOut"] = ownX, ownW
 						optest.Run(t, "FusedLinearCrossEntropyLossGrad", grad)
+						packed, apart := optest.Values(p.mask), make([]float64, s.rows)
+						for i := range apart {
+							apart[i] = float64(int(packed[i/8]) >> (7 - i%8) & 1)
+						}
+						byBits, byBools := optest.Values(ownX), optest.TensorIn(t, d, l, x.Shape)
+						optest.Run(t, "FusedLinearCrossEntropyLossGrad", grad.With(optest.Args{"targetMask": optest.Tensor(t, dtype.Bool, []int64{s.rows}, apart...), "inputGradOut": byBools}))
+						assert.Equal(t, byBits, optest.Values(byBools), what)
 						for i, v := range optest.Values(ownX) {
 							dx[i] += v
 						}
