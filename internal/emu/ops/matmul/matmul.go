@@ -84,6 +84,10 @@ func addProduct(c *op.Call, left, right string, rank, added int, sum bool) (op.R
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
+	if rank == 2 && a.Shape[0]*b.Shape[1] == 0 && out.Len() == 0 { // CANN asks no more of the result than that it is empty, too
+		c.DType(out, op.FloatTypes...)
+		return func(*op.Exec) error { return nil }, c.Err()
+	}
 	return Multiply(c, Product{
 		Out: out, A: Left(a), B: Right(b), Add: self, sum: sum,
 		Alpha: alpha.Float64(), Beta: beta.Float64(), Mixed: true, Types: op.FloatTypes,

@@ -318,6 +318,9 @@ func TestVectorProducts(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "Mv", optest.Args{"self": optest.Tensor(t, h, []int64{3, 1}), "vec": optest.Tensor(t, f, []int64{1}), "out": zeros}, "float16[3,1]")
 	empty := optest.Args{"A": optest.Tensor(t, f, []int64{2, 0}), "B": optest.Tensor(t, f, []int64{0, 0}), "C": optest.Tensor(t, f, []int64{1}), "alpha": 2.0, "beta": 2.0}
 	optest.Run(t, "Gemm", empty.With(optest.Args{"out": optest.Tensor(t, f, []int64{0, 0})})) // an empty product needs an empty result
+	added := optest.Args{"self": optest.Tensor(t, f, []int64{1}), "mat1": empty["A"], "mat2": empty["B"], "beta": optest.Scalar(2.0), "alpha": optest.Scalar(2.0)}
+	optest.Run(t, "Addmm", added.With(optest.Args{"out": optest.Tensor(t, f, []int64{0, 0})}))
+	optest.Refused(t, op.InvalidParam, "Addmm", added.With(optest.Args{"out": optest.Tensor(t, f, []int64{2, 1})}), "out float32[2,1]")
 	optest.Refused(t, op.InvalidParam, "Gemm", empty.With(optest.Args{"out": optest.Tensor(t, f, []int64{2, 1})}), "out float32[2,1]")
 }
 
