@@ -81,3 +81,26 @@ func TestComplexIsRefused(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "LogitGrad", optest.Args{"x": x, "dy": z, "eps": 0.0, "out": z}, "complex64")
 	optest.Refused(t, op.InvalidParam, "MaskedScale", optest.Args{"self": z, "mask": x, "scale": 2.0, "out": z}, "complex64")
 }
+
+// TestComplexResultsOfReals stores the values of real functions, whose imaginary parts are 0, in complex tensors.
+func TestComplexResultsOfReals(t *testing.T) {
+	for name, f := range map[string]func(float64) float64{
+		"Sin": math.Sin, "Cos": math.Cos, "Tan": math.Tan, "Sinh": math.Sinh, "Cosh": math.Cosh, "Asinh": math.Asinh, "Acosh": math.Acosh, "Exp": math.Exp,
+		"Log": math.Log, "Log2": math.Log2, "Sqrt": math.Sqrt, "Rsqrt": func(x float64) float64 { return 1 / math.Sqrt(x) }, "Reciprocal": func(x float64) float64 { return 1 / x },
+	} {
+		self := "self"
+		if name == "Asinh" || name == "Cos" {
+			self = "input"
+		}
+		for _, d := range []dtype.Type{dtype.Float32, dtype.Int64} {
+			for _, c := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+				out, parts := complexOf(t, 1, c, 2)
+				optest.Run(t, name, optest.Args{self: optest.Tensor(t, d, []int64{2}, 1, 3), "out": out})
+				got := numbers(parts)
+				what := fmt.Sprintf("%s of %v in %v", name, d, c)
+				optest.CloseTo(t, what, []float64{f(1), f(3)}, []float64{real(got[0]), real(got[1])}, 1e-6)
+				assert.Zero(t, [2]float64{imag(got[0]), imag(got[1])}, what)
+			}
+		}
+	}
+}
