@@ -22,6 +22,7 @@ var Table = op.Merge(
 	feedForwards,
 	fusedProducts,
 	groupedBiases,
+	groupedDequants,
 	groupedFused,
 	groupedTable,
 	matmulTable,

@@ -201,7 +201,7 @@ func (q *quantGroups) multiply(x kernel.View, group, first, n int64, weight kern
 	p := gemmkernel.QuantProduct{Out: out, A: x, B: weight, Scale: scaleView(ofGroup(q.scale, group)), NZ: tile}
 	if tile > 0 {
 		// The weight of a group in FRACTAL_NZ starts at its first tile.
-		p.B.Data = unsafe.Add(q.weight.Data, group*op.Count(op.NZShape([]int64{q.k, q.n}, false, tile)))
+		p.B.Data = unsafe.Add(q.weight.Data, group*op.Count(op.NZShape([]int64{q.k, q.n}, q.transposed, tile)))
 	}
 	if q.weight.DType == dtype.Int8 {
 		p.Rows = rows
