@@ -25,6 +25,8 @@ func TestElementTypes(t *testing.T) {
 		"aclnnPromptFlashAttentionV3 accepts deqScale":                              bits,
 		"aclnnDequantRopeQuantKvcache refuses":                                      "CANN's definition of the operator has float16, bfloat16 and int32",
 		"aclnnIncreFlashAttentionV4 refuses antiquant":                              "numbers of a channel have the type of the query, and this version has no mode of other ones",
+		"aclnnMlaPreprocess refuses":                                                "CANN implements int8 weights alone, as the page says of quantMode",
+		"aclnnMlaPreprocessV2 refuses":                                              "CANN implements int8 weights alone, as the page says of quantMode",
 		"aclnnMlaProlog refuses":                                                    "the page's own table of cases has bfloat16 in each, and there is no output for the scales of int8",
 		"aclnnNsaSelectedAttentionGrad refuses":                                     "CANN's definition of the operator has gradients of float16 and bfloat16 only",
 		"aclnnDequantRopeQuantKvcache accepts biasOptional":                         "an integer is added before the scale, another number after it",
