@@ -219,8 +219,8 @@ var opBSASelectBlockMask = Operator{
 
 // BSASelectBlockMask chooses for each block of queries the blocks of keys with the largest scores,
 // as a mask for BlockSparseAttention. C: aclnnBSASelectBlockMask, CANN after 9.2.0-beta.1. Not on
-// Ascend910, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
-// yet.
+// Ascend910, Ascend310P. The emulator computes: Query, Key float16 bfloat16; BlockSparseMaskOut
+// int8.
 func BSASelectBlockMask(st *acl.Stream, p BSASelectBlockMaskParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -556,7 +556,8 @@ var opCompressor = Operator{
 
 // Compressor compresses every CmpRatio tokens of keys and values into one, weighted by a softmax
 // over gates. C: aclnnCompressor, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: X, Wkv, Wgate, CmpKvOut float16 bfloat16; StateCache, Ape float32;
+// StateBlockTable, CuSeqlens, Seqused, StartPos int32.
 func Compressor(st *acl.Stream, p CompressorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4484,7 +4485,10 @@ var opMlaPreprocess = Operator{
 
 // MlaPreprocess computes the queries and writes the cache of latent attention, from hidden states.
 // C: aclnnMlaPreprocess, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Input, Gamma0, Beta0, QuantScale0, Gamma1, Beta1, QuantScale1, Gamma2, Cos, Sin, Wuk,
+// CtkvScale, QNopeScale, QRopeOut, KrCacheOut float16 bfloat16; QuantOffset0, Wdqkv, QuantOffset1,
+// Wuq int8; Descale0, Descale1 float32 int64; Bias0, Bias1, SlotMapping int32; QOut, KvCacheOut
+// float16 bfloat16 int8.
 func MlaPreprocess(st *acl.Stream, p MlaPreprocessParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4591,7 +4595,10 @@ var opMlaPreprocessV2 = Operator{
 
 // MlaPreprocessV2 is MlaPreprocess that also gives the queries before their second product. C:
 // aclnnMlaPreprocessV2, CANN since 8.5.0. Not on Ascend910, Ascend310P, Ascend950. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Input, Gamma0, Beta0, QuantScale0, Gamma1, Beta1, QuantScale1, Gamma2, Cos, Sin, Wuk,
+// CtkvScale, QNopeScale, QRopeOut, KrCacheOut, QDownOut float16 bfloat16; QuantOffset0, Wdqkv,
+// QuantOffset1, Wuq int8; Descale0, Descale1 float32 int64; Bias0, Bias1, SlotMapping int32; QOut,
+// KvCacheOut float16 bfloat16 int8.
 func MlaPreprocessV2(st *acl.Stream, p MlaPreprocessV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -5198,7 +5205,8 @@ var opMsaIndexScore = Operator{
 
 // MsaIndexScore computes for each query and each block of keys the largest product, over all heads'
 // keys that it sees. C: aclnnMsaIndexScore, CANN after 9.2.0-beta.1. Not on Ascend950. The emulator
-// does not implement it: newer than CANN 8.1, and not written yet.
+// computes: Query float16 bfloat16; Key float16 bfloat16 int8; BlockTable, ActualSeqQlen,
+// ActualSeqKlen int32; Scale, Score float32.
 func MsaIndexScore(st *acl.Stream, p MsaIndexScoreParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -8126,7 +8134,8 @@ var opSparseLightningIndexerKLLossGrad = Operator{
 // SparseLightningIndexerKLLossGrad computes the gradients of the Kullback-Leibler divergence of the
 // scores of LightningIndexer from those of attention over the chosen keys. C:
 // aclnnSparseLightningIndexerKLLossGrad, CANN since 9.1.0. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: newer than CANN 8.1, and not written yet.
+// emulator computes: Q, K, Dq, Dk float16 bfloat16; W, AttnSoftmaxL1Norm, Dw, SoftmaxOut float32;
+// SparseIndices, CuSeqLensQ, CuSeqLensK, SeqUsedQ, SeqUsedK, CmpResidualK int32.
 func SparseLightningIndexerKLLossGrad(st *acl.Stream, p SparseLightningIndexerKLLossGradParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -664,7 +664,8 @@ var opAttentionToFFN = Operator{
 
 // AttentionToFFN sends tokens from a rank that computes attention to the ranks that compute the
 // experts. C: aclnnAttentionToFFN, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend310P,
-// Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// Ascend950. The emulator does not implement it: it writes into memory of other ranks that a
+// structure in their window describes, and not written yet.
 func AttentionToFFN(st *acl.Stream, p AttentionToFFNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -712,8 +713,8 @@ var opAttentionWorkerCombine = Operator{
 
 // AttentionWorkerCombine sums what the experts returned for each token, weighted by ExpertScales,
 // from the memory that ScheduleContext describes. C: aclnnAttentionWorkerCombine, CANN after
-// 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950. The emulator does not implement it: newer
-// than CANN 8.1, and not written yet.
+// 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950. The emulator does not implement it: it
+// follows device addresses within a structure in device memory, and not written yet.
 func AttentionWorkerCombine(st *acl.Stream, p AttentionWorkerCombineParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -843,7 +844,8 @@ var opFFNToAttention = Operator{
 
 // FFNToAttention sends tokens from a rank that computes experts back to the ranks that compute
 // attention. C: aclnnFFNToAttention, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend310P,
-// Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// Ascend950. The emulator does not implement it: it writes into memory of other ranks that a
+// structure in their window describes, and not written yet.
 func FFNToAttention(st *acl.Stream, p FFNToAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -891,7 +893,8 @@ var opFfnWorkerBatching = Operator{
 
 // FfnWorkerBatching sorts the tokens that arrived in the memory of ScheduleContext by expert. C:
 // aclnnFfnWorkerBatching, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: newer than CANN 8.1, and not written yet.
+// not implement it: it follows device addresses within a structure in device memory, and not
+// written yet.
 func FfnWorkerBatching(st *acl.Stream, p FfnWorkerBatchingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1078,8 +1081,8 @@ var opInplaceAttentionWorkerScheduler = Operator{
 
 // InplaceAttentionWorkerScheduler waits until what experts send back has arrived in the memory of
 // ScheduleContextRef. C: aclnnInplaceAttentionWorkerScheduler, CANN since 8.5.0. Not on Ascend910,
-// Ascend910B, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
-// yet.
+// Ascend910B, Ascend310P. The emulator does not implement it: it follows device addresses within a
+// structure in device memory, and not written yet.
 func InplaceAttentionWorkerScheduler(st *acl.Stream, p InplaceAttentionWorkerSchedulerParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1108,8 +1111,8 @@ var opInplaceFfnWorkerScheduler = Operator{
 
 // InplaceFfnWorkerScheduler waits until tokens for experts have arrived in the memory of
 // ScheduleContextRef. C: aclnnInplaceFfnWorkerScheduler, CANN since 8.5.0. Not on Ascend910,
-// Ascend910B, Ascend310P. The emulator does not implement it: newer than CANN 8.1, and not written
-// yet.
+// Ascend910B, Ascend310P. The emulator does not implement it: it follows device addresses within a
+// structure in device memory, and not written yet.
 func InplaceFfnWorkerScheduler(st *acl.Stream, p InplaceFfnWorkerSchedulerParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -2501,8 +2501,8 @@ var opQuantGroupedMatmulDequant = Operator{
 
 // QuantGroupedMatmulDequant quantises rows, multiplies those of each group by its int8 weight, and
 // dequantises. C: aclnnQuantGroupedMatmulDequant, CANN since 8.1.RC1. Not on Ascend910, Ascend910B,
-// Ascend910_93, Ascend950. The emulator does not implement it: no public source, only a document,
-// and not written yet.
+// Ascend910_93, Ascend950. The emulator computes: X, SmoothScale, Out float16; Weight int8;
+// WeightScale float32 int64; GroupList int64; XScale float32 float16.
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2547,8 +2547,8 @@ var opQuantGroupedMatmulDequantWeightNZ = Operator{
 
 // QuantGroupedMatmulDequantWeightNZ is QuantGroupedMatmulDequant with weights in FRACTAL_NZ. C:
 // aclnnQuantGroupedMatmulDequantWeightNZ, CANN since 9.1.0. Not on Ascend910, Ascend910B,
-// Ascend910_93, Ascend950. The emulator does not implement it: newer than CANN 8.1, and not written
-// yet.
+// Ascend910_93, Ascend950. The emulator computes: X, SmoothScale, Out float16; Weight int8;
+// WeightScale float32 int64; GroupList int64; XScale float32 float16.
 func QuantGroupedMatmulDequantWeightNZ(st *acl.Stream, p QuantGroupedMatmulDequantWeightNZParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
