@@ -111,8 +111,8 @@ func TestWindowsEnd(t *testing.T) {
 	comm := r.comm
 	var wg sync.WaitGroup
 	for range 4 {
+		thread, window := *r, new(uint64) // before close changes r
 		wg.Go(func() {
-			thread, window := *r, new(uint64)
 			thread.t = new(rt.Thread)
 			thread.must("aclrtSetDevice", uint64(r.id))
 			for thread.call("HcclCommSymWinRegister", comm, p, 32, address(window), 1) == 0 {
