@@ -19,6 +19,9 @@ type HeaderReport struct {
 	Different []string
 	// Unknown are functions that the headers declare and that this module does not know, or knows of other releases only.
 	Unknown []string
+	// Outside describes functions that are not compared, each with the reason: those that this module leaves out on purpose, and
+	// those that libraries have and no installed header declares.
+	Outside []string
 	// Headers has these counts for each header, such as "acl/acl_rt.h". A declaration that no header of the release has is counted as
 	// missing from the header to which the table assigns it.
 	Headers []HeaderCount
@@ -26,8 +29,8 @@ type HeaderReport struct {
 
 // HeaderCount counts the declarations of one header.
 type HeaderCount struct {
-	Header                             string
-	Equal, Missing, Different, Unknown int
+	Header                                      string
+	Equal, Missing, Different, Unknown, Outside int
 }
 
 // CompareHeaders compares the C headers below a folder, such as an installation's include, with what this module knows
@@ -51,6 +54,9 @@ func CompareHeaders(release string, headers fs.FS) (HeaderReport, error) {
 	r := HeaderReport{Release: release, Equal: c.Equal, Missing: c.Missing, Unknown: c.Unknown}
 	for _, d := range c.Different {
 		r.Different = append(r.Different, d.String())
+	}
+	for _, o := range c.Outside {
+		r.Outside = append(r.Outside, o.Name+": "+o.Reason)
 	}
 	for _, h := range c.Headers {
 		r.Headers = append(r.Headers, HeaderCount(h))

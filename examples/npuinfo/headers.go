@@ -23,13 +23,13 @@ func writeHeaders(w io.Writer, o options) error {
 		e.SetIndent("", "  ")
 		err = e.Encode(r)
 	} else {
-		_, err = fmt.Fprintf(w, "%s, CANN %s: %d functions and constants agree, %d missing, %d different, %d that the binding lacks\n",
-			o.headers, r.Release, r.Equal, len(r.Missing), len(r.Different), len(r.Unknown))
+		_, err = fmt.Fprintf(w, "%s, CANN %s: %d functions and constants agree, %d missing, %d different, %d that the binding lacks, %d not compared\n",
+			o.headers, r.Release, r.Equal, len(r.Missing), len(r.Different), len(r.Unknown), len(r.Outside))
 		err = errors.Join(err, writeCounts(w, r.Headers))
 		for _, list := range []struct {
 			what  string
 			names []string
-		}{{"missing", r.Missing}, {"different", r.Different}, {"lacking", r.Unknown}} {
+		}{{"missing", r.Missing}, {"different", r.Different}, {"lacking", r.Unknown}, {"not compared:", r.Outside}} {
 			for _, name := range list.names {
 				if err == nil && (o.missing || list.what == "different") {
 					_, err = fmt.Fprintf(w, "    %s %s\n", list.what, name)
@@ -48,13 +48,13 @@ func writeHeaders(w io.Writer, o options) error {
 func writeCounts(w io.Writer, headers []acl.HeaderCount) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(c acl.HeaderCount) {
-		fmt.Fprintf(table, "    \t%d\t%d\t%d\t%d\t  %s\n", c.Equal, c.Missing, c.Different, c.Unknown, c.Header) // errors surface in Flush
+		fmt.Fprintf(table, "    \t%d\t%d\t%d\t%d\t%d\t  %s\n", c.Equal, c.Missing, c.Different, c.Unknown, c.Outside, c.Header) // errors surface in Flush
 	}
-	fmt.Fprint(table, "    \tagree\tmissing\tdifferent\tlacking\t  header\n")
+	fmt.Fprint(table, "    \tagree\tmissing\tdifferent\tlacking\tnot compared\t  header\n")
 	var rest acl.HeaderCount
 	shared := 0
 	for _, c := range headers {
-		if strings.HasPrefix(c.Header, "aclnnop/") && c.Missing+c.Different+c.Unknown == 0 {
+		if strings.HasPrefix(c.Header, "aclnnop/") && c.Missing+c.Different+c.Unknown+c.Outside == 0 {
 			rest.Equal += c.Equal
 			shared++
 			continue

@@ -29,6 +29,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 //	op       versions  header  symbol  param:type …          (no header is the UsualHeader)
 //	other    versions  header  symbol  param:type …          (a form that is not called, of releases without the operator)
 //	ends     symbol  successor …                             (- is none)
+//	outside  header|symbol  reason                           (what headers declare and the table lacks, or the reverse)
 //	const    versions  enum|-  name  value
 //	type     versions  name  target
 //	record   versions  header  struct|union  name  size  field:type@offset …
@@ -37,7 +38,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 // newer versions. Parse is strict: unknown types, duplicates, impossible layouts and stray
 // fields are errors of type *SyntaxError.
 func Parse(texts ...Text) (*Table, error) {
-	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]int{}, splits: map[string][]split{}}, constants: map[string]int{}, ends: map[string]*ending{}, splits: map[string]*ending{}}
+	p := &parser{t: &Table{enums: map[string]bool{}, outside: map[string]string{}, typedefs: map[string]string{}, records: map[string]int{}, splits: map[string][]split{}}, constants: map[string]int{}, ends: map[string]*ending{}, splits: map[string]*ending{}}
 	for _, text := range texts {
 		for i, line := range strings.Split(text.Data, "\n") {
 			if line == "" || line[0] == '#' {
@@ -86,7 +87,7 @@ func (p *parser) at(err error) error { return &SyntaxError{p.file, p.line, err.E
 
 func (p *parser) parse(f []string) error {
 	kind, f := f[0], f[1:]
-	fields := map[string]int{"library": 2, "split": 3, "func": 4, "op": 3, "other": 3, "const": 4, "type": 3, "record": 5, "ends": 2}
+	fields := map[string]int{"library": 2, "split": 3, "func": 4, "op": 3, "other": 3, "const": 4, "type": 3, "record": 5, "ends": 2, "outside": 2}
 	n, ok := fields[kind]
 	if !ok {
 		return fmt.Errorf("unknown kind of line %q", kind)
@@ -99,6 +100,13 @@ func (p *parser) parse(f []string) error {
 			return fmt.Errorf("the end of %s is given twice", f[0])
 		}
 		p.ends[f[0]] = &ending{p.file, p.line, strings.Fields(strings.TrimPrefix(f[1], "-"))}
+		return nil
+	}
+	if kind == "outside" {
+		if p.t.outside[f[0]] != "" || f[0] == "" || f[1] == "" {
+			return fmt.Errorf("outside: %q is given twice, or there is no reason", f[0])
+		}
+		p.t.outside[f[0]] = f[1]
 		return nil
 	}
 	if kind == "library" {

@@ -171,6 +171,7 @@ type Table struct {
 
 	libraries []library
 	splits    map[string][]split // by header, or by symbol of an operator
+	outside   map[string]string  // reasons by header or symbol
 	enums     map[string]bool
 	typedefs  map[string]string
 	records   map[string]int // places in Records by name, until they are sorted
@@ -225,6 +226,17 @@ func ParamNames(symbol string) (names string) {
 		}
 	}
 	return strings.TrimPrefix(names, " ")
+}
+
+// Outside returns why a function of a header is not compared with the table: why the table lacks it, or why no header
+// that is installed declares it. It returns "" for what is compared.
+func (t *Table) Outside(name, header string) string {
+	for _, key := range []string{name, strings.TrimSuffix(name, PhaseOne), header} {
+		if reason := t.outside[key]; reason != "" {
+			return reason
+		}
+	}
+	return ""
 }
 
 // Operator returns an operator by its name without prefix.

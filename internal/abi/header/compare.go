@@ -18,14 +18,18 @@ type Comparison struct {
 	Missing   []string     // that the release has by the table and no header declares
 	Different []Difference // that a header declares in another way
 	Unknown   []string     // operators and functions of CANN that the table lacks in the release
+	Outside   []Outside    // functions that the table leaves out, or that no header declares, on purpose
 	Headers   []Count      // the same by header, sorted by path
 }
 
 // Count counts the declarations of one header. What no header declares counts at the header of the table.
 type Count struct {
-	Header                             string // from the folder acl, aclnn, aclnnop or hccl on
-	Equal, Missing, Different, Unknown int
+	Header                                      string // from the folder acl, aclnn, aclnnop or hccl on
+	Equal, Missing, Different, Unknown, Outside int
 }
+
+// Outside is a function that is not compared, with the reason.
+type Outside struct{ Name, Reason string }
 
 // Difference is a declaration that is not that of the table.
 type Difference struct {
@@ -110,6 +114,9 @@ func Compare(t *abi.Table, release string, fsys fs.FS) (c Comparison, err error)
 		}
 		want := Prototype{Params: params}.Types()
 		switch {
+		case !declared && t.Outside(f.Name, "") != "":
+			c.Outside = append(c.Outside, Outside{f.Name, t.Outside(f.Name, "")})
+			count(f.Header).Outside++
 		case !declared:
 			c.Missing = append(c.Missing, f.Name)
 			count(f.Header).Missing++
@@ -139,12 +146,18 @@ func Compare(t *abi.Table, release string, fsys fs.FS) (c Comparison, err error)
 	for name := range all.Functions {
 		for _, prefix := range []string{"acl", "Hccl"} {
 			if rest, ok := strings.CutPrefix(name, prefix); ok && !known[name] && rest != "" && !strings.HasPrefix(name, "aclnnInner") {
+				if reason := t.Outside(name, at[name]); reason != "" {
+					c.Outside = append(c.Outside, Outside{name, reason})
+					count(at[name]).Outside++
+					continue
+				}
 				c.Unknown = append(c.Unknown, name)
 				count(at[name]).Unknown++
 			}
 		}
 	}
 	slices.Sort(c.Unknown)
+	slices.SortFunc(c.Outside, func(a, b Outside) int { return strings.Compare(a.Name, b.Name) })
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		c.Headers = append(c.Headers, *counts[name])
 	}

@@ -55,16 +55,18 @@ func TestCompare(t *testing.T) {
 	table, err := abi.Parse(abi.Text{Name: "t", Data: "library\tlibx\tacl/\nconst\t8.1.RC1..\t-\tONE\t1\nconst\t8.1.RC1\tcolor\tRED\t0\nconst\t8.5.0..\tcolor\tRED\t-1\n" +
 		"record\t8.1.RC1..\tacl/a.h\tstruct\tpair\t8\ta:int@0\ntype\t8.1.RC1..\taclError\tint\n" +
 		"func\t8.1.RC1..\tacl/a.h\taclPaint\taclError\tp:pair *\tc:color\t...\nfunc\t9.0.0..\tacl/a.h\taclLater\taclError\n" +
+		"outside\tacl/b.h\tkernels\nfunc\t8.1.RC1..\tacl/c.h\taclBare\taclError\noutside\taclBare\tno header\n" +
 		"func\t8.1.RC1\tacl/a.h\taclFew\taclError\nfunc\t8.5.0..\tacl/a.h\taclFew\taclError\tn:int\n"})
 	require.NoError(t, err)
-	tree := fstest.MapFS{"include/acl/a.h": {Data: []byte(declared + "aclError aclFew(int n);\naclError aclNew(void);\n")}}
+	tree := fstest.MapFS{"include/acl/a.h": {Data: []byte(declared + "aclError aclFew(int n);\naclError aclNew(void);\n")}, "include/acl/b.h": {Data: []byte("aclError aclKernel(void);")}}
 	c, err := Compare(table, abi.V850, tree)
 	require.NoError(t, err)
-	assert.Equal(t, Comparison{Equal: 4, Unknown: []string{"aclMany", "aclNew"}, Headers: []Count{{"acl/a.h", 4, 0, 0, 2}}}, c)
+	assert.Equal(t, Comparison{Equal: 4, Unknown: []string{"aclMany", "aclNew"}, Outside: []Outside{{"aclBare", "no header"}, {"aclKernel", "kernels"}},
+		Headers: []Count{{"acl/a.h", 4, 0, 0, 2, 0}, {"acl/b.h", 0, 0, 0, 0, 1}, {"acl/c.h", 0, 0, 0, 0, 1}}}, c)
 	c, err = Compare(table, abi.V900, tree)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"aclLater"}, c.Missing)
-	assert.Equal(t, []Count{{"acl/a.h", 4, 1, 0, 2}}, c.Headers)
+	assert.Equal(t, Count{"acl/a.h", 4, 1, 0, 2, 0}, c.Headers[0])
 	c, err = Compare(table, abi.V81RC1, tree)
 	require.NoError(t, err)
 	assert.Equal(t, []Difference{{"aclFew", "", "int"}, {"RED", "0", "-1"}}, c.Different)
