@@ -86,6 +86,19 @@ func readRevision(dir, revision string, files ...string) (checkout, error) {
 	if err != nil {
 		return checkout{}, err
 	}
+	names, err := git(dir, "ls-tree", "-r", "--name-only", revision)
+	if err != nil {
+		return checkout{}, err
+	}
+	files = slices.DeleteFunc(slices.Clone(files), func(pattern string) bool { // git refuses a pattern that nothing matches
+		return !slices.ContainsFunc(strings.Split(string(names), "\n"), func(name string) bool {
+			ok, _ := path.Match(path.Base(pattern), path.Base(name))
+			return ok
+		})
+	})
+	if len(files) == 0 {
+		return checkout{commit: strings.TrimSpace(string(commit))}, nil
+	}
 	archive, err := git(dir, append([]string{"archive", "--format=tar", revision, "--"}, files...)...)
 	if err != nil {
 		return checkout{}, err

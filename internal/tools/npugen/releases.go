@@ -105,12 +105,15 @@ func revisionOf(dir, release string) string {
 	return ""
 }
 
+// headerSources are the files of a checkout that hold its headers, or that its build generates headers from.
+var headerSources = []string{":(glob)**/*.h", ":(glob)**/*_def.cpp", ":(glob)**/CMakeLists.txt"}
+
 var phaseOneInText = regexp.MustCompile(`aclnnStatus\s+acl\w+GetWorkspaceSize\s*\(`)
 
-// declaredIn reads the headers of a checkout, and the pages of operators, whose headers the build may generate.
+// declaredIn reads the headers of a checkout, those that its build generates, and the pages of operators that have neither.
 func declaredIn(dir, revision string) (header.Declared, error) {
 	all := header.NewDeclared()
-	c, err := readRevision(dir, revision, ":(glob)**/*.h", ":(glob)**/*.md")
+	c, err := readRevision(dir, revision, append([]string{":(glob)**/*.md"}, headerSources...)...)
 	if err != nil {
 		return all, err
 	}
@@ -132,6 +135,21 @@ func declaredIn(dir, revision string) (header.Declared, error) {
 			}
 			all.Add(d)
 		}
+	}
+	generated, err := generatedHeaders(c.files)
+	if err != nil {
+		return all, fmt.Errorf("%s: %w", revision, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(generated)) {
+		d, err := header.Declarations(generated[name], nil)
+		if err != nil {
+			return all, fmt.Errorf("%s, generated for %s: %w", name, revision, err)
+		}
+		for function, f := range d.Functions {
+			f.File = name
+			d.Functions[function] = f
+		}
+		all.Add(d)
 	}
 	for _, p := range pages {
 		for _, at := range phaseOneInText.FindAllStringIndex(c.files[p], -1) {
@@ -176,6 +194,10 @@ type dated struct {
 
 // write rewrites the versions in the lines of the table's files.
 func (all history) write(dir string, covered map[string][]string) error {
+	table, err := abi.Load()
+	if err != nil {
+		return err
+	}
 	var texts []string
 	known := map[string]bool{}
 	for _, file := range []string{"cann.txt", "extra.txt"} {
@@ -213,7 +235,7 @@ func (all history) write(dir string, covered map[string][]string) error {
 		}
 		var missing []string
 		if file == "cann.txt" {
-			missing = all.missing(known, covered)
+			missing = all.missing(table, known, covered)
 		}
 		var b strings.Builder
 		for i, line := range lines {
@@ -243,7 +265,7 @@ func (all history) write(dir string, covered map[string][]string) error {
 			return err
 		}
 	}
-	_, err := abi.Load()
+	_, err = abi.Load()
 	return err
 }
 
@@ -254,10 +276,10 @@ func publicOperator(symbol string) bool {
 }
 
 // missing returns the lines of the operators that the table lacks, in its order.
-func (all history) missing(known map[string]bool, covered map[string][]string) (lines []string) {
+func (all history) missing(table *abi.Table, known map[string]bool, covered map[string][]string) (lines []string) {
 	for name := range covered {
 		symbol, ok := strings.CutSuffix(name, abi.PhaseOne)
-		if !ok || known[symbol] || !publicOperator(symbol) {
+		if !ok || known[symbol] || !publicOperator(symbol) || table.Outside(symbol, "") != "" {
 			continue
 		}
 		newest := &dated{kind: "op"}
