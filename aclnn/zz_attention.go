@@ -3958,12 +3958,12 @@ type KvRmsNormRopeCacheV2Params struct {
 }
 
 var opKvRmsNormRopeCacheV2 = Operator{
-	Symbol: "aclnnKvRmsNormRopeCacheV2", Library: "libopapi", Since: "9.1.0",
+	Symbol: "aclnnKvRmsNormRopeCacheV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiiiiii---oo",
 }
 
 // KvRmsNormRopeCacheV2 is KvRmsNormRopeCache with values of their own. C:
-// aclnnKvRmsNormRopeCacheV2, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnKvRmsNormRopeCacheV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
 // Kv, Gamma, Cos, Sin, KRopeOut, CKvOut float16 bfloat16; Index int64; KCache, CkvCache float16
 // bfloat16 int8; KRopeScale, CKvScale float32.
 func KvRmsNormRopeCacheV2(st *acl.Stream, p KvRmsNormRopeCacheV2Params) error {
@@ -4014,12 +4014,12 @@ type LightningIndexerParams struct {
 }
 
 var opLightningIndexer = Operator{
-	Symbol: "aclnnLightningIndexer", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnLightningIndexer", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiii-------oo",
 }
 
 // LightningIndexer chooses for each query the keys with the largest sums of weighted, rectified
-// products. C: aclnnLightningIndexer, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// products. C: aclnnLightningIndexer, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: Query, Key, SparseValuesOut float16 bfloat16; Weights float32 float16 bfloat16;
 // ActualSeqLengthsQuery, ActualSeqLengthsKey, BlockTable, SparseIndicesOut int32.
 func LightningIndexer(st *acl.Stream, p LightningIndexerParams) error {
@@ -6549,12 +6549,12 @@ type QuantLightningIndexerParams struct {
 }
 
 var opQuantLightningIndexer = Operator{
-	Symbol: "aclnnQuantLightningIndexer", Library: "libopapi", Since: "9.1.0",
+	Symbol: "aclnnQuantLightningIndexer", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiii--------o",
 }
 
 // QuantLightningIndexer is LightningIndexer for quantised queries and keys. C:
-// aclnnQuantLightningIndexer, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
+// aclnnQuantLightningIndexer, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: Query, Key int8; Weights, QueryDequantScale, KeyDequantScale float16;
 // ActualSeqLengthsQuery, ActualSeqLengthsKey, BlockTable, Out int32.
 func QuantLightningIndexer(st *acl.Stream, p QuantLightningIndexerParams) error {
@@ -7395,12 +7395,12 @@ type SparseFlashAttentionParams struct {
 }
 
 var opSparseFlashAttention = Operator{
-	Symbol: "aclnnSparseFlashAttention", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnSparseFlashAttention", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiiiii---------ooo",
 }
 
 // SparseFlashAttention computes latent attention of each query over the keys that SparseIndices
-// lists. C: aclnnSparseFlashAttention, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// lists. C: aclnnSparseFlashAttention, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: Query, Key, Value, QueryRope, KeyRope, AttentionOut float16 bfloat16; SparseIndices,
 // ActualSeqLengthsQuery, ActualSeqLengthsKv int32; SoftmaxMax, SoftmaxSum float32.
 func SparseFlashAttention(st *acl.Stream, p SparseFlashAttentionParams) error {
@@ -7924,6 +7924,7 @@ type SparseFlashMlaSoftmaxL1NormParams struct {
 	TopkLength    *Tensor // optional, (B,S1,N2) or (T1,N2)
 	Metadata      *Tensor // optional, (x)
 	SoftmaxScale  float64
+	MaxSeqlenK    int64
 	CmpRatio      int64
 	MaskMode      int64
 	LayoutQ       string  // optional
@@ -7933,7 +7934,7 @@ type SparseFlashMlaSoftmaxL1NormParams struct {
 
 var opSparseFlashMlaSoftmaxL1Norm = Operator{
 	Symbol: "aclnnSparseFlashMlaSoftmaxL1Norm", Library: "libopapi", Since: "unreleased",
-	Slots: "iiiiiiiiiii-----o",
+	Slots: "iiiiiiiiiii------o",
 }
 
 // SparseFlashMlaSoftmaxL1Norm computes the probabilities of SparseFlashMla over compressed keys,
@@ -7963,6 +7964,7 @@ func (p *SparseFlashMlaSoftmaxL1NormParams) Encode(c *Call) {
 	c.Tensor(p.TopkLength)
 	c.Tensor(p.Metadata)
 	c.Float64(p.SoftmaxScale)
+	c.Int64(p.MaxSeqlenK)
 	c.Int64(p.CmpRatio)
 	c.Int64(p.MaskMode)
 	c.OptStr(p.LayoutQ)

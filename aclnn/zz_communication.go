@@ -707,14 +707,14 @@ type AttentionWorkerCombineParams struct {
 }
 
 var opAttentionWorkerCombine = Operator{
-	Symbol: "aclnnAttentionWorkerCombine", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnAttentionWorkerCombine", Library: "libopapi", Since: "9.0.0",
 	Slots: "iii---oo",
 }
 
 // AttentionWorkerCombine sums what the experts returned for each token, weighted by ExpertScales,
-// from the memory that ScheduleContext describes. C: aclnnAttentionWorkerCombine, CANN after
-// 9.2.0-beta.1. Not on Ascend910, Ascend310P, Ascend950. The emulator does not implement it: it
-// follows device addresses within a structure in device memory, and not written yet.
+// from the memory that ScheduleContext describes. C: aclnnAttentionWorkerCombine, CANN since 9.0.0.
+// Not on Ascend910, Ascend310P, Ascend950. The emulator does not implement it: it follows device
+// addresses within a structure in device memory, and not written yet.
 func AttentionWorkerCombine(st *acl.Stream, p AttentionWorkerCombineParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -887,14 +887,14 @@ type FfnWorkerBatchingParams struct {
 }
 
 var opFfnWorkerBatching = Operator{
-	Symbol: "aclnnFfnWorkerBatching", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnFfnWorkerBatching", Library: "libopapi", Since: "9.0.0",
 	Slots: "i-h---oooooooo",
 }
 
 // FfnWorkerBatching sorts the tokens that arrived in the memory of ScheduleContext by expert. C:
-// aclnnFfnWorkerBatching, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: it follows device addresses within a structure in device memory, and not
-// written yet.
+// aclnnFfnWorkerBatching, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does not
+// implement it: it follows device addresses within a structure in device memory, and not written
+// yet.
 func FfnWorkerBatching(st *acl.Stream, p FfnWorkerBatchingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

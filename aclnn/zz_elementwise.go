@@ -369,12 +369,12 @@ type AngleV2Params struct {
 }
 
 var opAngleV2 = Operator{
-	Symbol: "aclnnAngleV2", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnAngleV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "io",
 }
 
 // AngleV2 computes the angle of each element in the complex plane, in radians. C: aclnnAngleV2,
-// CANN since 9.0.0. Not on Ascend310P. The emulator computes: X float32 float16 bfloat16 int8 int16
+// CANN since 8.5.0. Not on Ascend310P. The emulator computes: X float32 float16 bfloat16 int8 int16
 // int32 int64 uint8 bool complex64; Out float32 float16 bfloat16.
 func AngleV2(st *acl.Stream, p AngleV2Params) error {
 	c := NewCall(st, p.Operator())

@@ -12,12 +12,12 @@ type ForeachACosInplaceParams struct {
 }
 
 var opForeachACosInplace = Operator{
-	Symbol: "aclnnForeachACosInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Symbol: "aclnnForeachACosInplace", Library: "libopapi", Since: "9.1.0",
 	Slots: "i",
 }
 
 // ForeachACosInplace replaces each element of each tensor by its arc cosine. C:
-// aclnnForeachACosInplace, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnForeachACosInplace, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
 func ForeachACosInplace(st *acl.Stream, p ForeachACosInplaceParams) error {
 	c := NewCall(st, p.Operator())
@@ -124,13 +124,13 @@ type ForeachAddListInplaceParams struct {
 }
 
 var opForeachAddListInplace = Operator{
-	Symbol: "aclnnForeachAddListInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Symbol: "aclnnForeachAddListInplace", Library: "libopapi", Since: "9.1.0",
 	Slots: "iii",
 }
 
 // ForeachAddListInplace adds Alpha · X2 to X1, tensor by tensor. C: aclnnForeachAddListInplace,
-// CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator
-// does not implement it: only the Ascend950 has it, and not written yet.
+// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// implement it: only the Ascend950 has it, and not written yet.
 func ForeachAddListInplace(st *acl.Stream, p ForeachAddListInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -701,12 +701,12 @@ type ForeachDivListInplaceParams struct {
 }
 
 var opForeachDivListInplace = Operator{
-	Symbol: "aclnnForeachDivListInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Symbol: "aclnnForeachDivListInplace", Library: "libopapi", Since: "9.1.0",
 	Slots: "ii",
 }
 
 // ForeachDivListInplace divides X1 by X2, tensor by tensor. C: aclnnForeachDivListInplace, CANN
-// since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
 // implement it: only the Ascend950 has it, and not written yet.
 func ForeachDivListInplace(st *acl.Stream, p ForeachDivListInplaceParams) error {
 	c := NewCall(st, p.Operator())
@@ -1091,13 +1091,13 @@ type ForeachLogInplaceParams struct {
 }
 
 var opForeachLogInplace = Operator{
-	Symbol: "aclnnForeachLogInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Symbol: "aclnnForeachLogInplace", Library: "libopapi", Since: "9.1.0",
 	Slots: "i",
 }
 
 // ForeachLogInplace replaces each element of each tensor by its natural logarithm. C:
-// aclnnForeachLogInplace, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// aclnnForeachLogInplace, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 func ForeachLogInplace(st *acl.Stream, p ForeachLogInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1377,12 +1377,12 @@ type ForeachMulListInplaceParams struct {
 }
 
 var opForeachMulListInplace = Operator{
-	Symbol: "aclnnForeachMulListInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Symbol: "aclnnForeachMulListInplace", Library: "libopapi", Since: "9.1.0",
 	Slots: "ii",
 }
 
 // ForeachMulListInplace multiplies X1 by X2, tensor by tensor. C: aclnnForeachMulListInplace, CANN
-// since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
 // implement it: only the Ascend950 has it, and not written yet.
 func ForeachMulListInplace(st *acl.Stream, p ForeachMulListInplaceParams) error {
 	c := NewCall(st, p.Operator())
@@ -1433,12 +1433,12 @@ type ForeachMulScalarInplaceParams struct {
 }
 
 var opForeachMulScalarInplace = Operator{
-	Symbol: "aclnnForeachMulScalarInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Symbol: "aclnnForeachMulScalarInplace", Library: "libopapi", Since: "9.1.0",
 	Slots: "ii",
 }
 
 // ForeachMulScalarInplace multiplies each tensor by Scalar. C: aclnnForeachMulScalarInplace, CANN
-// since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
 // implement it: only the Ascend950 has it, and not written yet.
 func ForeachMulScalarInplace(st *acl.Stream, p ForeachMulScalarInplaceParams) error {
 	c := NewCall(st, p.Operator())
@@ -1970,12 +1970,12 @@ type ForeachSubListInplaceParams struct {
 }
 
 var opForeachSubListInplace = Operator{
-	Symbol: "aclnnForeachSubListInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Symbol: "aclnnForeachSubListInplace", Library: "libopapi", Since: "9.1.0",
 	Slots: "iii",
 }
 
 // ForeachSubListInplace subtracts Alpha · X2 from X1, tensor by tensor. C:
-// aclnnForeachSubListInplace, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnForeachSubListInplace, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
 func ForeachSubListInplace(st *acl.Stream, p ForeachSubListInplaceParams) error {
 	c := NewCall(st, p.Operator())
@@ -2058,12 +2058,12 @@ type ForeachSubScalarInplaceParams struct {
 }
 
 var opForeachSubScalarInplace = Operator{
-	Symbol: "aclnnForeachSubScalarInplace", Library: "libopapi", Since: "9.2.0-beta.1",
+	Symbol: "aclnnForeachSubScalarInplace", Library: "libopapi", Since: "9.1.0",
 	Slots: "ii",
 }
 
 // ForeachSubScalarInplace subtracts Scalar from each tensor. C: aclnnForeachSubScalarInplace, CANN
-// since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
 // implement it: only the Ascend950 has it, and not written yet.
 func ForeachSubScalarInplace(st *acl.Stream, p ForeachSubScalarInplaceParams) error {
 	c := NewCall(st, p.Operator())

@@ -51,12 +51,12 @@ type CoalesceSparseParams struct {
 }
 
 var opCoalesceSparse = Operator{
-	Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiioo",
 }
 
 // CoalesceSparse adds up the values of a sparse tensor that have the same indices. C:
-// aclnnCoalesceSparse, CANN 9.0.0 only. Not on Ascend910, Ascend310P. The emulator computes:
+// aclnnCoalesceSparse, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes:
 // UniqueIndices, Indices, NewIndicesOut int32 int64; Values, NewValuesOut float32 float16 int32.
 func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
 	c := NewCall(st, p.Operator())
@@ -1519,12 +1519,12 @@ type ScatterListParams struct {
 }
 
 var opScatterList = Operator{
-	Symbol: "aclnnScatterList", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnScatterList", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii--",
 }
 
 // ScatterList replaces slices of the tensors of a list by Updates, at a place that Indice gives for
-// each tensor. C: aclnnScatterList, CANN since 9.0.0. Not on Ascend910. The emulator computes: Var,
+// each tensor. C: aclnnScatterList, CANN since 8.5.0. Not on Ascend910. The emulator computes: Var,
 // Updates float32 float16 bfloat16 float64 integers bool complex32 complex64 complex128 hifloat8
 // float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64; Mask uint8.
 func ScatterList(st *acl.Stream, p ScatterListParams) error {

@@ -553,12 +553,12 @@ type HansDecodeParams struct {
 }
 
 var opHansDecode = Operator{
-	Symbol: "aclnnHansDecode", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnHansDecode", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiii-o",
 }
 
 // HansDecode restores floats from their mantissas and the losslessly compressed bytes of their
-// exponents. C: aclnnHansDecode, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// exponents. C: aclnnHansDecode, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes it; its element types were not tested: its arguments are codes of bits and no numbers;
 // tests encode and decode float32, float16 and bfloat16.
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
@@ -590,12 +590,12 @@ type HansEncodeParams struct {
 }
 
 var opHansEncode = Operator{
-	Symbol: "aclnnHansEncode", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnHansEncode", Library: "libopapi", Since: "8.5.0",
 	Slots: "ii--ooo",
 }
 
 // HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents. C:
-// aclnnHansEncode, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator computes it; its
+// aclnnHansEncode, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator computes it; its
 // element types were not tested: its results are codes of bits and no numbers; tests encode and
 // decode float32, float16 and bfloat16.
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {

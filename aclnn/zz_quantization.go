@@ -222,8 +222,8 @@ type DequantSituQuantParams struct {
 	QuantScale      *Tensor // optional, 1 dimension
 	QuantOffset     *Tensor // optional, 1 dimension
 	GroupIndex      *Tensor // optional, 1 dimension
-	Beta            float32
-	LinearBeta      float32
+	Beta            float64
+	LinearBeta      float64
 	ActivateLeft    bool
 	QuantType       QuantMode // optional, QuantStatic or QuantDynamic
 	YOut            *Tensor   // output, 2 to 8 dimensions
@@ -255,8 +255,8 @@ func (p *DequantSituQuantParams) Encode(c *Call) {
 	c.Tensor(p.QuantScale)
 	c.Tensor(p.QuantOffset)
 	c.Tensor(p.GroupIndex)
-	c.Float32(p.Beta)
-	c.Float32(p.LinearBeta)
+	c.Float64(p.Beta)
+	c.Float64(p.LinearBeta)
 	c.Bool(p.ActivateLeft)
 	c.OptStr(string(p.QuantType))
 	c.Tensor(p.YOut)
@@ -332,12 +332,12 @@ type DequantSwigluQuantV2Params struct {
 }
 
 var opDequantSwigluQuantV2 = Operator{
-	Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "9.0.0",
+	Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "8.5.0",
 	Slots: "iiiiiii---------oo",
 }
 
 // DequantSwigluQuantV2 is DequantSwigluQuant with variants of SwiGlu and a choice of the output's
-// dtype. C: aclnnDequantSwigluQuantV2, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
+// dtype. C: aclnnDequantSwigluQuantV2, CANN since 8.5.0. Not on Ascend910, Ascend310P. The emulator
 // computes: X float16 bfloat16 int32; WeightScale, ActivationScale, QuantScale, ScaleOut float32;
 // Bias float32 float16 bfloat16 int32; GroupIndex int32 int64; YOut int8.
 func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
@@ -1567,8 +1567,8 @@ func (p *RotateQuantParams) Encode(c *Call) {
 // SituMxQuantParams are the arguments, in C order.
 type SituMxQuantParams struct {
 	X            *Tensor // 1 to 8 dimensions
-	Beta         float32
-	LinearBeta   float32
+	Beta         float64
+	LinearBeta   float64
 	ActivateLeft bool
 	Axis         int64
 	DstType      DType     // Int8, Int32 (eight int4), Int4, HiFloat8, Float8E5M2, Float8E4M3, Float4E2M1 or Float4E1M2
@@ -1596,8 +1596,8 @@ func (p *SituMxQuantParams) Operator() *Operator { return &opSituMxQuant }
 
 func (p *SituMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
-	c.Float32(p.Beta)
-	c.Float32(p.LinearBeta)
+	c.Float64(p.Beta)
+	c.Float64(p.LinearBeta)
 	c.Bool(p.ActivateLeft)
 	c.Int64(p.Axis)
 	c.Int64(int64(p.DstType))

@@ -128,6 +128,13 @@ typedef unsigned int aclplatformDevInfo;
 typedef unsigned int aclplatformCoreType;
 typedef unsigned int aclplatformNpuArch;
 typedef unsigned int aclplatformLocalMemType;
+typedef unsigned int aclmdlAttr;
+typedef unsigned int aclTransType;
+typedef unsigned int aclComputeType;
+typedef int CommTopo;
+typedef int HcclHeterogMode;
+typedef int EndpointAttr;
+typedef int HcclConfigType;
 typedef unsigned int aclblasStatus;
 typedef unsigned int aclblasFillMode;
 typedef unsigned int aclblasDiagType;
@@ -154,6 +161,7 @@ typedef struct acldumpChunk acldumpChunk;
 typedef struct acldumpTensorInfo acldumpTensorInfo;
 typedef struct aclfftComplex aclfftComplex;
 typedef struct aclfftDoubleComplex aclfftDoubleComplex;
+typedef union aclmdlAttrValue_t aclmdlAttrValue_t;
 typedef struct aclmdlBatch aclmdlBatch;
 typedef struct aclmdlExeOMDesc aclmdlExeOMDesc;
 typedef struct aclmdlHW aclmdlHW;
@@ -242,6 +250,8 @@ typedef struct dcmi_ub_ping_mesh_info dcmi_ub_ping_mesh_info;
 typedef struct dcmi_ub_ping_mesh_operate dcmi_ub_ping_mesh_operate;
 typedef struct dcmi_urma_eid_info dcmi_urma_eid_info;
 typedef struct dim3 dim3;
+typedef struct CommLink CommLink;
+typedef struct EndpointDesc EndpointDesc;
 typedef void *HcclComm;
 typedef HcclCommConfigDef HcclCommConfig;
 typedef void *HcclCommSymWindow;
@@ -275,10 +285,12 @@ typedef double aclfftDoubleReal;
 typedef void *aclfftHandle;
 typedef float aclfftReal;
 typedef struct aclmdlAIPP aclmdlAIPP;
+typedef struct aclmdlBundleQueryInfo aclmdlBundleQueryInfo;
 typedef struct aclmdlConfigHandle aclmdlConfigHandle;
 typedef struct aclmdlDataset aclmdlDataset;
 typedef struct aclmdlDesc aclmdlDesc;
 typedef struct aclmdlExecConfigHandle aclmdlExecConfigHandle;
+typedef void *aclmdlModel;
 typedef void *aclmdlRI;
 typedef void *aclmdlRICondHandle;
 typedef void *aclmdlRITask;
@@ -502,6 +514,11 @@ struct aclfftComplex {
 struct aclfftDoubleComplex {
 	double x;
 	double y;
+};
+
+union aclmdlAttrValue_t {
+	uint32_t mdlPriority;
+	uint32_t reserved[8];
 };
 
 struct aclmdlBatch {

@@ -3,7 +3,7 @@
 
 HcclResult HcclSetConfig(HcclConfig a, HcclConfigValue b)
 {
-	return (HcclResult)emu_call(43, WORDS(SIGNED(a), RECORD(b)), 2);
+	return (HcclResult)emu_call(60, WORDS(SIGNED(a), RECORD(b)), 2);
 }
 
 void aclAppLog(aclLogLevel a, const char *b, const char *c, uint32_t d, const char *e, ...)
@@ -15,75 +15,75 @@ void aclAppLog(aclLogLevel a, const char *b, const char *c, uint32_t d, const ch
 		vsnprintf(text, sizeof text, e, rest);
 		va_end(rest);
 	}
-	emu_call(46, WORDS(SIGNED(a), POINTER(b), POINTER(c), UNSIGNED(d), POINTER(text)), 5);
+	emu_call(64, WORDS(SIGNED(a), POINTER(b), POINTER(c), UNSIGNED(d), POINTER(text)), 5);
 }
 
 float aclFloat16ToFloat(aclFloat16 a)
 {
-	return emu_float(emu_call(74, WORDS(UNSIGNED(a)), 1));
+	return emu_float(emu_call(92, WORDS(UNSIGNED(a)), 1));
 }
 
 aclblasStatus_t aclblasCaxpy(aclblasHandle_t a, int64_t b, aclblasComplex c, aclblasComplex *d, int64_t e, aclblasComplex *f, int64_t g)
 {
-	return (aclblasStatus_t)emu_call(137, WORDS(POINTER(a), SIGNED(b), RECORD(c), POINTER(d), SIGNED(e), POINTER(f), SIGNED(g)), 7);
+	return (aclblasStatus_t)emu_call(156, WORDS(POINTER(a), SIGNED(b), RECORD(c), POINTER(d), SIGNED(e), POINTER(f), SIGNED(g)), 7);
 }
 
 aclblasStatus_t aclblasCgemv(aclblasHandle_t a, aclblasOperation_t b, int64_t c, int64_t d, aclblasComplex e, aclblasComplex *f, int64_t g, aclblasComplex *h, int64_t i, aclblasComplex j, aclblasComplex *k, int64_t l)
 {
-	return (aclblasStatus_t)emu_call(142, WORDS(POINTER(a), SIGNED(b), SIGNED(c), SIGNED(d), RECORD(e), POINTER(f), SIGNED(g), POINTER(h), SIGNED(i), RECORD(j), POINTER(k), SIGNED(l)), 12);
+	return (aclblasStatus_t)emu_call(161, WORDS(POINTER(a), SIGNED(b), SIGNED(c), SIGNED(d), RECORD(e), POINTER(f), SIGNED(g), POINTER(h), SIGNED(i), RECORD(j), POINTER(k), SIGNED(l)), 12);
 }
 
 aclblasStatus_t aclblasCgemvBatched(aclblasHandle_t a, aclblasOperation_t b, int64_t c, int64_t d, aclblasComplex e, aclblasComplex *f, int64_t g, aclblasComplex *h, int64_t i, aclblasComplex j, aclblasComplex *k, int64_t l, int64_t m)
 {
-	return (aclblasStatus_t)emu_call(143, WORDS(POINTER(a), SIGNED(b), SIGNED(c), SIGNED(d), RECORD(e), POINTER(f), SIGNED(g), POINTER(h), SIGNED(i), RECORD(j), POINTER(k), SIGNED(l), SIGNED(m)), 13);
+	return (aclblasStatus_t)emu_call(162, WORDS(POINTER(a), SIGNED(b), SIGNED(c), SIGNED(d), RECORD(e), POINTER(f), SIGNED(g), POINTER(h), SIGNED(i), RECORD(j), POINTER(k), SIGNED(l), SIGNED(m)), 13);
 }
 
 aclblasStatus_t aclblasCgerc(aclblasHandle_t a, int64_t b, int64_t c, aclblasComplex d, aclblasComplex *e, int64_t f, aclblasComplex *g, int64_t h, aclblasComplex *i, int64_t j)
 {
-	return (aclblasStatus_t)emu_call(144, WORDS(POINTER(a), SIGNED(b), SIGNED(c), RECORD(d), POINTER(e), SIGNED(f), POINTER(g), SIGNED(h), POINTER(i), SIGNED(j)), 10);
+	return (aclblasStatus_t)emu_call(163, WORDS(POINTER(a), SIGNED(b), SIGNED(c), RECORD(d), POINTER(e), SIGNED(f), POINTER(g), SIGNED(h), POINTER(i), SIGNED(j)), 10);
 }
 
 aclblasStatus_t aclblasCscal(aclblasHandle_t a, int64_t b, aclblasComplex c, aclblasComplex *d, int64_t e)
 {
-	return (aclblasStatus_t)emu_call(148, WORDS(POINTER(a), SIGNED(b), RECORD(c), POINTER(d), SIGNED(e)), 5);
+	return (aclblasStatus_t)emu_call(173, WORDS(POINTER(a), SIGNED(b), RECORD(c), POINTER(d), SIGNED(e)), 5);
 }
 
 aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams a, aclrtStream b, uint32_t c)
 {
-	return (aclError)emu_call(324, WORDS(RECORD(a), POINTER(b), UNSIGNED(c)), 3);
+	return (aclError)emu_call(369, WORDS(RECORD(a), POINTER(b), UNSIGNED(c)), 3);
 }
 
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle a, aclrtEvent *b)
 {
-	return (aclError)emu_call(637, WORDS(RECORD(a), POINTER(b)), 2);
+	return (aclError)emu_call(684, WORDS(RECORD(a), POINTER(b)), 2);
 }
 
 aclError aclrtLaunchSIMTKernelWithArgsArray(void *a, dim3 b, dim3 c, size_t d, aclrtStream e, aclrtLaunchKernelCfg *f, void **g)
 {
-	return (aclError)emu_call(654, WORDS(POINTER(a), RECORD(b), RECORD(c), UNSIGNED(d), POINTER(e), POINTER(f), POINTER(g)), 7);
+	return (aclError)emu_call(701, WORDS(POINTER(a), RECORD(b), RECORD(c), UNSIGNED(d), POINTER(e), POINTER(f), POINTER(g)), 7);
 }
 
 aclError aclrtLaunchSIMTKernelWithHostArgs(void *a, dim3 b, dim3 c, size_t d, aclrtStream e, aclrtLaunchKernelCfg *f, void *g, size_t h, aclrtPlaceHolderInfo *i, size_t j)
 {
-	return (aclError)emu_call(655, WORDS(POINTER(a), RECORD(b), RECORD(c), UNSIGNED(d), POINTER(e), POINTER(f), POINTER(g), UNSIGNED(h), POINTER(i), UNSIGNED(j)), 10);
+	return (aclError)emu_call(702, WORDS(POINTER(a), RECORD(b), RECORD(c), UNSIGNED(d), POINTER(e), POINTER(f), POINTER(g), UNSIGNED(h), POINTER(i), UNSIGNED(j)), 10);
 }
 
 aclError aclrtMemManagedAdvise(const void *a, uint64_t b, aclrtMemManagedAdviseType c, aclrtMemManagedLocation d)
 {
-	return (aclError)emu_call(676, WORDS(POINTER(a), UNSIGNED(b), SIGNED(c), RECORD(d)), 4);
+	return (aclError)emu_call(723, WORDS(POINTER(a), UNSIGNED(b), SIGNED(c), RECORD(d)), 4);
 }
 
 aclError aclrtMemManagedPrefetchAsync(const void *a, size_t b, aclrtMemManagedLocation c, uint32_t d, aclrtStream e)
 {
-	return (aclError)emu_call(679, WORDS(POINTER(a), UNSIGNED(b), RECORD(c), UNSIGNED(d), POINTER(e)), 5);
+	return (aclError)emu_call(726, WORDS(POINTER(a), UNSIGNED(b), RECORD(c), UNSIGNED(d), POINTER(e)), 5);
 }
 
 int dcmi_subscribe_fault_event(int a, int b, dcmi_event_filter c, void (*d)(dcmi_event *))
 {
-	return (int)emu_call(936, WORDS(SIGNED(a), SIGNED(b), RECORD(c), POINTER(d)), 4);
+	return (int)emu_call(983, WORDS(SIGNED(a), SIGNED(b), RECORD(c), POINTER(d)), 4);
 }
 
 int dcmiv2_subscribe_fault_event(int a, dcmi_event_filter b, void (*c)(dcmi_event *))
 {
-	return (int)emu_call(978, WORDS(SIGNED(a), RECORD(b), POINTER(c)), 3);
+	return (int)emu_call(1025, WORDS(SIGNED(a), RECORD(b), POINTER(c)), 3);
 }

@@ -1434,6 +1434,44 @@ enum {
 	HBM = 6
 };
 enum {
+	ACL_MDL_ATTR_PRIORITY_INT32 = 0
+};
+enum {
+	ACL_TRANS_N = 0,
+	ACL_TRANS_T = 1,
+	ACL_TRANS_NZ = 2,
+	ACL_TRANS_NZ_T = 3
+};
+enum {
+	ACL_COMPUTE_HIGH_PRECISION = 0,
+	ACL_COMPUTE_LOW_PRECISION = 1
+};
+enum {
+	COMM_TOPO_RESERVED = -1,
+	COMM_TOPO_CLOS = 0,
+	COMM_TOPO_1DMESH = 1,
+	COMM_TOPO_910_93 = 2,
+	COMM_TOPO_310P = 3,
+	COMM_TOPO_A2AXSERVER = 4,
+	COMM_TOPO_CUSTOM = 5
+};
+enum {
+	HCCL_HETEROG_MODE_INVALID = -1,
+	HCCL_HETEROG_MODE_HOMOGENEOUS = 0,
+	HCCL_HETEROG_MODE_MIX_A2_A3 = 1
+};
+enum {
+	ENDPOINT_ATTR_INVALID = -1,
+	ENDPOINT_ATTR_BW_COEFF = 0,
+	ENDPOINT_ATTR_DIE_ID = 1,
+	ENDPOINT_ATTR_LOCATION = 2
+};
+enum {
+	HCCL_CONFIG_TYPE_INVALID = -1,
+	HCCL_CONFIG_TYPE_OP_EXPANSION_MODE = 0,
+	HCCL_CONFIG_TYPE_HCCL_ALGO = 1
+};
+enum {
 	ACLBLAS_STATUS_SUCCESS = 0,
 	ACLBLAS_STATUS_NOT_INITIALIZED = 1,
 	ACLBLAS_STATUS_ALLOC_FAILED = 2,
@@ -1547,6 +1585,7 @@ HcclResult HcclBroadcast(void *, uint64_t, HcclDataType, uint32_t, HcclComm, acl
 HcclResult HcclCommActivateCommMemory(HcclComm, void *, size_t, size_t, aclrtDrvMemHandle, uint64_t);
 HcclResult HcclCommDeactivateCommMemory(HcclComm, void *);
 HcclResult HcclCommDestroy(HcclComm);
+HcclResult HcclCommGetHandleWithName(const char *, HcclComm *);
 HcclResult HcclCommGetStatus(const char *, HcclCommStatus *);
 HcclResult HcclCommInitAll(uint32_t, int32_t *, HcclComm *);
 HcclResult HcclCommInitClusterInfo(const char *, uint32_t, HcclComm *);
@@ -1561,17 +1600,33 @@ HcclResult HcclCommSymWinDeregister(HcclCommSymWindow);
 HcclResult HcclCommSymWinGet(HcclComm, void *, size_t, HcclCommSymWindow *, size_t *);
 HcclResult HcclCommSymWinRegister(HcclComm, void *, uint64_t, HcclCommSymWindow *, uint32_t);
 HcclResult HcclCommUnsetMemoryRange(HcclComm, void *);
+HcclResult HcclCommWorkingDevNicSet(HcclComm, uint32_t *, bool *, uint32_t);
+HcclResult HcclConfigGetInfo(HcclComm, HcclConfigType, uint32_t, void *);
 HcclResult HcclCreateSubCommConfig(HcclComm *, uint32_t, uint32_t *, uint64_t, uint32_t, HcclCommConfig *, HcclComm *);
 HcclResult HcclGetCommAsyncError(HcclComm, HcclResult *);
 uint32_t HcclGetCommConfigCapability(void);
 HcclResult HcclGetCommName(HcclComm, char *);
 HcclResult HcclGetConfig(HcclConfig, HcclConfigValue *);
 const char *HcclGetErrorString(HcclResult);
+HcclResult HcclGetHeterogMode(HcclComm, HcclHeterogMode *);
 HcclResult HcclGetRankId(HcclComm, uint32_t *);
 HcclResult HcclGetRankSize(HcclComm, uint32_t *);
 HcclResult HcclGetRootInfo(HcclRootInfo *);
 HcclResult HcclGroupEnd(void);
 HcclResult HcclGroupStart(void);
+HcclResult HcclGroupStatusGet(bool *);
+HcclResult HcclRankGraphGetEndpointDesc(HcclComm, uint32_t, uint32_t, uint32_t *, EndpointDesc *);
+HcclResult HcclRankGraphGetEndpointInfo(HcclComm, uint32_t, const EndpointDesc *, EndpointAttr, uint32_t, void *);
+HcclResult HcclRankGraphGetEndpointNum(HcclComm, uint32_t, uint32_t, uint32_t *);
+HcclResult HcclRankGraphGetInstSizeListByLayer(HcclComm, uint32_t, uint32_t **, uint32_t *);
+HcclResult HcclRankGraphGetLayers(HcclComm, uint32_t **, uint32_t *);
+HcclResult HcclRankGraphGetLinks(HcclComm, uint32_t, uint32_t, uint32_t, CommLink **, uint32_t *);
+HcclResult HcclRankGraphGetRankSizeByLayer(HcclComm, uint32_t, uint32_t *);
+HcclResult HcclRankGraphGetRanksByLayer(HcclComm, uint32_t, uint32_t **, uint32_t *);
+HcclResult HcclRankGraphGetRanksByTopoInst(HcclComm, uint32_t, uint32_t, uint32_t **, uint32_t *);
+HcclResult HcclRankGraphGetTopoInstsByLayer(HcclComm, uint32_t, uint32_t **, uint32_t *);
+HcclResult HcclRankGraphGetTopoType(HcclComm, uint32_t, uint32_t, CommTopo *);
+HcclResult HcclRankGraphGetTopoTypeByLayer(HcclComm, uint32_t, CommTopo *);
 HcclResult HcclRecv(void *, uint64_t, HcclDataType, uint32_t, HcclComm, aclrtStream);
 HcclResult HcclReduce(void *, void *, uint64_t, HcclDataType, HcclReduceOp, uint32_t, HcclComm, aclrtStream);
 HcclResult HcclReduceScatter(void *, void *, uint64_t, HcclDataType, HcclReduceOp, HcclComm, aclrtStream);
@@ -1579,6 +1634,7 @@ HcclResult HcclReduceScatterV(void *, const void *, const void *, void *, uint64
 HcclResult HcclScatter(void *, void *, uint64_t, HcclDataType, uint32_t, HcclComm, aclrtStream);
 HcclResult HcclSend(void *, uint64_t, HcclDataType, uint32_t, HcclComm, aclrtStream);
 HcclResult HcclSetConfig(HcclConfig, HcclConfigValue);
+HcclResult HcclSymWinGetPeerPointer(HcclCommSymWindow, size_t, uint32_t, void **);
 void InitPTACacheThreadLocal(void);
 void UnInitPTACacheThreadLocal(void);
 void aclAppLog(aclLogLevel, const char *, const char *, uint32_t, const char *, ...);
@@ -1648,6 +1704,7 @@ aclError aclInit(const char *);
 aclError aclInitCallbackRegister(aclRegisterCallbackType, aclInitCallbackFunc, void *);
 aclError aclInitCallbackUnRegister(aclRegisterCallbackType, aclInitCallbackFunc);
 aclnnStatus aclInitTensor(aclTensor *, const int64_t *, uint64_t, aclDataType, const int64_t *, int64_t, aclFormat, const int64_t *, uint64_t, void *);
+aclError aclRecoverAllHcclTasks(int32_t);
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *);
 aclError aclSetCompileopt(aclCompileOpt, const char *);
 aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *, size_t, size_t, aclTensorList *, void *);
@@ -1683,6 +1740,12 @@ aclblasStatus_t aclblasCgerc(aclblasHandle_t, int64_t, int64_t, aclblasComplex, 
 aclblasStatus_t aclblasColwiseMul(aclblasHandle_t, int64_t, int64_t, uint8_t *, uint8_t *, uint8_t *);
 aclblasStatus_t aclblasComplexMatDot(aclblasHandle_t, int64_t, int64_t, aclblasComplex *, aclblasComplex *, aclblasComplex *);
 aclblasStatus_t aclblasCreate(aclblasHandle_t *);
+aclError aclblasCreateHandleForGemmEx(aclTransType, aclTransType, aclTransType, int, int, int, aclDataType, aclDataType, aclDataType, aclComputeType, aclopHandle **);
+aclError aclblasCreateHandleForGemvEx(aclTransType, int, int, aclDataType, aclDataType, aclDataType, aclComputeType, aclopHandle **);
+aclError aclblasCreateHandleForHgemm(aclTransType, aclTransType, aclTransType, int, int, int, aclComputeType, aclopHandle **);
+aclError aclblasCreateHandleForHgemv(aclTransType, int, int, aclComputeType, aclopHandle **);
+aclError aclblasCreateHandleForS8gemm(aclTransType, aclTransType, aclTransType, int, int, int, aclComputeType, aclopHandle **);
+aclError aclblasCreateHandleForS8gemv(aclTransType, int, int, aclComputeType, aclopHandle **);
 aclblasStatus_t aclblasCscal(aclblasHandle_t, int64_t, aclblasComplex, aclblasComplex *, int64_t);
 aclblasStatus_t aclblasCsrot(aclblasHandle_t, int64_t, aclblasComplex *, int64_t, aclblasComplex *, int64_t, float, float);
 aclblasStatus_t aclblasCsscal(aclblasHandle_t, int64_t, float, aclblasComplex *, int64_t);
@@ -1693,6 +1756,7 @@ aclblasStatus_t aclblasDotEx(aclblasHandle_t, int, const void *, aclDataType, in
 aclblasStatus_t aclblasGemmBatchedEx(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const void *, const void * const *, aclDataType, int, const void * const *, aclDataType, int, const void *, void * const *, aclDataType, int, int, aclblasComputeType_t, aclblasGemmAlgo_t);
 aclblasStatus_t aclblasGemmEx(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const void *, const void *, aclDataType, int, const void *, aclDataType, int, const void *, void *, aclDataType, int, aclblasComputeType_t, aclblasGemmAlgo_t);
 aclblasStatus_t aclblasGemmGroupedBatchedEx(aclblasHandle_t, const aclblasOperation_t *, const aclblasOperation_t *, const int *, const int *, const int *, const void *, const void * const *, aclDataType, const int *, const void * const *, aclDataType, const int *, const void *, void * const *, aclDataType, const int *, int, const int *, aclblasComputeType_t);
+aclError aclblasGemvEx(aclTransType, int, int, const void *, const void *, int, aclDataType, const void *, int, aclDataType, const void *, void *, int, aclDataType, aclComputeType, aclrtStream);
 aclblasStatus_t aclblasGetLoggerCallback(aclblasLogCallback *);
 aclblasStatus_t aclblasGetStream(aclblasHandle_t, aclrtStream *);
 aclblasStatus_t aclblasGetVersion(aclblasHandle_t, int *);
@@ -1700,11 +1764,15 @@ aclblasStatus_t aclblasHSHgemvBatched(aclblasHandle_t, aclblasOperation_t, int, 
 aclblasStatus_t aclblasHSHgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t *, int, int64_t, const uint16_t *, int, int64_t, const float *, uint16_t *, int, int64_t, int);
 aclblasStatus_t aclblasHSSgemvBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t * const *, int, const uint16_t * const *, int, const float *, float * const *, int, int);
 aclblasStatus_t aclblasHSSgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t *, int, int64_t, const uint16_t *, int, int64_t, const float *, float *, int, int64_t, int);
+aclError aclblasHgemm(aclTransType, aclTransType, aclTransType, int, int, int, const aclFloat16 *, const aclFloat16 *, int, const aclFloat16 *, int, const aclFloat16 *, aclFloat16 *, int, aclComputeType, aclrtStream);
+aclError aclblasHgemv(aclTransType, int, int, const aclFloat16 *, const aclFloat16 *, int, const aclFloat16 *, int, const aclFloat16 *, aclFloat16 *, int, aclComputeType, aclrtStream);
 aclblasStatus_t aclblasIamax(aclblasHandle_t, int64_t, uint8_t *, int64_t, uint8_t *);
 aclblasStatus_t aclblasIsamax(aclblasHandle_t, int, const float *, int, int *);
 aclblasStatus_t aclblasIsamin(aclblasHandle_t, int, const float *, int, int *);
 aclblasStatus_t aclblasLoggerConfigure(int, int, int, const char *);
 aclblasStatus_t aclblasRotEx(aclblasHandle_t, int, void *, aclDataType, int, void *, aclDataType, int, const void *, const void *, aclDataType, aclDataType);
+aclError aclblasS8gemm(aclTransType, aclTransType, aclTransType, int, int, int, const int32_t *, const int8_t *, int, const int8_t *, int, const int32_t *, int32_t *, int, aclComputeType, aclrtStream);
+aclError aclblasS8gemv(aclTransType, int, int, const int32_t *, const int8_t *, int, const int8_t *, int, const int32_t *, int32_t *, int, aclComputeType, aclrtStream);
 aclblasStatus_t aclblasSasum(aclblasHandle_t, int, const float *, int, float *);
 aclblasStatus_t aclblasSaxpy(aclblasHandle_t, int, const float *, float *, int, float *, int);
 aclblasStatus_t aclblasScalex(aclblasHandle_t, int, const void *, aclDataType, void *, aclDataType, int, aclDataType);
@@ -1794,11 +1862,24 @@ aclfftResult aclfftSetStream(aclfftHandle, aclrtStream);
 aclfftResult aclfftSetStride(aclfftHandle, int32_t);
 aclfftResult aclfftSetWorkArea(aclfftHandle, void *);
 aclError aclmdlAddDatasetBuffer(aclmdlDataset *, aclDataBuffer *);
+aclmdlBundleQueryInfo *aclmdlBundleCreateQueryInfo(void);
+aclError aclmdlBundleDestroyQueryInfo(aclmdlBundleQueryInfo *);
 aclError aclmdlBundleGetModelId(uint32_t, size_t, uint32_t *);
 aclError aclmdlBundleGetModelNum(uint32_t, size_t *);
+aclError aclmdlBundleGetQueryModelNum(const aclmdlBundleQueryInfo *, size_t *);
+aclError aclmdlBundleGetSize(const aclmdlBundleQueryInfo *, size_t, size_t *, size_t *);
+aclError aclmdlBundleGetVarWeightSize(const aclmdlBundleQueryInfo *, size_t *);
+aclError aclmdlBundleInitFromFile(const char *, void *, size_t, uint32_t *);
+aclError aclmdlBundleInitFromMem(const void *, size_t, void *, size_t, uint32_t *);
 aclError aclmdlBundleLoadFromFile(const char *, uint32_t *);
 aclError aclmdlBundleLoadFromMem(const void *, size_t, uint32_t *);
+aclError aclmdlBundleLoadModel(uint32_t, size_t, uint32_t *);
+aclError aclmdlBundleLoadModelWithConfig(uint32_t, size_t, aclmdlConfigHandle *, uint32_t *);
+aclError aclmdlBundleLoadModelWithMem(uint32_t, size_t, void *, size_t, void *, size_t, uint32_t *);
+aclError aclmdlBundleQueryInfoFromFile(const char *, aclmdlBundleQueryInfo *);
+aclError aclmdlBundleQueryInfoFromMem(const void *, size_t, aclmdlBundleQueryInfo *);
 aclError aclmdlBundleUnload(uint32_t);
+aclError aclmdlBundleUnloadModel(uint32_t, uint32_t);
 aclmdlAIPP *aclmdlCreateAIPP(uint64_t);
 aclError aclmdlCreateAndGetOpDesc(uint32_t, uint32_t, uint32_t, char *, size_t, aclTensorDesc **, size_t *, aclTensorDesc **, size_t *);
 aclmdlConfigHandle *aclmdlCreateConfigHandle(void);
@@ -1817,6 +1898,7 @@ aclError aclmdlExecuteV2(uint32_t, const aclmdlDataset *, aclmdlDataset *, aclrt
 aclError aclmdlFinalizeDump(void);
 aclError aclmdlGetAippDataSize(uint64_t, size_t *);
 aclError aclmdlGetAippType(uint32_t, size_t, aclmdlInputAippType *, size_t *);
+aclError aclmdlGetAttribute(uint32_t, aclmdlAttr, aclmdlAttrValue_t *);
 aclError aclmdlGetCurOutputDims(const aclmdlDesc *, size_t, aclmdlIODims *);
 aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *, size_t);
 size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *);
@@ -1854,6 +1936,7 @@ aclError aclmdlLoadFromFileWithQ(const char *, uint32_t *, const uint32_t *, siz
 aclError aclmdlLoadFromMem(const void *, size_t, uint32_t *);
 aclError aclmdlLoadFromMemWithMem(const void *, size_t, uint32_t *, void *, size_t, void *, size_t);
 aclError aclmdlLoadFromMemWithQ(const void *, size_t, uint32_t *, const uint32_t *, size_t, const uint32_t *, size_t);
+aclError aclmdlLoadFromModel(const aclmdlModel *, const aclmdlConfigHandle *, uint32_t *);
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *, uint32_t *);
 aclError aclmdlQueryExeOMDesc(const char *, aclmdlExeOMDesc *);
 aclError aclmdlQuerySize(const char *, size_t *, size_t *);
@@ -1907,12 +1990,14 @@ aclError aclmdlSetAIPPPixelVarReci(aclmdlAIPP *, float, float, float, float, uin
 aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP *, int8_t);
 aclError aclmdlSetAIPPScfParams(aclmdlAIPP *, int8_t, int32_t, int32_t, int32_t, int32_t, uint64_t);
 aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP *, int32_t, int32_t);
+aclError aclmdlSetAttribute(uint32_t, aclmdlAttr, aclmdlAttrValue_t *);
 aclError aclmdlSetConfigOpt(aclmdlConfigHandle *, aclmdlConfigAttr, const void *, size_t);
 aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *, aclTensorDesc *, size_t);
 aclError aclmdlSetDump(const char *);
 aclError aclmdlSetDynamicBatchSize(uint32_t, aclmdlDataset *, size_t, uint64_t);
 aclError aclmdlSetDynamicHWSize(uint32_t, aclmdlDataset *, size_t, uint64_t, uint64_t);
 aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle *, aclmdlExecConfigAttr, const void *, size_t);
+aclError aclmdlSetExternalWeightAddress(aclmdlConfigHandle *, const char *, void *, size_t);
 aclError aclmdlSetInputAIPP(uint32_t, aclmdlDataset *, size_t, const aclmdlAIPP *);
 aclError aclmdlSetInputDynamicDims(uint32_t, aclmdlDataset *, size_t, const aclmdlIODims *);
 aclError aclmdlUnload(uint32_t);
@@ -2745,7 +2830,7 @@ CANN_OPERATOR(aclnnDenseLightningIndexerSoftmaxLseV2, const aclTensor *, const a
 CANN_OPERATOR(aclnnDenseLightningIndexerSoftmaxLseV2Metadata, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, char *, char *, int64_t, int64_t, const aclTensor *)
 CANN_OPERATOR(aclnnDequantBias, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclTensor *)
 CANN_OPERATOR(aclnnDequantRopeQuantKvcache, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, char *, char *, bool, char *, const aclTensor *, const aclTensor *, const aclTensor *)
-CANN_OPERATOR(aclnnDequantSituQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, float, float, bool, char *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDequantSituQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, double, bool, char *, const aclTensor *, const aclTensor *)
 CANN_OPERATOR(aclnnDequantSwigluQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, char *, const aclTensor *, const aclTensor *)
 CANN_OPERATOR(aclnnDequantSwigluQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, char *, int64_t, char *, int64_t, int64_t, double, double, double, const aclTensor *, const aclTensor *)
 CANN_OPERATOR(aclnnDiag, const aclTensor *, int64_t, aclTensor *)
@@ -3592,7 +3677,7 @@ CANN_OPERATOR(aclnnSinh, const aclTensor *, aclTensor *)
 CANN_OPERATOR(aclnnSinkhorn, const aclTensor *, const aclScalar *, aclTensor *)
 CANN_OPERATOR(aclnnSituGlu, const aclTensor *, int64_t, double, double, bool, const aclTensor *)
 CANN_OPERATOR(aclnnSituGluGrad, const aclTensor *, const aclTensor *, int64_t, double, double, bool, const aclTensor *)
-CANN_OPERATOR(aclnnSituMxQuant, const aclTensor *, float, float, bool, int64_t, int64_t, char *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnSituMxQuant, const aclTensor *, double, double, bool, int64_t, int64_t, char *, const aclTensor *, const aclTensor *)
 CANN_OPERATOR(aclnnSleep, const aclIntArray *)
 CANN_OPERATOR(aclnnSlice, const aclTensor *, int64_t, int64_t, int64_t, int64_t, aclTensor *)
 CANN_OPERATOR(aclnnSliceNz, const aclTensor *, int64_t, int64_t, int64_t, aclTensor *)
@@ -3621,7 +3706,7 @@ CANN_OPERATOR(aclnnSparseFlashMla, const aclTensor *, const aclTensor *, const a
 CANN_OPERATOR(aclnnSparseFlashMlaGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, int64_t, int64_t, int64_t, int64_t, int64_t, char *, char *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
 CANN_OPERATOR(aclnnSparseFlashMlaGradMetadata, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, const char *, const char *, bool, bool, const aclTensor *)
 CANN_OPERATOR(aclnnSparseFlashMlaMetadata, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, const char *, const char *, bool, bool, const aclTensor *)
-CANN_OPERATOR(aclnnSparseFlashMlaSoftmaxL1Norm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, int64_t, int64_t, char *, char *, const aclTensor *)
+CANN_OPERATOR(aclnnSparseFlashMlaSoftmaxL1Norm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, int64_t, int64_t, int64_t, char *, char *, const aclTensor *)
 CANN_OPERATOR(aclnnSparseFlashMlaSoftmaxL1NormMetadata, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, char *, char *, const aclTensor *)
 CANN_OPERATOR(aclnnSparseLightningIndexerGradKLLoss, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, double, char *, int64_t, int64_t, int64_t, bool, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
 CANN_OPERATOR(aclnnSparseLightningIndexerKLLossGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, char *, char *, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
