@@ -19,8 +19,8 @@ type HeaderReport struct {
 	Different []string
 	// Unknown are functions that the headers declare and that this module does not know, or knows of other releases only.
 	Unknown []string
-	// Outside describes functions that are not compared, each with the reason: those that this module leaves out on purpose, and
-	// those that libraries have and no installed header declares.
+	// Outside describes functions that are not compared, each with the reason: this module leaves them out on purpose, or libraries
+	// have them and no installed header declares them.
 	Outside []string
 	// Headers has these counts for each header, such as "acl/acl_rt.h". A declaration that no header of the release has is counted as
 	// missing from the header to which the table assigns it.

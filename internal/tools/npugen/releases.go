@@ -105,7 +105,7 @@ func revisionOf(dir, release string) string {
 	return ""
 }
 
-// headerSources are the files of a checkout that hold its headers, or that its build generates headers from.
+// headerSources lists the files of a checkout that hold its headers, or from which its build generates headers.
 var headerSources = []string{":(glob)**/*.h", ":(glob)**/*_def.cpp", ":(glob)**/CMakeLists.txt"}
 
 var phaseOneInText = regexp.MustCompile(`aclnnStatus\s+acl\w+GetWorkspaceSize\s*\(`)

@@ -17,16 +17,16 @@ var blockScores = op.Table{"MsaIndexScore": msaIndexScore}.Selects()
 const (
 	scoredBlock    = 128  // tokens of a block
 	firstBlocks    = 1e30 // the score of the first blocks, above every other
-	nearestBlocks  = 1e29 // that of the blocks next to the query
+	nearestBlocks  = 1e29 // the score of the blocks next to the query, above all products
 	scoredMaskSize = 2048
 )
 
-// scoredBlocks are the arguments of msaIndexScore.
+// scoredBlocks holds the arguments of msaIndexScore.
 type scoredBlocks struct {
 	query, key, table, scale, lengths, keyLengths, start, score *op.Tensor
 	layout                                                      string
 	batch, heads, keyHeads, width, most                         int64 // most blocks of a sequence
-	first, nearest                                              int64 // how many blocks have a high score of their own
+	first, nearest                                              int64 // numbers of blocks that get a high score
 	causal                                                      bool
 }
 

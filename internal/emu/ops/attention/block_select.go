@@ -10,14 +10,14 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// blockChoices lists what chooses the blocks of blockSparse.
+// blockChoices lists the operators that choose blocks for blockSparse.
 var blockChoices = op.Table{"BSASelectBlockMask": selectBlocks}.Selects()
 
 // pooledTokens are queries or keys, of which the mean of each block is taken.
 type pooledTokens struct {
 	t       *op.Tensor
 	lengths []int64 // of sequences
-	whole   []int64 // how many tokens of each block count, or nil
+	whole   []int64 // the number of tokens of each block that count, or nil
 	size    int64   // of a block
 	packed  bool
 	heads   int64
@@ -36,7 +36,7 @@ func (p *pooledTokens) blocks(b int) (n, before int64) {
 	return up(p.lengths[b]), before
 }
 
-// counted returns how many tokens of a block count.
+// counted returns the number of tokens of a block that count.
 func (p *pooledTokens) counted(b int, block int64) int64 {
 	_, before := p.blocks(b)
 	n := p.size
@@ -61,8 +61,8 @@ func (p *pooledTokens) mean(v []float64, b int, head, block int64) []float64 {
 	return sum
 }
 
-// selectBlocks marks the pairs of a block of queries and a block of keys that attention needs most: those with the largest softmax of
-// the products of their means.
+// selectBlocks marks the pairs of a block of queries and a block of keys that attention needs most: the products of their means have
+// the largest softmax.
 func selectBlocks(c *op.Call) (op.Run, error) {
 	query, key, out := c.Tensor("query"), c.Tensor("key"), c.Tensor("blockSparseMaskOut")
 	layout, sparsity, scale := cmp.Or(c.Text("qInputLayout"), "BNSD"), c.Float("sparsity"), c.Float("scaleValue")
@@ -70,7 +70,7 @@ func selectBlocks(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	if scale == 0 {
-		scale = 1 / math.Sqrt(128) // which the kernel has for none
+		scale = 1 / math.Sqrt(128) // the kernel has this scale if the call gives none
 	}
 	c.Plain(query, key, out)
 	c.DType(query, op.HalfTypes...)
@@ -216,8 +216,8 @@ func blockShares(q, k *pooledTokens, v [][]float64, b int, head, rows, columns i
 	return shares
 }
 
-// bestShares returns the places of the largest shares: sparsity says how many, at least one, rounded for those that are dropped
-// where that are fewer, as the kernel does. Of equal ones the first are taken.
+// bestShares returns the places of the largest shares, and of equal shares the first. sparsity is the part of them that it keeps. As the
+// kernel does, it rounds the number of shares that are kept or of shares that are dropped, whichever is smaller, to at least one.
 func bestShares(shares []float64, sparsity float32) []int {
 	n := len(shares)
 	if n == 0 {

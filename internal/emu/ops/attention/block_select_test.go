@@ -63,7 +63,7 @@ func TestSelectBlocks(t *testing.T) {
 				}
 				optest.Run(t, "BSASelectBlockMask", a)
 
-				// mean returns the mean of a block and how many tokens it has.
+				// mean returns the mean of a block and the number of its tokens.
 				mean := func(side, b int, head, block int64) ([]float64, int64) {
 					before := int64(0)
 					for _, n := range lengths[side][:b] {

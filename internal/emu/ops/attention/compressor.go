@@ -10,10 +10,10 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// compressors lists what makes keys that stand for several tokens, as DeepSeek V4 has them, token by token.
+// compressors lists the operators that make keys that stand for several tokens, as DeepSeek V4 has them, token by token.
 var compressors = op.Table{"Compressor": compressor}.Selects().Omits()
 
-// tokenGroups are the arguments of compressor. Every token has a key and a score for each of columns·width numbers; groups of ratio
+// tokenGroups holds the arguments of compressor. Every token has a key and a score for each of columns·width numbers; groups of ratio
 // tokens give a compressed key of width numbers each.
 type tokenGroups struct {
 	x, keyWeight, scoreWeight, state, bias, table, sums, used, start, out *op.Tensor

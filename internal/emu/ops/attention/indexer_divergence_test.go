@@ -39,7 +39,7 @@ func (c divergenceCase) spans(lengths, used []int64) (from, n []int64) {
 	return from, n
 }
 
-// sees returns how many keys query i of n sees, of m.
+// sees returns the number of keys, of m, that query i of n sees.
 func (c divergenceCase) sees(i, n, m int64) int64 {
 	if !c.causal {
 		return m
@@ -111,7 +111,7 @@ func TestIndexerDivergenceGrad(t *testing.T) {
 
 		get := valuesOf(a)
 		p, own := get("attnSoftmaxL1Norm"), make([]float64, tokens*divergenceCount)
-		// loss is −Σ p·log softmax, whose gradients are those of the divergence.
+		// loss is −Σ p·log softmax, which has the gradients of the divergence.
 		loss := func(q, k, w []float64) []float64 {
 			sum := 0.0
 			for b := range n {

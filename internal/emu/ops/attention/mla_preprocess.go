@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/internal/half"
 )
 
-// quantLatents lists what prepares the queries and keys of attention with a latent cache by int8 products. They accept sizes beyond
+// quantLatents lists the operators that prepare the queries and keys of attention with a latent cache by int8 products. They accept sizes beyond
 // those that the device's kernels support.
 var quantLatents = op.Table{"MlaPreprocess": mlaPreprocess, "MlaPreprocessV2": mlaPreprocess}.Selects().Omits()
 
@@ -24,7 +24,7 @@ const quantLatentKey, quantLatentRope = 512, 64
 const (
 	cacheJoined      = iota // the rotated numbers follow the others
 	cacheSplit              // they have a tensor of their own, of queries too
-	cacheInt8NZ             // so they have, in FRACTAL_NZ, and the others are quantised
+	cacheInt8NZ             // as cacheSplit, but the other numbers are quantised, in FRACTAL_NZ
 	quantLatentModes = 4    // the last one is cacheSplit in FRACTAL_NZ
 )
 

@@ -100,7 +100,7 @@ func groupedDequant(c *op.Call) (op.Run, error) {
 		} else if err := quantiseRows(q.x, q.rows, x, given, smooth); err != nil {
 			return err
 		}
-		if scale.DType == dtype.Int64 { // that of x is included
+		if scale.DType == dtype.Int64 { // it includes the scale of x
 			if err := elementwise.Fill(q.rows.View(), elementwise.Real(1)); err != nil {
 				return err
 			}

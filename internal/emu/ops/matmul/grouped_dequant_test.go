@@ -71,7 +71,7 @@ func TestGroupedDequant(t *testing.T) {
 						of[i] = optest.Values(given)[int64(i)%size]
 					}
 				}
-				if c.scale == half { // the scales of the weight contain that of x
+				if c.scale == half { // the scales of the weight contain the scale of x
 					packed, bits := optest.Tensor(t, dtype.Int64, []int64{groups, s.n}), make([]int64, groups*s.n)
 					for i := range bits {
 						bits[i] = int64(math.Float32bits(float32(perColumn[i] * .0625)))
