@@ -3265,7 +3265,7 @@ var opInplaceRemainderTensorScalar = Operator{
 
 // InplaceRemainderTensorScalar is RemainderTensorScalar with the result in place of the first
 // argument. C: aclnnInplaceRemainderTensorScalar, CANN since 8.1.RC1. Not on Ascend310P. The
-// emulator computes: Self float32 float16 bfloat16 float64 integers bool.
+// emulator computes: Self float32 float16 bfloat16 float64 int32 int64.
 func InplaceRemainderTensorScalar(st *acl.Stream, p InplaceRemainderTensorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -4566,8 +4566,8 @@ var opRemainderTensorScalar = Operator{
 
 // RemainderTensorScalar computes the remainder of Self / Other for a scalar Other, with the sign of
 // Other. C: aclnnRemainderTensorScalar, CANN since 8.1.RC1. Not on Ascend310P. The emulator
-// computes: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16 bfloat16
-// float64 integers bool complex64 complex128.
+// computes: Self float32 float16 bfloat16 float64 int32 int64 bool; Out float32 float16 bfloat16
+// float64 int32 int64 complex64 complex128.
 func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

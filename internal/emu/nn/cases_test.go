@@ -146,7 +146,7 @@ func rank(o *op.Operator, args []any, group string, ranks int) op.Communicator {
 // try returns how the emulator's answer differs from the expected one, or "". If no argument tells the number of
 // ranks of a group, a call must be accepted with one number, or refused with each.
 func (c recordedCase) try() string {
-	o := op.Find(strings.TrimPrefix(c.Op, "aclnn"))
+	o := op.Find(strings.TrimPrefix(strings.TrimPrefix(c.Op, "acl"), "nn"))
 	if o == nil {
 		return "no operator of the table"
 	}

@@ -33,6 +33,7 @@ type Form struct {
 	Op       elementwise.Op
 	Types    Typing
 	Whole    bool               // the operator copies integers unchanged
+	Only     []dtype.Type       // in which the operator computes; nil: the kernel's
 	Complex  bool               // a complex output gets a real result
 	Cut      bool               // with Floating: an integer output gets the integer part of the result, a bool whether it is not 0
 	Bools    elementwise.Op     // the kernel for bool, if it is not Op
@@ -153,6 +154,9 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	}
 	if compute.IsComplex() && (e.Types <= Comparing || e.Types == Selecting) {
 		return e.ofComplex(c, compute, out, operands)
+	}
+	if e.Only != nil && !slices.Contains(e.Only, compute) {
+		c.Invalid("%v would be computed in %v; use operands that are computed in one of %v", operands[0], compute, e.Only)
 	}
 	fn := e.Op
 	switch {

@@ -5,12 +5,17 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/elementwise"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
 )
 
 var alpha = []string{"alpha"}
+
+// ofRemainders are the types in which CANN computes remainders. Rules of phase one say so of tensors; the rule of a tensor and a scalar is not
+// among them.
+var ofRemainders = []dtype.Type{dtype.Int32, dtype.Int64, dtype.Float16, dtype.Float32, dtype.Float64, dtype.BFloat16}
 
 // binaries are the functions of two or more operands, which are tensors or scalars.
 var binaries = op.Merge(
@@ -21,8 +26,8 @@ var binaries = op.Merge(
 	pointwise.Form{Op: elementwise.Mul, Narrows: but950}.Table("Muls", "InplaceMuls"),
 	pointwise.Form{Op: elementwise.FloorDiv, Complex: true}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
 	pointwise.Form{Op: elementwise.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
-	pointwise.Form{Op: elementwise.Remainder, Complex: true}.Table("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
-		"InplaceRemainderTensorTensor", "InplaceRemainderTensorScalar"),
+	pointwise.Form{Op: elementwise.Remainder, Complex: true}.Table("RemainderTensorTensor", "RemainderScalarTensor", "InplaceRemainderTensorTensor"),
+	pointwise.Form{Op: elementwise.Remainder, Only: ofRemainders, Complex: true}.Table("RemainderTensorScalar", "InplaceRemainderTensorScalar"),
 	pointwise.Form{Op: elementwise.Pow}.Table("PowTensorTensor", "PowScalarTensor", "InplacePowTensorTensor"),
 	pointwise.Form{Op: elementwise.Max}.Table("Maximum", "ClampMin", "ClampMinTensor", "InplaceClampMinTensor"),
 	pointwise.Form{Op: elementwise.Min}.Table("Minimum", "ClampMax", "ClampMaxTensor", "InplaceClampMax", "InplaceClampMaxTensor"),

@@ -183,3 +183,18 @@ func TestNarrowProducts(t *testing.T) {
 		assert.Equal(t, want, optest.Values(out), d)
 	}
 }
+
+// Remainders of a tensor and a scalar are computed in the types of remainders of tensors: narrow integers are refused, bools with an int64 are not.
+func TestRemaindersOfNarrowIntegers(t *testing.T) {
+	for d, refused := range map[dtype.Type]bool{dtype.Int8: true, dtype.Uint8: true, dtype.Int16: true, dtype.Int32: false, dtype.Bool: false} {
+		args := optest.Args{"self": optest.Tensor(t, d, []int64{2}, 1), "other": optest.Scalar(3), "out": optest.Tensor(t, dtype.Int64, []int64{2})}
+		inPlace := optest.Args{"selfRef": args["self"], "other": args["other"]}
+		if refused {
+			optest.Refused(t, op.InvalidParam, "RemainderTensorScalar", args, "use operands that are computed in one of")
+			optest.Refused(t, op.InvalidParam, "InplaceRemainderTensorScalar", inPlace, "use operands that are computed in one of")
+			continue
+		}
+		optest.Run(t, "RemainderTensorScalar", args)
+		assert.Equal(t, []float64{1, 1}, optest.Values(args["out"].(*op.Tensor)))
+	}
+}

@@ -189,6 +189,17 @@ func TestFilling(t *testing.T) {
 	optest.Run(t, "InplaceFillDiagonal", optest.Args{"selfRef": tall, "fillValue": optest.Scalar(1), "wrap": true})
 	assert.Equal(t, []float64{1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0}, optest.Values(tall))
 
+	for d, edges := range map[dtype.Type][2]float64{dtype.Int8: {-128, 127}, dtype.Int32: {math.MinInt32, math.MaxInt32}, dtype.Float16: {-65504, 65504}, dtype.Uint8: {0, 255}} {
+		x := optest.Tensor(t, d, []int64{2, 2}, 1)
+		for i, sign := range []float64{-1, 1} {
+			optest.Run(t, "InplaceFillDiagonal", optest.Args{"selfRef": x, "fillValue": optest.Scalar(edges[i])})
+			require.Equal(t, []float64{edges[i], 1, 1, edges[i]}, optest.Values(x))
+			if edges[i] != 0 {
+				optest.Refused(t, op.InvalidParam, "InplaceFillDiagonal", optest.Args{"selfRef": x, "fillValue": optest.Scalar(edges[i] + sign)}, "does not hold")
+			}
+		}
+	}
+
 	v := optest.Tensor(t, dtype.Int64, []int64{4})
 	optest.Run(t, "Arange", optest.Args{"start": optest.Scalar(2), "end": optest.Scalar(9), "step": optest.Scalar(2), "out": v})
 	assert.Equal(t, []float64{2, 4, 6, 8}, optest.Values(v))
