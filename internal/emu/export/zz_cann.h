@@ -129,8 +129,6 @@ typedef unsigned int aclplatformCoreType;
 typedef unsigned int aclplatformNpuArch;
 typedef unsigned int aclplatformLocalMemType;
 typedef unsigned int aclmdlAttr;
-typedef unsigned int aclTransType;
-typedef unsigned int aclComputeType;
 typedef int CommTopo;
 typedef int HcclHeterogMode;
 typedef int EndpointAttr;

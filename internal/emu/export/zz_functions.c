@@ -45,45 +45,45 @@ aclblasStatus_t aclblasCgerc(aclblasHandle_t a, int64_t b, int64_t c, aclblasCom
 
 aclblasStatus_t aclblasCscal(aclblasHandle_t a, int64_t b, aclblasComplex c, aclblasComplex *d, int64_t e)
 {
-	return (aclblasStatus_t)emu_call(173, WORDS(POINTER(a), SIGNED(b), RECORD(c), POINTER(d), SIGNED(e)), 5);
+	return (aclblasStatus_t)emu_call(167, WORDS(POINTER(a), SIGNED(b), RECORD(c), POINTER(d), SIGNED(e)), 5);
 }
 
 aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams a, aclrtStream b, uint32_t c)
 {
-	return (aclError)emu_call(369, WORDS(RECORD(a), POINTER(b), UNSIGNED(c)), 3);
+	return (aclError)emu_call(358, WORDS(RECORD(a), POINTER(b), UNSIGNED(c)), 3);
 }
 
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle a, aclrtEvent *b)
 {
-	return (aclError)emu_call(684, WORDS(RECORD(a), POINTER(b)), 2);
+	return (aclError)emu_call(673, WORDS(RECORD(a), POINTER(b)), 2);
 }
 
 aclError aclrtLaunchSIMTKernelWithArgsArray(void *a, dim3 b, dim3 c, size_t d, aclrtStream e, aclrtLaunchKernelCfg *f, void **g)
 {
-	return (aclError)emu_call(701, WORDS(POINTER(a), RECORD(b), RECORD(c), UNSIGNED(d), POINTER(e), POINTER(f), POINTER(g)), 7);
+	return (aclError)emu_call(690, WORDS(POINTER(a), RECORD(b), RECORD(c), UNSIGNED(d), POINTER(e), POINTER(f), POINTER(g)), 7);
 }
 
 aclError aclrtLaunchSIMTKernelWithHostArgs(void *a, dim3 b, dim3 c, size_t d, aclrtStream e, aclrtLaunchKernelCfg *f, void *g, size_t h, aclrtPlaceHolderInfo *i, size_t j)
 {
-	return (aclError)emu_call(702, WORDS(POINTER(a), RECORD(b), RECORD(c), UNSIGNED(d), POINTER(e), POINTER(f), POINTER(g), UNSIGNED(h), POINTER(i), UNSIGNED(j)), 10);
+	return (aclError)emu_call(691, WORDS(POINTER(a), RECORD(b), RECORD(c), UNSIGNED(d), POINTER(e), POINTER(f), POINTER(g), UNSIGNED(h), POINTER(i), UNSIGNED(j)), 10);
 }
 
 aclError aclrtMemManagedAdvise(const void *a, uint64_t b, aclrtMemManagedAdviseType c, aclrtMemManagedLocation d)
 {
-	return (aclError)emu_call(723, WORDS(POINTER(a), UNSIGNED(b), SIGNED(c), RECORD(d)), 4);
+	return (aclError)emu_call(712, WORDS(POINTER(a), UNSIGNED(b), SIGNED(c), RECORD(d)), 4);
 }
 
 aclError aclrtMemManagedPrefetchAsync(const void *a, size_t b, aclrtMemManagedLocation c, uint32_t d, aclrtStream e)
 {
-	return (aclError)emu_call(726, WORDS(POINTER(a), UNSIGNED(b), RECORD(c), UNSIGNED(d), POINTER(e)), 5);
+	return (aclError)emu_call(715, WORDS(POINTER(a), UNSIGNED(b), RECORD(c), UNSIGNED(d), POINTER(e)), 5);
 }
 
 int dcmi_subscribe_fault_event(int a, int b, dcmi_event_filter c, void (*d)(dcmi_event *))
 {
-	return (int)emu_call(983, WORDS(SIGNED(a), SIGNED(b), RECORD(c), POINTER(d)), 4);
+	return (int)emu_call(972, WORDS(SIGNED(a), SIGNED(b), RECORD(c), POINTER(d)), 4);
 }
 
 int dcmiv2_subscribe_fault_event(int a, dcmi_event_filter b, void (*c)(dcmi_event *))
 {
-	return (int)emu_call(1025, WORDS(SIGNED(a), RECORD(b), POINTER(c)), 3);
+	return (int)emu_call(1014, WORDS(SIGNED(a), RECORD(b), POINTER(c)), 3);
 }

@@ -1437,16 +1437,6 @@ enum {
 	ACL_MDL_ATTR_PRIORITY_INT32 = 0
 };
 enum {
-	ACL_TRANS_N = 0,
-	ACL_TRANS_T = 1,
-	ACL_TRANS_NZ = 2,
-	ACL_TRANS_NZ_T = 3
-};
-enum {
-	ACL_COMPUTE_HIGH_PRECISION = 0,
-	ACL_COMPUTE_LOW_PRECISION = 1
-};
-enum {
 	COMM_TOPO_RESERVED = -1,
 	COMM_TOPO_CLOS = 0,
 	COMM_TOPO_1DMESH = 1,
@@ -1740,12 +1730,6 @@ aclblasStatus_t aclblasCgerc(aclblasHandle_t, int64_t, int64_t, aclblasComplex, 
 aclblasStatus_t aclblasColwiseMul(aclblasHandle_t, int64_t, int64_t, uint8_t *, uint8_t *, uint8_t *);
 aclblasStatus_t aclblasComplexMatDot(aclblasHandle_t, int64_t, int64_t, aclblasComplex *, aclblasComplex *, aclblasComplex *);
 aclblasStatus_t aclblasCreate(aclblasHandle_t *);
-aclError aclblasCreateHandleForGemmEx(aclTransType, aclTransType, aclTransType, int, int, int, aclDataType, aclDataType, aclDataType, aclComputeType, aclopHandle **);
-aclError aclblasCreateHandleForGemvEx(aclTransType, int, int, aclDataType, aclDataType, aclDataType, aclComputeType, aclopHandle **);
-aclError aclblasCreateHandleForHgemm(aclTransType, aclTransType, aclTransType, int, int, int, aclComputeType, aclopHandle **);
-aclError aclblasCreateHandleForHgemv(aclTransType, int, int, aclComputeType, aclopHandle **);
-aclError aclblasCreateHandleForS8gemm(aclTransType, aclTransType, aclTransType, int, int, int, aclComputeType, aclopHandle **);
-aclError aclblasCreateHandleForS8gemv(aclTransType, int, int, aclComputeType, aclopHandle **);
 aclblasStatus_t aclblasCscal(aclblasHandle_t, int64_t, aclblasComplex, aclblasComplex *, int64_t);
 aclblasStatus_t aclblasCsrot(aclblasHandle_t, int64_t, aclblasComplex *, int64_t, aclblasComplex *, int64_t, float, float);
 aclblasStatus_t aclblasCsscal(aclblasHandle_t, int64_t, float, aclblasComplex *, int64_t);
@@ -1756,7 +1740,6 @@ aclblasStatus_t aclblasDotEx(aclblasHandle_t, int, const void *, aclDataType, in
 aclblasStatus_t aclblasGemmBatchedEx(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const void *, const void * const *, aclDataType, int, const void * const *, aclDataType, int, const void *, void * const *, aclDataType, int, int, aclblasComputeType_t, aclblasGemmAlgo_t);
 aclblasStatus_t aclblasGemmEx(aclblasHandle_t, aclblasOperation_t, aclblasOperation_t, int, int, int, const void *, const void *, aclDataType, int, const void *, aclDataType, int, const void *, void *, aclDataType, int, aclblasComputeType_t, aclblasGemmAlgo_t);
 aclblasStatus_t aclblasGemmGroupedBatchedEx(aclblasHandle_t, const aclblasOperation_t *, const aclblasOperation_t *, const int *, const int *, const int *, const void *, const void * const *, aclDataType, const int *, const void * const *, aclDataType, const int *, const void *, void * const *, aclDataType, const int *, int, const int *, aclblasComputeType_t);
-aclError aclblasGemvEx(aclTransType, int, int, const void *, const void *, int, aclDataType, const void *, int, aclDataType, const void *, void *, int, aclDataType, aclComputeType, aclrtStream);
 aclblasStatus_t aclblasGetLoggerCallback(aclblasLogCallback *);
 aclblasStatus_t aclblasGetStream(aclblasHandle_t, aclrtStream *);
 aclblasStatus_t aclblasGetVersion(aclblasHandle_t, int *);
@@ -1764,15 +1747,11 @@ aclblasStatus_t aclblasHSHgemvBatched(aclblasHandle_t, aclblasOperation_t, int, 
 aclblasStatus_t aclblasHSHgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t *, int, int64_t, const uint16_t *, int, int64_t, const float *, uint16_t *, int, int64_t, int);
 aclblasStatus_t aclblasHSSgemvBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t * const *, int, const uint16_t * const *, int, const float *, float * const *, int, int);
 aclblasStatus_t aclblasHSSgemvStridedBatched(aclblasHandle_t, aclblasOperation_t, int, int, const float *, const uint16_t *, int, int64_t, const uint16_t *, int, int64_t, const float *, float *, int, int64_t, int);
-aclError aclblasHgemm(aclTransType, aclTransType, aclTransType, int, int, int, const aclFloat16 *, const aclFloat16 *, int, const aclFloat16 *, int, const aclFloat16 *, aclFloat16 *, int, aclComputeType, aclrtStream);
-aclError aclblasHgemv(aclTransType, int, int, const aclFloat16 *, const aclFloat16 *, int, const aclFloat16 *, int, const aclFloat16 *, aclFloat16 *, int, aclComputeType, aclrtStream);
 aclblasStatus_t aclblasIamax(aclblasHandle_t, int64_t, uint8_t *, int64_t, uint8_t *);
 aclblasStatus_t aclblasIsamax(aclblasHandle_t, int, const float *, int, int *);
 aclblasStatus_t aclblasIsamin(aclblasHandle_t, int, const float *, int, int *);
 aclblasStatus_t aclblasLoggerConfigure(int, int, int, const char *);
 aclblasStatus_t aclblasRotEx(aclblasHandle_t, int, void *, aclDataType, int, void *, aclDataType, int, const void *, const void *, aclDataType, aclDataType);
-aclError aclblasS8gemm(aclTransType, aclTransType, aclTransType, int, int, int, const int32_t *, const int8_t *, int, const int8_t *, int, const int32_t *, int32_t *, int, aclComputeType, aclrtStream);
-aclError aclblasS8gemv(aclTransType, int, int, const int32_t *, const int8_t *, int, const int8_t *, int, const int32_t *, int32_t *, int, aclComputeType, aclrtStream);
 aclblasStatus_t aclblasSasum(aclblasHandle_t, int, const float *, int, float *);
 aclblasStatus_t aclblasSaxpy(aclblasHandle_t, int, const float *, float *, int, float *, int);
 aclblasStatus_t aclblasScalex(aclblasHandle_t, int, const void *, aclDataType, void *, aclDataType, int, aclDataType);
