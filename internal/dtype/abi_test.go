@@ -1,6 +1,7 @@
 package dtype
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,4 +58,16 @@ func TestFormatsAreAclFormat(t *testing.T) {
 	}
 	slices.Sort(extra)
 	assert.Empty(t, extra, "formats CANN does not have")
+}
+
+func TestRange(t *testing.T) {
+	for d, want := range map[Type][2]float64{
+		Int4: {-8, 7}, Int8: {math.MinInt8, math.MaxInt8}, Int16: {math.MinInt16, math.MaxInt16}, Int32: {math.MinInt32, math.MaxInt32}, Int64: {math.MinInt64, math.MaxInt64},
+		Uint1: {0, 1}, Uint8: {0, math.MaxUint8}, Uint16: {0, math.MaxUint16}, Uint32: {0, math.MaxUint32}, Uint64: {0, math.MaxUint64},
+		Float16: {-65504, 65504}, Float32: {-math.MaxFloat32, math.MaxFloat32}, Float64: {-math.MaxFloat64, math.MaxFloat64},
+		BFloat16: {-float64(math.Float32frombits(0x7f7f0000)), float64(math.Float32frombits(0x7f7f0000))}, Bool: {math.Inf(-1), math.Inf(1)}, Complex64: {math.Inf(-1), math.Inf(1)},
+	} {
+		least, most := d.Range()
+		assert.Equal(t, want, [2]float64{least, most}, d)
+	}
 }

@@ -1,6 +1,9 @@
 package dtype
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Type is an element type; its value is the C enum aclDataType.
 type Type int32
@@ -115,3 +118,24 @@ func (t Type) IsInteger() bool {
 
 // IsComplex reports whether t is a complex type.
 func (t Type) IsComplex() bool { return t == Complex32 || t == Complex64 || t == Complex128 }
+
+// Range returns the least and the largest finite number of an integer type, of Float16, BFloat16, Float32 or Float64, as the nearest float64; it
+// returns infinities for other types.
+func (t Type) Range() (least, most float64) {
+	switch most = math.Inf(1); t {
+	case Uint1, Uint8, Uint16, Uint32, Uint64:
+		return 0, math.Ldexp(1, t.Bits()) - 1
+	case Int4, Int8, Int16, Int32, Int64:
+		half := math.Ldexp(1, t.Bits()-1)
+		return -half, half - 1
+	case Float16:
+		most = 65504
+	case BFloat16:
+		most = 0x1.fep127
+	case Float32:
+		most = math.MaxFloat32
+	case Float64:
+		most = math.MaxFloat64
+	}
+	return -most, most
+}

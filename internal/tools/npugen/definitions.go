@@ -90,7 +90,11 @@ type definedParameter struct {
 // headersOf returns the header of each version of the operator that a definition registers; common has the macros of
 // several definitions.
 func headersOf(text, common string) (map[int]string, error) {
-	text = cComment.ReplaceAllString(expanded(text, common), "")
+	text, err := expanded(text, common)
+	if err != nil {
+		return nil, err
+	}
+	text = cComment.ReplaceAllString(text, "")
 	names := registered.FindAllStringSubmatch(text, -1)
 	if len(names) != 1 {
 		return nil, fmt.Errorf("it registers %d operators, not one", len(names))
@@ -255,7 +259,7 @@ type macro struct {
 }
 
 // expanded returns a text with the macros with parameters that it and common define.
-func expanded(text, common string) string {
+func expanded(text, common string) (string, error) {
 	macros := map[string]macro{}
 	for _, source := range []string{common, text} {
 		source = strings.ReplaceAll(source, "\\\r\n", "\\\n")
@@ -276,7 +280,10 @@ func expanded(text, common string) string {
 			macros[source[m[2]:m[3]]] = macro{params, strings.ReplaceAll(body, "\\\n", "\n")}
 		}
 	}
-	for range 8 { // deeper nesting does not exist
+	for depth := 0; ; depth++ {
+		if depth > 8 {
+			return "", fmt.Errorf("its macros are nested more than 8 deep")
+		}
 		changed := false
 		for _, name := range slices.Sorted(maps.Keys(macros)) {
 			call := regexp.MustCompile(`(?m)^([ \t]*)` + name + `\s*\(([^()]*)\)`)
@@ -287,10 +294,9 @@ func expanded(text, common string) string {
 			})
 		}
 		if !changed {
-			break
+			return text, nil
 		}
 	}
-	return text
 }
 
 // with returns the body of a macro for arguments.

@@ -65,6 +65,7 @@ func TestGeneratedHeadersRefuse(t *testing.T) {
 		`class A : public OpDef { this->Attr("n").Odd(3); }; OP_ADD(A);`:                 "the type of the attribute n is not understood",
 		`class A : public OpDef { this->Attr("n").Version(X).Int(); }; OP_ADD(A);`:       `version "X" is not a number`,
 		`class A : public OpDef { this->Input("n").ValueDepend(OPTIONAL); }; OP_ADD(A);`: "no element type",
+		"#define M(x) N(x)\n#define N(x) M(x)\nM(1)\n":                                   "its macros are nested more than 8 deep",
 	} {
 		_, err := generatedHeaders(map[string]string{"a/CMakeLists.txt": "f(OPTYPE a ACLNNTYPE aclnn)", "a/a_def.cpp": text})
 		assert.ErrorContains(t, err, "the definition of a: ", text)

@@ -33,7 +33,6 @@ type Form struct {
 	Op       elementwise.Op
 	Types    Typing
 	Whole    bool               // the operator copies integers unchanged
-	Only     []dtype.Type       // in which the operator computes; nil: the kernel's
 	Complex  bool               // a complex output gets a real result
 	Cut      bool               // with Floating: an integer output gets the integer part of the result, a bool whether it is not 0
 	Bools    elementwise.Op     // the kernel for bool, if it is not Op
@@ -42,7 +41,8 @@ type Form struct {
 	Fixed    []float64          // values of further parameters
 	Scale    elementwise.Number // multiplies the first parameter, if not zero: -1 turns Add into Sub
 	Out      string
-	Narrows  func(acceptance.Chip) bool // chips on which an output of a lower category gets the result cast to it
+	Computes func(acceptance.Chip) []dtype.Type // the types in which a chip computes; nil: all that the kernel has
+	Narrows  func(acceptance.Chip) bool         // chips on which an output of a lower category gets the result cast to it
 }
 
 // stores reports whether a result may be stored in an output.
@@ -155,8 +155,10 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	if compute.IsComplex() && (e.Types <= Comparing || e.Types == Selecting) {
 		return e.ofComplex(c, compute, out, operands)
 	}
-	if e.Only != nil && !slices.Contains(e.Only, compute) {
-		c.Invalid("%v would be computed in %v; use operands that are computed in one of %v", operands[0], compute, e.Only)
+	if e.Computes != nil {
+		if types := e.Computes(c.Chip()); !slices.Contains(types, compute) {
+			c.Invalid("%v would be computed in %v; use operands that are computed in one of %v", operands[0], compute, types)
+		}
 	}
 	fn := e.Op
 	switch {

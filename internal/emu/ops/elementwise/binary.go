@@ -13,10 +13,6 @@ import (
 
 var alpha = []string{"alpha"}
 
-// ofRemainders are the types in which CANN computes remainders. Rules of phase one say so of tensors; the rule of a tensor and a scalar is not
-// among them.
-var ofRemainders = []dtype.Type{dtype.Int32, dtype.Int64, dtype.Float16, dtype.Float32, dtype.Float64, dtype.BFloat16}
-
 // binaries are the functions of two or more operands, which are tensors or scalars.
 var binaries = op.Merge(
 	pointwise.Form{Op: elementwise.Add, Params: alpha}.Table("Add", "Adds", "AddV3", "InplaceAdd", "InplaceAdds"),
@@ -27,7 +23,7 @@ var binaries = op.Merge(
 	pointwise.Form{Op: elementwise.FloorDiv, Complex: true}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
 	pointwise.Form{Op: elementwise.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
 	pointwise.Form{Op: elementwise.Remainder, Complex: true}.Table("RemainderTensorTensor", "RemainderScalarTensor", "InplaceRemainderTensorTensor"),
-	pointwise.Form{Op: elementwise.Remainder, Only: ofRemainders, Complex: true}.Table("RemainderTensorScalar", "InplaceRemainderTensorScalar"),
+	pointwise.Form{Op: elementwise.Remainder, Computes: remainderTypes, Complex: true}.Table("RemainderTensorScalar", "InplaceRemainderTensorScalar"),
 	pointwise.Form{Op: elementwise.Pow}.Table("PowTensorTensor", "PowScalarTensor", "InplacePowTensorTensor"),
 	pointwise.Form{Op: elementwise.Max}.Table("Maximum", "ClampMin", "ClampMinTensor", "InplaceClampMinTensor"),
 	pointwise.Form{Op: elementwise.Min}.Table("Minimum", "ClampMax", "ClampMaxTensor", "InplaceClampMax", "InplaceClampMaxTensor"),
@@ -124,4 +120,14 @@ func roundDecimals(c *op.Call) (op.Run, error) {
 		return pointwise.Form{Op: elementwise.RoundDecimals, Whole: true, Fixed: scale}.Prepare(c)
 	}
 	return pointwise.Form{Op: elementwise.Round, Whole: true}.Prepare(c)
+}
+
+// remainderTypes returns the types in which a chip computes remainders. Rules of phase one have them for two tensors; the rule for a tensor and
+// a scalar depends on both types, and is not among the rules.
+func remainderTypes(chip acceptance.Chip) []dtype.Type {
+	types := []dtype.Type{dtype.Int32, dtype.Int64, dtype.Float16, dtype.Float32, dtype.Float64}
+	if chip != acceptance.Ascend910 && chip != acceptance.Ascend310P {
+		types = append(types, dtype.BFloat16)
+	}
+	return types
 }

@@ -197,4 +197,9 @@ func TestRemaindersOfNarrowIntegers(t *testing.T) {
 		optest.Run(t, "RemainderTensorScalar", args)
 		assert.Equal(t, []float64{1, 1}, optest.Values(args["out"].(*op.Tensor)))
 	}
+	x := optest.Tensor(t, dtype.BFloat16, []int64{2}, 1)
+	for chip, refused := range map[acceptance.Chip]bool{acceptance.Ascend910: true, acceptance.Ascend310P: true, acceptance.Ascend910B: false, acceptance.Ascend950: false} {
+		_, err := optest.PrepareIn(t, op.Env{Chip: chip}, "InplaceRemainderTensorScalar", optest.Args{"selfRef": x, "other": optest.Scalar(3)})
+		assert.Equal(t, refused, err != nil, "%v: %v", chip, err)
+	}
 }

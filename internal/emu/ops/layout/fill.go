@@ -220,8 +220,11 @@ func fillDiagonal(c *op.Call) (op.Run, error) {
 	if !kernel.Computes(self.DType) {
 		c.Invalid("%v has a dtype that is not supported", self)
 	}
-	if v := value.Number().F; outside(v, self.DType) {
-		c.Invalid("fillValue is %g, which %v does not hold; use a number that it holds", v, self)
+	if self.DType != dtype.BFloat16 && self.DType != dtype.Bool { // CANN does not look at these
+		least, most := self.DType.Range()
+		if v := value.Number().F; !math.IsInf(v, 0) && (v < least || v > most) {
+			c.Invalid("fillValue is %g; %v holds %g to %g", v, self, least, most)
+		}
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -242,21 +245,6 @@ func fillDiagonal(c *op.Call) (op.Run, error) {
 			}
 		}
 	}, nil
-}
-
-// largest has the largest number of the types for which InplaceFillDiagonal looks at it.
-var largest = map[dtype.Type]float64{
-	dtype.Float16: 65504, dtype.Float32: math.MaxFloat32, dtype.Uint8: math.MaxUint8, dtype.Int8: math.MaxInt8, dtype.Int16: math.MaxInt16, dtype.Int32: math.MaxInt32,
-}
-
-// outside reports whether a finite number is not within the range of a type of largest.
-func outside(v float64, d dtype.Type) bool {
-	most, looked := largest[d]
-	least := -most
-	if d == dtype.Int8 || d == dtype.Int16 || d == dtype.Int32 {
-		least--
-	}
-	return looked && !math.IsInf(v, 0) && (v > most || v < least)
 }
 
 // triangular keeps the elements on and below (Tril) or above (Triu) a diagonal of every matrix.

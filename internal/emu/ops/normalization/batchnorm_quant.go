@@ -33,10 +33,10 @@ func quantBatchNorm(c *op.Call) (op.Run, error) {
 			c.Shape(t, x.Shape[1:2], "one for each channel")
 		}
 	}
-	bounds := map[dtype.Type][2]float64{dtype.Int8: {math.MinInt8, math.MaxInt8}, dtype.Uint8: {0, math.MaxUint8}, dtype.Int32: {math.MinInt32, math.MaxInt32}}[x.DType]
+	least, most := x.DType.Range()
 	for _, z := range zeros {
-		if v := z.Float64(); v < bounds[0] || v > bounds[1] {
-			c.Invalid("a zero point is %g; %v holds %g to %g", v, x.DType, bounds[0], bounds[1])
+		if v := z.Float64(); v < least || v > most {
+			c.Invalid("a zero point is %g; %v holds %g to %g", v, x.DType, least, most)
 		}
 	}
 	if err := c.Err(); err != nil {

@@ -42,11 +42,12 @@ func updateScale(c *op.Call) (op.Run, error) {
 			return err
 		}
 		next, steps := now[0], int64(now[1])+1
+		_, most := scale.DType.Range()
 		switch {
 		case now[2] != 0:
 			next, steps = next*backoff, 0
 		case steps == interval:
-			if grown := next * growth; grown <= largest[scale.DType] {
+			if grown := next * growth; grown <= most {
 				next = grown
 			}
 			steps = 0
@@ -57,9 +58,6 @@ func updateScale(c *op.Call) (op.Run, error) {
 		return elementwise.Fill(newTracker.View(), elementwise.Whole(steps))
 	}, nil
 }
-
-// largest maps the element types to their largest finite values.
-var largest = map[dtype.Type]float64{dtype.Float32: math.MaxFloat32, dtype.Float16: 65504, dtype.BFloat16: 0x1.fep127}
 
 // maxUnscaled is the longest list of gradients.
 const maxUnscaled = 256

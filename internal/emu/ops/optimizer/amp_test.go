@@ -14,14 +14,15 @@ import (
 
 func TestAmpUpdateScale(t *testing.T) {
 	for _, d := range op.FloatTypes {
+		_, most := d.Range()
 		one := func(d dtype.Type, v ...float64) *op.Tensor { return optest.Tensor(t, d, []int64{1}, v...) }
 		for _, c := range []struct{ scale, tracker, found, wantScale, wantTracker float64 }{
-			{8, 1, 0, 8, 2},                   // counts a finite step
-			{8, 2, 0, 16, 0},                  // grows
-			{8, 2, 1, 2, 0},                   // backs off
-			{8, 0, math.Inf(1), 2, 0},         // any nonzero value, even infinity, counts as found
-			{largest[d], 2, 0, largest[d], 0}, // does not grow beyond the largest finite value
-			{largest[d] / 4, 2, 0, largest[d] / 2, 0},
+			{8, 1, 0, 8, 2},           // counts a finite step
+			{8, 2, 0, 16, 0},          // grows
+			{8, 2, 1, 2, 0},           // backs off
+			{8, 0, math.Inf(1), 2, 0}, // any nonzero value, even infinity, counts as found
+			{most, 2, 0, most, 0},     // does not grow beyond the largest finite value
+			{most / 4, 2, 0, most / 2, 0},
 		} {
 			scale, tracker := one(d), one(dtype.Int32)
 			a := optest.Args{
