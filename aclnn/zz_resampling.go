@@ -409,7 +409,7 @@ var opRasterizer = Operator{
 
 // Rasterizer finds the triangle that is nearest in each pixel, and the pixel's barycentric
 // coordinates in it. C: aclnnRasterizer, CANN since 9.0.0. Not on Ascend910, Ascend310P, Ascend950.
-// The emulator does not implement it: newer than CANN 8.1, and not written yet.
+// The emulator computes: V, BarycentricOut float32; F, FindicesOut int32.
 func Rasterizer(st *acl.Stream, p RasterizerParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

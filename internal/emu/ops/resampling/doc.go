@@ -14,4 +14,4 @@ import (
 )
 
 // Table lists the operators of the package by name, without the prefix "aclnn".
-var Table = op.Merge(blends, grids, overlaps, points, regions, resizings, smoothings, suppressions)
+var Table = op.Merge(blends, grids, overlaps, points, rasters, regions, resizings, smoothings, suppressions)
