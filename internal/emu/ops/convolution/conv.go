@@ -140,6 +140,8 @@ func (v conv) run(out, input, weight kernel.View, bias *op.Tensor) error {
 	return v.Forward(out, input, weight, op.OptionalView(bias))
 }
 
+var biasFormats = []dtype.Format{dtype.ND, dtype.NCL, dtype.NCHW, dtype.NCDHW}
+
 func convolution(c *op.Call) (op.Run, error) {
 	input, weight, bias, out := c.Tensor("input"), c.Tensor("weight"), c.Optional("bias"), c.Tensor("output")
 	c.CubeMathType(input, weight)
@@ -154,6 +156,12 @@ func convolution(c *op.Call) (op.Run, error) {
 	}
 	if v.transposed {
 		c.SameDType(input, out)
+	}
+	if bias != nil && !slices.Contains(biasFormats, bias.Format) {
+		c.Invalid("%v has a format that a bias does not have; use one of %v", bias, biasFormats)
+	}
+	if (input.Len() == 0 || weight.Len() == 0) && out.Len() > 0 {
+		c.Invalid("%v or %v is empty, so %v must be empty", input, weight, out)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err

@@ -231,6 +231,10 @@ func TestConvolutionRefuses(t *testing.T) {
 		{"Convolution", op.InvalidParam, func(n *convTensors, a optest.Args) {
 			a["transposed"], a["outputPadding"], a["weight"] = true, []int64{1}, optest.Tensor(t, f, []int64{3, 4, 3}, 1)
 		}, []string{"outputPadding [1]"}},
+		{"Convolution", op.InvalidParam, func(n *convTensors, a optest.Args) { a["bias"].(*op.Tensor).Format = dtype.NHWC }, []string{"bias float32", "NHWC"}},
+		{"Convolution", op.InvalidParam, func(n *convTensors, a optest.Args) {
+			a["input"], a["weight"] = optest.Tensor(t, f, []int64{2, 0, 7}), optest.Tensor(t, f, []int64{4, 0, 3})
+		}, []string{"is empty, so output"}},
 		{"ConvolutionBackward", op.InvalidParam, func(n *convTensors, a optest.Args) { a["outputMask"] = []bool{true} }, []string{"outputMask has 1"}},
 		{"ConvolutionBackward", op.NullPointer, func(n *convTensors, a optest.Args) { a["gradBias"] = nil }, []string{"gradBias is null"}},
 		{"ConvolutionBackward", op.InvalidParam, func(n *convTensors, a optest.Args) { a["gradOutput"] = optest.Tensor(t, f, []int64{2, 4, 6}, 1) }, []string{"gradOutput"}},

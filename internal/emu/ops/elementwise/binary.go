@@ -22,13 +22,13 @@ var binaries = op.Merge(
 	pointwise.Form{Op: elementwise.Mul, Narrows: but950}.Table("Muls", "InplaceMuls"),
 	pointwise.Form{Op: elementwise.FloorDiv, Complex: true}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
 	pointwise.Form{Op: elementwise.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
-	pointwise.Form{Op: elementwise.Remainder, Complex: true}.Table("RemainderTensorTensor", "RemainderScalarTensor", "InplaceRemainderTensorTensor"),
+	pointwise.Form{Op: elementwise.Remainder, Complex: true}.Table("RemainderScalarTensor", "InplaceRemainderTensorTensor"),
 	pointwise.Form{Op: elementwise.Remainder, Computes: remainderTypes, Complex: true}.Table("RemainderTensorScalar", "InplaceRemainderTensorScalar"),
 	pointwise.Form{Op: elementwise.Pow}.Table("PowTensorTensor", "PowScalarTensor", "InplacePowTensorTensor"),
 	pointwise.Form{Op: elementwise.Max}.Table("Maximum", "ClampMin", "ClampMinTensor", "InplaceClampMinTensor"),
 	pointwise.Form{Op: elementwise.Min}.Table("Minimum", "ClampMax", "ClampMaxTensor", "InplaceClampMax", "InplaceClampMaxTensor"),
 	pointwise.Form{Op: elementwise.Clamp}.Table("ClampTensor"),
-	pointwise.Form{Op: elementwise.Atan2, Types: pointwise.Floating}.Table("Atan2"),
+	pointwise.Form{Op: elementwise.Atan2, Types: pointwise.Floating, Narrows: everywhere}.Table("Atan2", "InplaceAtan2"),
 	pointwise.Form{Op: elementwise.LogAddExp, Types: pointwise.Floating}.Table("LogAddExp"),
 	pointwise.Form{Op: elementwise.LogAddExp2, Types: pointwise.Floating}.Table("LogAddExp2"),
 	pointwise.Form{Op: elementwise.XLogY, Types: pointwise.Floating}.Table("XLogYTensor", "XLogYScalarOther", "XLogYScalarSelf",
@@ -45,17 +45,18 @@ var binaries = op.Merge(
 	pointwise.Form{Op: elementwise.Addcdiv, Params: []string{"value"}}.Table("Addcdiv", "InplaceAddcdiv"),
 	pointwise.Form{Op: elementwise.Lerp, Types: pointwise.Floating}.Table("Lerp", "Lerps", "InplaceLerp", "InplaceLerps"),
 	op.Table{
-		"Div": divided, "Divs": divided, "InplaceDiv": divided, "InplaceDivs": divided, "InplaceAtan2": cut(elementwise.Atan2),
-		"PowTensorScalar": power, "InplacePowTensorScalar": power, "Clamp": clamp,
+		"Div": divided, "Divs": divided, "InplaceDiv": divided, "InplaceDivs": divided,
+		"RemainderTensorTensor": remainder, "PowTensorScalar": power, "InplacePowTensorScalar": power, "Clamp": clamp,
 		"DivMod": roundedDivision, "DivMods": roundedDivision, "InplaceDivMod": roundedDivision, "InplaceDivMods": roundedDivision,
 		"RoundDecimals": roundDecimals, "InplaceRoundDecimals": roundDecimals,
 	},
 )
 
 // The source of Mul and InplaceMul does not ask on the 950 whether the product can be stored in the output, and that
-// of Muls and InplaceMuls asks on the 950 only. The product is cast to the output's type.
-func on950(chip acceptance.Chip) bool  { return chip == acceptance.Ascend950 }
-func but950(chip acceptance.Chip) bool { return chip != acceptance.Ascend950 }
+// of Muls and InplaceMuls asks on the 950 only. No chip asks for Atan2. The result is cast to the output's type.
+func on950(chip acceptance.Chip) bool      { return chip == acceptance.Ascend950 }
+func but950(chip acceptance.Chip) bool     { return chip != acceptance.Ascend950 }
+func everywhere(chip acceptance.Chip) bool { return true }
 
 var divided = cut(elementwise.Div)
 
@@ -66,6 +67,18 @@ func cut(fn elementwise.Op) op.Prepare {
 		whole := !slices.ContainsFunc(c.AllTensors(), func(t *op.Tensor) bool { return op.Category(t.DType) > 1 })
 		return pointwise.Form{Op: fn, Types: pointwise.Floating, Cut: whole}.Prepare(c)
 	}
+}
+
+// remainder takes one element without dimensions and with one for the same shape, as CANN does before the 950.
+func remainder(c *op.Call) (op.Run, error) {
+	tensors := []*op.Tensor{c.Tensor("self"), c.Tensor("other"), c.Tensor("out")}
+	several := func(t *op.Tensor) bool { return t.Rank() > 1 || t.Len() != 1 }
+	if c.Chip() != acceptance.Ascend950 && !slices.ContainsFunc(tensors, several) {
+		for _, t := range tensors {
+			t.Shape, t.Strides = nil, nil
+		}
+	}
+	return pointwise.Form{Op: elementwise.Remainder, Complex: true}.Prepare(c)
 }
 
 // power is Pow with cheaper kernels for some exponents.

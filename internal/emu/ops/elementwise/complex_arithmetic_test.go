@@ -184,6 +184,34 @@ func TestNarrowProducts(t *testing.T) {
 	}
 }
 
+// Atan2 casts its result to the type of any output.
+func TestNarrowAngles(t *testing.T) {
+	y, x := optest.Tensor(t, dtype.Float32, []int64{3}, 1, -4, 0), optest.Tensor(t, dtype.Int16, []int64{1}, -1)
+	for d, want := range map[dtype.Type][]float64{dtype.Int8: {2, -1, 3}, dtype.Bool: {1, 1, 1}} {
+		out := optest.Tensor(t, d, []int64{3})
+		optest.Run(t, "Atan2", optest.Args{"self": y, "other": x, "out": out})
+		assert.Equal(t, want, optest.Values(out), d)
+	}
+	self := optest.Tensor(t, dtype.Int32, []int64{3}, 1, -4, 0)
+	optest.Run(t, "InplaceAtan2", optest.Args{"selfRef": self, "other": optest.Tensor(t, dtype.Float32, []int64{3}, -1)})
+	assert.Equal(t, []float64{2, -1, 3}, optest.Values(self))
+}
+
+// One element without dimensions and with one are the same to remainders of two tensors, but not on the 950, and not in place.
+func TestRemaindersOfOneElement(t *testing.T) {
+	one := func(rank int, v float64) *op.Tensor {
+		return optest.Tensor(t, dtype.Float32, []int64{1}[:rank], v)
+	}
+	for i := range 8 {
+		args := optest.Args{"self": one(i&1, 7), "other": one(i>>1&1, 4), "out": one(i>>2, 0)}
+		optest.Run(t, "RemainderTensorTensor", args)
+		assert.Equal(t, []float64{3}, optest.Values(args["out"].(*op.Tensor)))
+		_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend950}, "RemainderTensorTensor", args)
+		assert.Equal(t, (i&1|i>>1&1) == i>>2, err == nil, i)
+	}
+	optest.Refused(t, op.InvalidParam, "InplaceRemainderTensorTensor", optest.Args{"selfRef": one(0, 7), "other": one(1, 4)}, "broadcast shape")
+}
+
 // Remainders of a tensor and a scalar are computed in the types of remainders of tensors: narrow integers are refused, bools with an int64 are not.
 func TestRemaindersOfNarrowIntegers(t *testing.T) {
 	for d, refused := range map[dtype.Type]bool{dtype.Int8: true, dtype.Uint8: true, dtype.Int16: true, dtype.Int32: false, dtype.Bool: false} {

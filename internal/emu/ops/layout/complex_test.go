@@ -36,6 +36,10 @@ func TestComplexCastAndPad(t *testing.T) {
 	optest.Run(t, "InplaceCopy", optest.Args{"selfRef": wide, "src": x})
 	assert.Equal(t, []float64{1.5, 2, 0, -4, 0, 0}, optest.Values(parts))
 
+	reals := optest.Tensor(t, dtype.Float32, []int64{2, 3})
+	optest.Run(t, "InplaceCopy", optest.Args{"selfRef": reals, "src": x})
+	assert.Equal(t, []float64{1.5, 0, 0, 1.5, 0, 0}, optest.Values(reals))
+
 	padded, parts := complexOf(dtype.Complex64, 0, 0, 0, 0, 0, 0, 0, 0)
 	optest.Run(t, "ConstantPadNd", optest.Args{"self": x, "pad": []int64{2, -1}, "value": optest.Scalar(7.0), "out": padded})
 	assert.Equal(t, []float64{7, 0, 7, 0, 1.5, 2, 0, -4}, optest.Values(parts))

@@ -94,7 +94,7 @@ func inplaceCopy(c *op.Call) (op.Run, error) {
 	if joined, ok := op.BroadcastShape(self.Shape, src.Shape); !ok || !slices.Equal(joined, self.Shape) {
 		c.Invalid("%v cannot be broadcast to %v", src, self)
 	}
-	if self.DType != src.DType && self.DType.IsComplex() {
+	if self.DType != src.DType && (self.DType.IsComplex() || src.DType.IsComplex()) {
 		return castComplex(c, self, src)
 	}
 	c.Copies(self, src)

@@ -309,11 +309,13 @@ func constantPad(c *op.Call) (op.Run, error) {
 	src, dst := sectionOf(self), sectionOf(self)
 	dst.strides = slices.Clone(out.Strides)
 	want := slices.Clone(self.Shape)
+	nothing := false
 	for i := range len(pad) / 2 {
 		axis := self.Rank() - 1 - i
 		before, after := pad[2*i], pad[2*i+1]
 		want[axis] += before + after
-		if want[axis] < 0 {
+		nothing = nothing || want[axis] == 0
+		if self.Shape[axis]+min(before, after, before+after) < 0 {
 			c.Invalid("pad %v cuts more than dimension %d of %v holds", pad, axis, self)
 			return nil, c.Err()
 		}
@@ -324,6 +326,9 @@ func constantPad(c *op.Call) (op.Run, error) {
 		}
 	}
 	c.Shape(out, want, "the padded shape of self")
+	if nothing && slices.Max(pad) > 0 {
+		c.Invalid("pad %v adds elements, but leaves none in a dimension of %v that it names", pad, self)
+	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}

@@ -162,6 +162,9 @@ func windowedFourier(c *op.Call) (op.Run, error) {
 	n, hop, width := c.Int("nFft"), c.Int("hopLength"), c.Int("winLength")
 	c.Plain(self, out)
 	c.DType(self, dtype.Float32, dtype.Float64, dtype.Complex64, dtype.Complex128)
+	if self.Format != dtype.ND {
+		c.Invalid("%v must have the format ND", self)
+	}
 	c.Rank(self, 1, 2)
 	if c.Err() != nil {
 		return nil, c.Err()

@@ -174,4 +174,6 @@ func TestStft(t *testing.T) {
 		optest.Refused(t, op.InvalidParam, "Stft", a.With(set), text)
 	}
 	optest.Refused(t, op.NullPointer, "Stft", a.With(optest.Args{"self": nil}), "self is null")
+	x.Format = dtype.HWCN
+	optest.Refused(t, op.InvalidParam, "Stft", a, "the format ND")
 }

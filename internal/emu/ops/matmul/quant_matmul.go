@@ -215,7 +215,7 @@ func checkShift(c *op.Call, x1, x2 *op.Tensor, k, n int64, scale, bias, shift, r
 	mixed = c.Has("yOffset") && x1.DType == dtype.Int8 && x2.DType != dtype.Int8
 	switch {
 	case mixed && (shift == nil || rows == nil):
-		c.Fail(op.NullPointer, "yOffset or x1Scale is null; a product of int8 and int4 needs them")
+		c.Invalid("yOffset or x1Scale is null; a product of int8 and int4 needs them")
 	case mixed:
 		c.Plain(shift)
 		c.DType(shift, dtype.Float32)

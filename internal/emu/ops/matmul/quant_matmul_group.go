@@ -32,6 +32,9 @@ func groupQuantMatmul(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	x1, x2 := c.Tensor("x1"), c.Tensor("x2")
+	if x1.DType == dtype.Int8 && x2.DType != dtype.Int8 && c.Optional("x1Scale") == nil {
+		c.Invalid("x1Scale is null; a product of int8 and int4 needs it")
+	}
 	g := &groupMatmul{
 		size: sizes[2], square: square, rows: c.Tensor("x1Scale"), columns: c.Tensor("x2Scale"), offset: c.Optional("x2Offset"), yOffset: c.Optional("yOffset"), bias: c.Optional("bias"), out: c.Tensor("out"),
 	}
@@ -104,7 +107,7 @@ func (g *groupMatmul) types(c *op.Call, x1, x2 *op.Tensor) {
 		c.DType(g.out, dtype.Float16, dtype.BFloat16)
 		absent = []*op.Tensor{g.offset, g.bias}
 		if g.yOffset == nil {
-			c.Fail(op.NullPointer, "yOffset is null; int8 with int4 in groups needs it")
+			c.Invalid("yOffset is null; int8 with int4 in groups needs it")
 		} else {
 			c.DType(g.yOffset, dtype.Float32)
 		}

@@ -123,7 +123,8 @@ func TestQuantMatmulGroups(t *testing.T) {
 				}
 			}
 			optest.CloseTo(t, fmt.Sprintf("%v %v", d, s), want, optest.Values(out), 2*optest.ResultLimit(d))
-			optest.Refused(t, op.NullPointer, "QuantMatmulV5", a.With(optest.Args{"yOffset": nil}), "yOffset is null")
+			optest.Refused(t, op.InvalidParam, "QuantMatmulV5", a.With(optest.Args{"yOffset": nil}), "yOffset is null")
+			optest.Refused(t, op.InvalidParam, "QuantMatmulV5", a.With(optest.Args{"x1Scale": nil}), "x1Scale is null")
 			optest.Refused(t, op.InvalidParam, "QuantMatmulV5", a.With(optest.Args{"bias": offset}), "does not belong")
 			optest.Refused(t, op.InvalidParam, "QuantMatmulV5", a.With(optest.Args{"x2Scale": scales}), "dtype")
 

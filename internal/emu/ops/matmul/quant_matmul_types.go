@@ -29,6 +29,9 @@ func checkQuantTypes(c *op.Call, x1, x2, scale, offset, bias, rows, out *op.Tens
 	}{
 		{!alike, "x1 and x2 must have one element type"},
 		{bias != nil && bias.Rank() != 1 && bias.Rank() != 3, "a bias has 1 or 3 dimensions"},
+		{four(x2) && c.Flag("transposeX1", "adjX1"), "products of int4 do not take a transposed x1"},
+		{four(x2) && x2.Rank() != 2, "products of int4 take an x2 of 2 dimensions"},
+		{four(x2) && bias != nil && bias.Rank() != 1, "products of int4 take a bias of 1 dimension"},
 		{four(x1) && !byRow && !is(scale, dtype.Int64, dtype.Uint64), "products of int4 without scales of rows take an int64 or uint64 scale"},
 		{four(x1) && !byRow && bias != nil && !is(bias, dtype.Int32), "products of int4 without scales of rows take an int32 bias"},
 		{four(x1) && !is(out, dtype.Float16, dtype.BFloat16), "products of int4 have a float16 or bfloat16 result"},

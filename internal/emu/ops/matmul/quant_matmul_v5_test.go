@@ -96,7 +96,9 @@ func TestQuantMatmulV5(t *testing.T) {
 	} {
 		optest.Refused(t, op.InvalidParam, "QuantMatmulV5", call.With(set), text)
 	}
-	optest.Refused(t, op.NullPointer, "QuantMatmulV5", call.With(optest.Args{"x2": integers(t, i32, b, k, n)}), "yOffset or x1Scale is null")
+	optest.Refused(t, op.InvalidParam, "QuantMatmulV5", call.With(optest.Args{"x2": integers(t, i32, b, k, n)}), "yOffset or x1Scale is null")
+	call = optest.Args{"x1": integers(t, i4, a, k, m+1), "x2": integers(t, i4, b, k, n), "x2Scale": packedScales(t, u64, []int64{n}, repeated([]float64{1}, n)), "out": optest.Tensor(t, half, []int64{m + 1, n}), "transposeX1": true}
+	optest.Refused(t, op.InvalidParam, "QuantMatmulV5", call, "do not take a transposed x1")
 }
 
 // integers returns a matrix of whole numbers: int8, int4, or int32 that hold eight of them each.
@@ -153,7 +155,7 @@ func TestQuantMatmulOfInt8ByInt4(t *testing.T) {
 				if name != "QuantMatmulV5" {
 					nz = call.With(optest.Args{"x2": tiled})
 				}
-				optest.Refused(t, op.NullPointer, name, nz.With(optest.Args{"yOffset": nil}), "yOffset or x1Scale is null")
+				optest.Refused(t, op.InvalidParam, name, nz.With(optest.Args{"yOffset": nil}), "yOffset or x1Scale is null")
 				optest.Refused(t, op.InvalidParam, name, nz.With(optest.Args{"yOffset": optest.Tensor(t, dtype.Float32, []int64{s.n + 1}, 1)}), "one for each column")
 				optest.Refused(t, op.InvalidParam, name, nz.With(optest.Args{"bias": shift}), "yOffset instead")
 				optest.Refused(t, op.InvalidParam, name, nz.With(optest.Args{"out": optest.Tensor(t, dtype.Int8, []int64{s.m, s.n})}), "dtype")

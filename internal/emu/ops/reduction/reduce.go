@@ -131,8 +131,8 @@ func placed(c *op.Call, out, self *op.Tensor, axes []int, keep bool) func(of ker
 			want = append(want, 1)
 		}
 	}
-	// CANN takes one element without dimensions and with one for the same, except in LogSumExp.
-	if op.Count(want) != 1 || len(want) > 1 || c.Op.Name == "LogSumExp" || out.Len() != 1 || out.Rank() > 1 {
+	// CANN takes all shapes of one element for the same, except in LogSumExp.
+	if op.Count(want) != 1 || out.Len() != 1 || c.Op.Name == "LogSumExp" {
 		c.Shape(out, want, "self without the reduced dimensions")
 	}
 	if c.Err() != nil {

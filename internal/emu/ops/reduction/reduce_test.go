@@ -110,7 +110,7 @@ func TestReductionsOfNothing(t *testing.T) {
 func TestReduceToOneElement(t *testing.T) {
 	self := optest.Tensor(t, dtype.Float32, []int64{2, 2}, 1, 2, 3, 4)
 	for name, want := range map[string]float64{"Prod": 24, "Max": 4, "Min": 1} {
-		for _, shape := range [][]int64{{}, {1}} {
+		for _, shape := range [][]int64{{}, {1}, {1, 1, 1}} {
 			out := optest.Tensor(t, dtype.Float32, shape)
 			a := optest.Args{"self": self, "out": out}
 			if name == "Prod" {
@@ -120,6 +120,9 @@ func TestReduceToOneElement(t *testing.T) {
 			require.Equal(t, []float64{want}, optest.Values(out), "%s to %v", name, shape)
 		}
 	}
+	sum := optest.Tensor(t, dtype.Float32, []int64{})
+	optest.Run(t, "ReduceSum", optest.Args{"self": self, "dims": []int64{}, "keepDims": true, "dtype": dtype.Float32, "out": sum})
+	require.Equal(t, []float64{10}, optest.Values(sum))
 	low, high := optest.Tensor(t, dtype.Float32, []int64{1}), optest.Tensor(t, dtype.Float32, []int64{1})
 	optest.Run(t, "AminmaxAll", optest.Args{"self": self, "minOut": low, "maxOut": high})
 	require.Equal(t, []float64{1, 4}, append(optest.Values(low), optest.Values(high)...))
