@@ -4,6 +4,7 @@ package acl_test
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,6 +133,61 @@ func TestSanitizers(t *testing.T) {
 			require.ErrorContains(t, first, part)
 		}
 	}, "CANN_EMU_SANITIZE=memory,race")
+}
+
+// TestWorkerScheduler: a stream waits for the flag that another one writes, and an abort ends the wait. The sanitizers know what the
+// operator writes at the addresses of its context.
+func TestWorkerScheduler(t *testing.T) {
+	acltest.Rerun(t, func(t *testing.T) {
+		dev := acltest.Device(t, acltest.Open(t), 0)
+		st, other := acltest.Stream(t, dev), acltest.Stream(t, dev)
+		numbers := func(v ...int32) *aclnn.Tensor {
+			x, err := aclnn.FromSlice(background, other, aclnn.Int32, v, int64(len(v)))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, x.Close()) })
+			return x
+		}
+		room := func() *aclnn.Tensor { // that nothing has written yet
+			x, err := aclnn.New(st, aclnn.Int32, 2)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, x.Close()) })
+			return x
+		}
+		info, data := numbers(0, 7, 11, 12), numbers(0)
+		lists := []*aclnn.Tensor{room(), room(), room(), room()} // layers, sessions, micro-batches, experts
+		bytes := make([]byte, 1024)
+		for at, v := range map[int]uint32{0: 1, 4: 1, 8: 1, 12: 2, 128: 1} { // a session with a micro-batch of a token for two experts, running
+			binary.LittleEndian.PutUint32(bytes[at:], v)
+		}
+		for at, x := range map[int]*aclnn.Tensor{384: info, 400: data, 512: lists[0], 528: lists[1], 544: lists[2], 560: lists[3]} {
+			binary.LittleEndian.PutUint64(bytes[at:], x.Address())
+			binary.LittleEndian.PutUint64(bytes[at+8:], uint64(x.Bytes()))
+		}
+		signed := make([]int8, len(bytes))
+		for i, b := range bytes {
+			signed[i] = int8(b)
+		}
+		scheduled, err := aclnn.FromSlice(background, st, aclnn.Int8, signed, 1024)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, scheduled.Close()) })
+		schedule := func() {
+			require.NoError(t, aclnn.InplaceFfnWorkerScheduler(st, aclnn.InplaceFfnWorkerSchedulerParams{ScheduleContext: scheduled, SyncGroupSize: 1}))
+		}
+		schedule()
+		ctx, cancel := context.WithTimeout(background, 5*time.Millisecond)
+		require.ErrorIs(t, st.Synchronize(ctx), context.DeadlineExceeded)
+		cancel()
+		require.NoError(t, acl.CopyToDevice(background, other, info.Buffer(), []int32{1}))
+		require.NoError(t, st.Synchronize(background))
+		for i, want := range [][]int32{{7}, {0}, {0}, {11, 12}} {
+			got := make([]int32, len(want))
+			require.NoError(t, acl.CopyFromDevice(background, st, got, lists[i].Buffer()))
+			require.Equal(t, want, got)
+		}
+		schedule()
+		require.NoError(t, st.Abort(), "nobody writes the flag again")
+		require.NoError(t, st.Synchronize(background))
+	}, "CANN_EMU_SANITIZE=memory,race", "CANN_EMU_SOC=Ascend910_9391")
 }
 
 // TestLongWaitLeavesNothing: a wait of ten minutes, on the clock of the test, for work that hangs

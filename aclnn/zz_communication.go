@@ -664,8 +664,8 @@ var opAttentionToFFN = Operator{
 
 // AttentionToFFN sends tokens from a rank that computes attention to the ranks that compute the
 // experts. C: aclnnAttentionToFFN, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend310P,
-// Ascend950. The emulator does not implement it: it writes into memory of other ranks that a
-// structure in their window describes, and not written yet.
+// Ascend950. The emulator does not implement it: its results are in HCCL's buffers of other ranks,
+// of which no function of the table returns the addresses.
 func AttentionToFFN(st *acl.Stream, p AttentionToFFNParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -713,8 +713,9 @@ var opAttentionWorkerCombine = Operator{
 
 // AttentionWorkerCombine sums what the experts returned for each token, weighted by ExpertScales,
 // from the memory that ScheduleContext describes. C: aclnnAttentionWorkerCombine, CANN since 9.0.0.
-// Not on Ascend910, Ascend310P, Ascend950. The emulator does not implement it: it follows device
-// addresses within a structure in device memory, and not written yet.
+// Not on Ascend910, Ascend310P, Ascend950. The emulator computes it; its element types were not
+// tested: a record cannot have the addresses of its context; tests compare float16 and bfloat16
+// with sums in float64.
 func AttentionWorkerCombine(st *acl.Stream, p AttentionWorkerCombineParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -844,8 +845,8 @@ var opFFNToAttention = Operator{
 
 // FFNToAttention sends tokens from a rank that computes experts back to the ranks that compute
 // attention. C: aclnnFFNToAttention, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend310P,
-// Ascend950. The emulator does not implement it: it writes into memory of other ranks that a
-// structure in their window describes, and not written yet.
+// Ascend950. The emulator does not implement it: its results are in HCCL's buffers of other ranks,
+// of which no function of the table returns the addresses.
 func FFNToAttention(st *acl.Stream, p FFNToAttentionParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -892,9 +893,9 @@ var opFfnWorkerBatching = Operator{
 }
 
 // FfnWorkerBatching sorts the tokens that arrived in the memory of ScheduleContext by expert. C:
-// aclnnFfnWorkerBatching, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator does not
-// implement it: it follows device addresses within a structure in device memory, and not written
-// yet.
+// aclnnFfnWorkerBatching, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator computes it;
+// its element types were not tested: a record cannot have the addresses of its context; tests
+// compare float16, bfloat16 and int8 with a search.
 func FfnWorkerBatching(st *acl.Stream, p FfnWorkerBatchingParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1081,8 +1082,8 @@ var opInplaceAttentionWorkerScheduler = Operator{
 
 // InplaceAttentionWorkerScheduler waits until what experts send back has arrived in the memory of
 // ScheduleContextRef. C: aclnnInplaceAttentionWorkerScheduler, CANN since 8.5.0. Not on Ascend910,
-// Ascend910B, Ascend310P. The emulator does not implement it: it follows device addresses within a
-// structure in device memory, and not written yet.
+// Ascend910B, Ascend310P. The emulator computes it; its element types were not tested: a record
+// cannot have the addresses of its context; tests compare all that it writes.
 func InplaceAttentionWorkerScheduler(st *acl.Stream, p InplaceAttentionWorkerSchedulerParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1111,8 +1112,8 @@ var opInplaceFfnWorkerScheduler = Operator{
 
 // InplaceFfnWorkerScheduler waits until tokens for experts have arrived in the memory of
 // ScheduleContextRef. C: aclnnInplaceFfnWorkerScheduler, CANN since 8.5.0. Not on Ascend910,
-// Ascend910B, Ascend310P. The emulator does not implement it: it follows device addresses within a
-// structure in device memory, and not written yet.
+// Ascend910B, Ascend310P. The emulator computes it; its element types were not tested: a record
+// cannot have the addresses of its context; tests compare all that it writes.
 func InplaceFfnWorkerScheduler(st *acl.Stream, p InplaceFfnWorkerSchedulerParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -126,9 +126,12 @@ func (l *Library) execute(t *rt.Thread, x *prepared, workspace, size, stream uin
 	}
 	for _, p := range e.Call.Stages() {
 		code := uint64(0)
-		if p.Collective != nil {
+		switch {
+		case p.Collective != nil:
 			code = l.collect(t, p.Collective, workspace, stream)
-		} else {
+		case p.Ready != nil:
+			code = l.await(t, s, e, p.Ready, workspace)
+		default:
 			code = l.compute(t, s, e, p.Run, workspace)
 		}
 		if code != 0 {
@@ -150,9 +153,17 @@ func (l *Library) compute(t *rt.Thread, s *rt.Stream, e *op.Executor, run op.Run
 		task.Notes = notes(e.Call)
 	}
 	if l.rt.Sanitizes() {
-		task.Accesses = func() []sanitize.Access { return e.Call.Accesses(workspace) }
+		task.Accesses = func() []sanitize.Access { return e.Accesses(memory, workspace) }
 	}
 	return l.rt.Submit(t, s, task)
+}
+
+// await queues the wait of a call for what another stream or process writes.
+func (l *Library) await(t *rt.Thread, s *rt.Stream, e *op.Executor, ready func(*op.Exec) (bool, error), workspace uint64) uint64 {
+	memory := s.Memory()
+	return l.rt.Submit(t, s, l.rt.Awaits(rt.Task{Name: e.Call.Name(), Repeatable: true, Wait: func(cancel <-chan struct{}) error {
+		return e.Await(memory, workspace, ready, cancel)
+	}}))
 }
 
 // run returns the call's Run, extended by a dump of its tensors afterwards. Only listeners that had

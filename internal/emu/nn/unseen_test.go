@@ -33,6 +33,7 @@ var overlooked = []struct{ operators, params, reason string }{
 	{"BlockSparseAttentionV3", "dstTypeMax", "of floats of four bits, which are refused"},
 	{"Convolution QuantConvolution", "outputPadding", "of transposed convolutions; the recorded ones are not"},
 	{"ConvolutionBackward", "outputPadding", "the sizes of the output have it already"},
+	{"Rasterizer", "occlusionTruncation", "of a depth prior, which is not supported"},
 	{"ScatterPaKvCache", "stridesOptional offsetsOptional", "of scatterModeOptional Nct, which is refused"},
 
 	// How, and how fast, the device computes.

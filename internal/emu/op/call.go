@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // Error is the error with which phase one refuses a call.
@@ -48,8 +49,10 @@ type Call struct {
 	launchErr error
 
 	handlesOverlap bool
-	place          map[*Tensor]int // in lists of which the computation handles overlap, from 1; nil without such lists
-	once           bool            // see Once
+	place          map[*Tensor]int                 // in lists of which the computation handles overlap, from 1; nil without such lists
+	once           bool                            // see Once
+	follow         func(x *Exec) []sanitize.Access // see Follow
+	rewrites       string                          // see Rewrites
 }
 
 // Env holds the parts of the library that a call uses.
@@ -96,6 +99,7 @@ func NewCall(o *Operator, args []any, env Env) *Call {
 // Exec is one call of phase two.
 type Exec struct {
 	workspace unsafe.Pointer
+	memory    Memory
 }
 
 // Workspace returns the scratch memory that Call.Workspace requested.

@@ -20,10 +20,11 @@ type Communicator struct {
 }
 
 // Stage is one step of phase two that is queued on the stream as a task of its own: either a
-// computation or a collective.
+// computation, a collective or a wait.
 type Stage struct {
 	Run        Run
 	Collective *Collective
+	Ready      func(x *Exec) (bool, error)
 }
 
 // HCCL is the functions of hccl.h that operators call. Package ccl implements them.

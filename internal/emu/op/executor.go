@@ -137,17 +137,14 @@ func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error)
 		v.bind(x.workspace)
 	}
 	if err := run(x); err != nil {
-		var f *rt.Fault
-		if errors.As(err, &f) {
-			return f
-		}
-		return Fault("%v: %v", e.Call, err)
+		return e.faultOf(err)
 	}
 	return nil
 }
 
 // Resolve finds the memory of the call, which it does not touch.
 func (e *Executor) Resolve(memory Memory, workspace uint64) (err error) {
+	e.exec.memory = memory
 	if e.Call.workspace > 0 {
 		if e.exec.workspace, err = memory.Resolve(workspace, e.Call.workspace); err != nil {
 			return Fault("%v: workspace: %v", e.Call, err)

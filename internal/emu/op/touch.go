@@ -70,6 +70,9 @@ func (t Table) note(a accesses, names []string) Table {
 	return t
 }
 
+// Rewrites notes that the call writes into a tensor that the table has as read, because its C function takes it as const.
+func (c *Call) Rewrites(param string) { c.rewrites = param }
+
 // Use returns the use of the named tensor. The name of a list member, such as x[2], stands for its
 // list.
 func (op *Operator) Use(name string) Use {
@@ -87,6 +90,8 @@ func (c *Call) Touches(t *Tensor) []sanitize.Touch {
 		writes = sanitize.WritesSome
 	}
 	switch use := c.Op.Use(t.Name); {
+	case use == Read && c.follow != nil && t.Name == c.rewrites:
+		return []sanitize.Touch{sanitize.ReadsSome, sanitize.WritesSome}
 	case use == Written:
 		return []sanitize.Touch{writes}
 	case use == Read || strings.HasPrefix(t.Name, "running") && c.Has("training") && !c.Bool("training"):

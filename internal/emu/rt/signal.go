@@ -11,6 +11,12 @@ import (
 // Tasks can write a word of device memory or wait for its value. Streams of several devices and
 // processes use this to synchronise without events.
 
+// Awaits returns a task that waits for what another stream or process writes into memory, so that it comes after their signals.
+func (r *Runtime) Awaits(task Task) Task {
+	task.Acquires = &r.outside
+	return task
+}
+
 // word returns the 64-bit word at a device address.
 func (s *Stream) word(t *Thread, function string, addr Address) (*atomic.Uint64, Code) {
 	p, err := s.Memory().Resolve(uint64(addr), 8)

@@ -32,7 +32,12 @@ func Together(ranks []*op.Executor, workspaces []uint64) error {
 		groups := make(map[uint64][]collective) // by rank of the group
 		for r, e := range ranks {
 			for ; next[r] < len(e.Call.Stages()) && e.Call.Stages()[next[r]].Collective == nil; next[r]++ {
-				if err := e.Execute(Memory{}, workspaces[r], e.Call.Stages()[next[r]].Run); err != nil {
+				stage := e.Call.Stages()[next[r]]
+				run := func() error { return e.Execute(Memory{}, workspaces[r], stage.Run) }
+				if stage.Ready != nil {
+					run = func() error { return await(e, workspaces[r], stage.Ready) }
+				}
+				if err := run(); err != nil {
 					return err
 				}
 			}
@@ -64,6 +69,25 @@ func Together(ranks []*op.Executor, workspaces []uint64) error {
 		}
 	}
 	return nil
+}
+
+// longestWait bounds how long a call waits for what the test writes beside it.
+const longestWait = 20 * time.Second
+
+// await runs a stage that waits, and fails if nothing ends the wait.
+func await(e *op.Executor, workspace uint64, ready func(*op.Exec) (bool, error)) error {
+	cancel, done := make(chan struct{}), false
+	timer := time.AfterFunc(longestWait, func() { close(cancel) })
+	defer timer.Stop()
+	err := e.Await(Memory{}, workspace, func(x *op.Exec) (ok bool, err error) {
+		ok, err = ready(x)
+		done = ok || err != nil
+		return ok, err
+	}, cancel)
+	if !done {
+		return fmt.Errorf("%v waits for what nobody writes", e.Call)
+	}
+	return err
 }
 
 // collective is a call of HCCL by one rank. Its methods record the call.

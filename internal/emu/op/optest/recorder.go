@@ -49,7 +49,11 @@ func (r *recorder) note(groups []map[string]op.Communicator, parts ...*op.Call) 
 	for _, t := range parts[0].AllTensors() {
 		fmt.Fprint(&types, t.Name, t.DType, t.Format)
 	}
-	return func() { r.add(a, types.String()) }
+	return func() {
+		if !slices.ContainsFunc(parts, (*op.Call).Follows) { // addresses within tensors mean nothing in another process
+			r.add(a, types.String())
+		}
+	}
 }
 
 func (r *recorder) add(a AcceptedCall, types string) {
