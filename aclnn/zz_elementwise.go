@@ -592,7 +592,7 @@ var opAtan2 = Operator{
 
 // Atan2 computes the angle of the point (Other, Self), in radians, in the right quadrant. C:
 // aclnnAtan2, CANN since 8.1.RC1. The emulator computes: Self, Other float32 float16 bfloat16
-// float64 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64.
+// float64 int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16 float64 integers bool.
 func Atan2(st *acl.Stream, p Atan2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

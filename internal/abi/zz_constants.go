@@ -747,6 +747,15 @@ const ACL_PLATFORM_MEMORY_TYPE = 16
 // Enumerators of aclplatformNpuArch.
 const DAV_3510 = 3510
 
+// Enumerators of CommTopo.
+const COMM_TOPO_CLOS = 0
+const COMM_TOPO_1DMESH = 1
+const COMM_TOPO_910_93 = 2
+
+// Enumerators of HcclHeterogMode.
+const HCCL_HETEROG_MODE_HOMOGENEOUS = 0
+const HCCL_HETEROG_MODE_MIX_A2_A3 = 1
+
 // Enumerators of aclblasStatus.
 const ACLBLAS_STATUS_NOT_INITIALIZED = 1
 const ACLBLAS_STATUS_ALLOC_FAILED = 2

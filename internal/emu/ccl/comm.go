@@ -43,6 +43,9 @@ type comm struct {
 	failure *rt.Fault
 	repeats map[repetition]*work
 
+	positions []position // by rank; nil on a schedule, which has no other ranks
+	handed    handed     // guarded by library.mu
+
 	windows []*window // in the order in which they were registered; guarded by library.mu
 	left    bool      // close has begun; guarded by library.mu
 }
@@ -132,6 +135,7 @@ func (c *comm) close() {
 	}
 	release(c.keep)
 	c.keep = nil
+	c.handed.free()
 }
 
 // fabric connects the ranks of a communicator that are in this process.

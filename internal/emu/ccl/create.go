@@ -63,10 +63,14 @@ func (l *Library) HcclCommInitAll(ndev uint32, devices *int32, comms *rt.Handle)
 // createAll makes one communicator per device. On an error it also returns the communicators
 // made so far, which the caller must close.
 func (l *Library) createAll(id string, devices []int32) (made []*comm, err error) {
+	var positions []position
+	for _, d := range devices {
+		positions = append(positions, position{device: l.rt.PhysicalDevice(int(d)), pod: unknownPod, superID: unknownSuperID})
+	}
 	for i, d := range devices {
 		c, err := l.newComm(defaults(id), int(d), int(d), i, len(devices))
 		if err == nil {
-			c.alone = true
+			c.alone, c.positions = true, positions
 			made = append(made, c)
 			err = c.enter(id, all)
 		}

@@ -90,3 +90,15 @@ func FullRoot(l *Library) ([]byte, error) {
 	info := l.serve(newRoot(full{listener}, []byte(random(secretSize/2)))).info()
 	return info[:], nil
 }
+
+// ServersOf returns the server of each rank, of which the root knows the hosts.
+func ServersOf(hosts ...string) (servers []int) {
+	var peers []hello
+	for _, h := range hosts {
+		peers = append(peers, hello{Host: h})
+	}
+	for _, p := range positionsOf(peers) {
+		servers = append(servers, p.server)
+	}
+	return servers
+}

@@ -102,6 +102,9 @@ func (g *gathering) connectAll(c *comm) error {
 		return err
 	}
 	peers := answer.Peers
+	if c.positions == nil {
+		c.positions = positionsOf(peers)
+	}
 	here := func(r int) bool { return peers[r].Process == g.l.unique }
 	if err := c.enter(answer.Session, here); err != nil {
 		return err
@@ -112,9 +115,23 @@ func (g *gathering) connectAll(c *comm) error {
 	return g.accept(c, listener, peers, here)
 }
 
+// positionsOf returns where ranks are that have met at a root: processes that can share memory are on one server.
+func positionsOf(peers []hello) (all []position) {
+	servers := make(map[string]int)
+	for _, h := range peers {
+		server, ok := servers[h.Host]
+		if !ok {
+			server = len(servers)
+			servers[h.Host] = server
+		}
+		all = append(all, position{server: server, device: h.Physical, pod: unknownPod, superID: unknownSuperID, chip: h.Chip})
+	}
+	return all
+}
+
 // peers reports this rank to the root and waits for the list of peers.
 func (g *gathering) peers(c *comm, address string) (answer table, err error) {
-	conn, err := g.reach(g.root, hello{Rank: c.rank, Size: c.size, Device: c.device, Process: g.l.unique, Host: g.l.host, Address: address})
+	conn, err := g.reach(g.root, hello{Rank: c.rank, Size: c.size, Device: c.device, Physical: g.l.rt.PhysicalDevice(c.device), Chip: g.l.rt.SoC(), Process: g.l.unique, Host: g.l.host, Address: address})
 	if err != nil {
 		return answer, refuse(timedOut, "EI0015: %v: the root at %s is not reached in HCCL_CONNECT_TIMEOUT: %v", c, g.root, err)
 	}
@@ -256,6 +273,11 @@ func (c *comm) derive(cfg config, owner int, id string, members []uint32, rank i
 		return nil, err
 	}
 	sub.sub = true
+	for _, m := range members {
+		if c.positions != nil {
+			sub.positions = append(sub.positions, c.positions[m])
+		}
+	}
 	id = c.partID(id)
 	here := func(r int) bool {
 		_, ok := c.links[members[r]].(*pipe)

@@ -52,6 +52,8 @@ type waiter struct {
 // hello is how a rank introduces itself when it connects.
 type hello struct {
 	Rank, Size, Device int
+	Physical           int    // number of the device on its server
+	Chip               string // its SoC
 	Process            string // equal for ranks of one process
 	Host               string // equal for processes that can share memory
 	Address            string // where peers of other processes connect

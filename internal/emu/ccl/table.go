@@ -22,7 +22,7 @@ type rankTable struct {
 	ranks  []tableRank
 }
 
-type tableRank struct{ device int }
+type tableRank struct{ position }
 
 // tableFile is the JSON file of versions 1.0 and 1.2, in which numbers are strings.
 type tableFile struct {
@@ -30,6 +30,7 @@ type tableFile struct {
 	Status  string        `json:"status"`
 	Count   *string       `json:"server_count"`
 	Servers []tableServer `json:"server_list"`
+	Pods    []tablePod    `json:"super_pod_list"`
 }
 
 type tableServer struct {
@@ -39,7 +40,15 @@ type tableServer struct {
 		ID    string  `json:"device_id"`
 		Rank  string  `json:"rank_id"`
 		Super *string `json:"super_device_id"`
+		IP    *string `json:"device_ip"`
 	} `json:"device"`
+}
+
+type tablePod struct {
+	ID      string `json:"super_pod_id"`
+	Servers []struct {
+		ID string `json:"server_id"`
+	} `json:"server_list"`
 }
 
 // longestPath is the maximum size in bytes of a path, including the NUL.
@@ -82,7 +91,7 @@ func parseTable(text []byte) (*rankTable, error) {
 			return nil, fmt.Errorf("server_list[%d]: server_id %q is empty or occurs twice", i, s.ID)
 		}
 		servers[s.ID] = true
-		if err := s.add(f.Version, places); err != nil {
+		if err := s.add(f.Version, position{server: i, pod: f.podOf(s.ID)}, places); err != nil {
 			return nil, fmt.Errorf("server_list[%d]%v", i, err)
 		}
 	}
@@ -103,7 +112,7 @@ func parseTable(text []byte) (*rankTable, error) {
 }
 
 // add adds the devices of a server to places. Their ranks must be consecutive.
-func (s tableServer) add(version string, places map[int]tableRank) error {
+func (s tableServer) add(version string, at position, places map[int]tableRank) error {
 	first, last := -1, -1
 	for i, d := range s.Devices {
 		device, err := strconv.Atoi(d.ID)
@@ -120,7 +129,14 @@ func (s tableServer) add(version string, places map[int]tableRank) error {
 		if _, twice := places[rank]; twice {
 			return fmt.Errorf(".device[%d]: rank_id %d occurs twice", i, rank)
 		}
-		places[rank] = tableRank{device}
+		at := at
+		at.device, at.superID = device, readSuperID(d.Super)
+		if d.IP != nil && *d.IP != "" {
+			if at.ips, err = readAddresses(*d.IP); err != nil {
+				return fmt.Errorf(".device[%d]: %w", i, err)
+			}
+		}
+		places[rank] = tableRank{at}
 		if first < 0 || rank < first {
 			first = rank
 		}
@@ -130,6 +146,18 @@ func (s tableServer) add(version string, places map[int]tableRank) error {
 		return fmt.Errorf(": ranks %d to %d on %d devices; the ranks of a server are behind each other", first, last, len(s.Devices))
 	}
 	return nil
+}
+
+// podOf returns the number of the super pod of a server.
+func (f *tableFile) podOf(server string) int {
+	for i, p := range f.Pods {
+		for _, s := range p.Servers {
+			if s.ID == server {
+				return i
+			}
+		}
+	}
+	return unknownPod
 }
 
 // host returns the address of the server with rank 0.
@@ -188,6 +216,9 @@ func (l *Library) joinTable(t *rt.Thread, call, path string, rank uint32, cfg co
 	c, err := l.newComm(cfg, device, owner, int(rank), len(table.ranks))
 	if err != nil {
 		return refuse(unavailable, "%s: %v", call, err)
+	}
+	for _, r := range table.ranks {
+		c.positions = append(c.positions, r.position)
 	}
 	c.connect = func() error { return l.linkByTable(c, table) }
 	out.Set(c.publish())

@@ -231,6 +231,17 @@ func (x *Library) Functions() map[string]rt.Func {
 		"HcclGetErrorString": func(_ *rt.Thread, a []uint64) uint64 {
 			return uint64(x.HcclGetErrorString(int32(a[0])))
 		},
+		"HcclGetHeterogMode": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[1]
+			if a[1] == 0 {
+				return answer(t, null("HcclGetHeterogMode", "mode"))
+			}
+			comm, err := x.find("HcclGetHeterogMode", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclGetHeterogMode(comm, rt.Out[int32](a[1])))
+		},
 		"HcclGetRankId": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
 			if a[1] == 0 {
@@ -264,6 +275,84 @@ func (x *Library) Functions() map[string]rt.Func {
 		},
 		"HcclGroupStart": func(t *rt.Thread, _ []uint64) uint64 {
 			return answer(t, x.HcclGroupStart(t))
+		},
+		"HcclRankGraphGetInstSizeListByLayer": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[2] == 0 {
+				return answer(t, null("HcclRankGraphGetInstSizeListByLayer", "instSizeList"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("HcclRankGraphGetInstSizeListByLayer", "listSize"))
+			}
+			comm, err := x.find("HcclRankGraphGetInstSizeListByLayer", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclRankGraphGetInstSizeListByLayer(comm, uint32(a[1]), rt.Out[rt.Address](a[2]), rt.Out[uint32](a[3])))
+		},
+		"HcclRankGraphGetLayers": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[1] == 0 {
+				return answer(t, null("HcclRankGraphGetLayers", "netLayers"))
+			}
+			if a[2] == 0 {
+				return answer(t, null("HcclRankGraphGetLayers", "netLayerNum"))
+			}
+			comm, err := x.find("HcclRankGraphGetLayers", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclRankGraphGetLayers(comm, rt.Out[rt.Address](a[1]), rt.Out[uint32](a[2])))
+		},
+		"HcclRankGraphGetLinks": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[5]
+			if a[4] == 0 {
+				return answer(t, null("HcclRankGraphGetLinks", "links"))
+			}
+			if a[5] == 0 {
+				return answer(t, null("HcclRankGraphGetLinks", "linkNum"))
+			}
+			comm, err := x.find("HcclRankGraphGetLinks", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclRankGraphGetLinks(comm, uint32(a[1]), uint32(a[2]), uint32(a[3]), rt.Out[rt.Address](a[4]), rt.Out[uint32](a[5])))
+		},
+		"HcclRankGraphGetRankSizeByLayer": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("HcclRankGraphGetRankSizeByLayer", "rankNum"))
+			}
+			comm, err := x.find("HcclRankGraphGetRankSizeByLayer", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclRankGraphGetRankSizeByLayer(comm, uint32(a[1]), rt.Out[uint32](a[2])))
+		},
+		"HcclRankGraphGetRanksByLayer": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[3]
+			if a[2] == 0 {
+				return answer(t, null("HcclRankGraphGetRanksByLayer", "ranks"))
+			}
+			if a[3] == 0 {
+				return answer(t, null("HcclRankGraphGetRanksByLayer", "rankNum"))
+			}
+			comm, err := x.find("HcclRankGraphGetRanksByLayer", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclRankGraphGetRanksByLayer(comm, uint32(a[1]), rt.Out[rt.Address](a[2]), rt.Out[uint32](a[3])))
+		},
+		"HcclRankGraphGetTopoTypeByLayer": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[2]
+			if a[2] == 0 {
+				return answer(t, null("HcclRankGraphGetTopoTypeByLayer", "topoType"))
+			}
+			comm, err := x.find("HcclRankGraphGetTopoTypeByLayer", rt.Handle(a[0]))
+			if err != nil {
+				return answer(t, err)
+			}
+			return answer(t, x.HcclRankGraphGetTopoTypeByLayer(comm, uint32(a[1]), rt.Out[int32](a[2])))
 		},
 		"HcclRecv": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[5]
