@@ -21,6 +21,7 @@ type mapped struct {
 	tokens, experts, rows    int64
 	choices, capacity, width int64
 	padded                   bool
+	partial                  bool // without padding a token may use fewer places than it has
 }
 
 // mapTypes are the element types of a routing map.
@@ -93,7 +94,7 @@ func (m *mapped) pairs() (token, expert []int64, err error) {
 		}
 	}
 	for t, n := range count {
-		if !m.padded && n != m.choices {
+		if !m.padded && (n > m.choices || n < m.choices && !m.partial) {
 			return nil, nil, fmt.Errorf("the map chooses %d experts for token %d, but there are rows for %d of each token", n, t, m.choices)
 		}
 	}
@@ -110,7 +111,7 @@ func (m *mapped) at(token, expert []int64) []int64 {
 }
 
 // places reads sortedIndices: with padding it holds the token of each row, otherwise the rows of
-// each token.
+// each token, and -1 for a place that a token does not use.
 func (m *mapped) places() ([]int64, error) {
 	limit := m.rows
 	if m.padded {
@@ -121,7 +122,7 @@ func (m *mapped) places() ([]int64, error) {
 		return nil, err
 	}
 	for i, k := range places {
-		if k < 0 || k >= limit {
+		if unused := k == -1 && m.partial && !m.padded; (k < 0 || k >= limit) && !unused {
 			return nil, fmt.Errorf("place %d at position %d of sortedIndices is out of range for %d", k, i, limit)
 		}
 	}
@@ -239,7 +240,7 @@ func mapPermuteGrad(c *op.Call) (op.Run, error) {
 	out, outProbs := c.Tensor("tokensGradOut"), c.Optional("probsGradOutOptional")
 	m := &mapped{
 		Call: c, routing: c.Optional("routingMapOptional"), sorted: c.Tensor("sortedIndices"), padded: c.Bool("dropAndPad"),
-		tokens: c.Int("tokensNum"), experts: c.Int("numExperts"),
+		tokens: c.Int("tokensNum"), experts: c.Int("numExperts"), partial: true,
 	}
 	if m.tokens < 1 || m.experts < 1 {
 		c.Invalid("tokensNum is %d and numExperts %d; both must be above 0", m.tokens, m.experts)
@@ -291,27 +292,32 @@ func (m *mapped) spread(out, values kernel.View, places []int64) error {
 	if err != nil {
 		return err
 	}
-	index, release := kernel.TemporaryInt64(m.rows)
+	if len(at) == 0 {
+		return nil
+	}
+	index, release := kernel.TemporaryInt64(int64(len(at)))
 	defer release()
 	if err := indexing.SetInts(index, at); err != nil {
 		return err
 	}
-	return indexing.PutFlat(indexing.ScatterSet, out, index, values)
+	return indexing.PutFlat(indexing.ScatterSet, out, index, values.Narrow(0, 0, int64(len(at))))
 }
 
 // mapUnpermute sums the rows of every token, weighted by probs.
 func mapUnpermute(c *op.Call) (op.Run, error) {
 	x, probs, out, size := c.Tensor("permutedTokens"), c.Optional("probsOptional"), c.Tensor("unpermutedTokens"), c.Ints("restoreShapeOptional")
-	m := &mapped{Call: c, routing: c.Optional("routingMapOptional"), sorted: c.Tensor("sortedIndices"), padded: c.Bool("paddedMode")}
-	if size == nil {
-		c.Fail(op.NullPointer, "restoreShapeOptional is null")
+	m := &mapped{Call: c, routing: c.Optional("routingMapOptional"), sorted: c.Tensor("sortedIndices"), padded: c.Bool("paddedMode"), partial: true}
+	if size == nil && probs == nil {
+		c.Fail(op.NullPointer, "restoreShapeOptional is null, and probsOptional too; one must give the number of tokens")
 	}
 	c.Rank(out, 2, 2)
 	c.SameDType(x, out)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	c.Shape(out, size, "restoreShapeOptional")
+	if size != nil {
+		c.Shape(out, size, "restoreShapeOptional")
+	}
 	m.tokens = out.Shape[0]
 	m.countExperts(probs)
 	m.check(x)
@@ -349,13 +355,20 @@ func mapUnpermute(c *op.Call) (op.Run, error) {
 		if m.rows == 0 || out.Len() == 0 {
 			return op.ZeroAll(out)
 		}
-		var scale []float32
-		if probs != nil {
-			if scale, err = m.weights(probs, outProbs, places); err != nil {
-				return err
-			}
+		var scale, each []float32
+		switch {
+		case probs != nil && m.padded:
+			scale, err = m.weights(probs, outProbs, places)
+		case probs != nil:
+			each, err = m.weightsOfPlaces(probs, outProbs, places)
+		}
+		if err != nil {
+			return err
 		}
 		sums, sorted := m.combination(x.View(), places, scale)
+		if each != nil {
+			sums.Scale = each
+		}
 		if m.padded {
 			ids := make([]int64, m.rows)
 			for i, row := range sorted {
@@ -392,6 +405,45 @@ func (m *mapped) weights(probs, out *op.Tensor, places []int64) ([]float32, erro
 		rows[i] = all[k]
 	}
 	return rows, nil
+}
+
+// weightsOfPlaces returns the probability of each place of sortedIndices, for rows without padding, and also writes them to out
+// unless it is nil. CANN's kernel selects them by the map in the order of memory, by token and then by expert, although the
+// document transposes both, and multiplies the row that place i names by the i-th of them. A map that chooses fewer experts
+// than a token has places would shift the probabilities of all later tokens, and is refused. A row whose probability is 0 is
+// not read.
+func (m *mapped) weightsOfPlaces(probs, out *op.Tensor, places []int64) ([]float32, error) {
+	chosen, err := elementwise.Indices(m.routing.View())
+	if err != nil {
+		return nil, err
+	}
+	all, err := elementwise.Floats(probs.View())
+	if err != nil {
+		return nil, err
+	}
+	var at []int64
+	for t := range m.tokens {
+		for e := range m.experts {
+			if k := t*m.experts + e; chosen[k] != 0 {
+				at = append(at, k)
+			}
+		}
+		if n := int64(len(at)) - t*m.choices; n != m.choices {
+			return nil, fmt.Errorf("routingMapOptional chooses %d experts for token %d, and sortedIndices has %d places for it, so that later tokens would get the probabilities of others; choose an expert for each place, with a probability of 0 where the place is -1", n, t, m.choices)
+		}
+	}
+	if out != nil {
+		if err := indexing.PickFlat(out.View(), probs.View(), at); err != nil {
+			return nil, err
+		}
+	}
+	scale := make([]float32, len(at))
+	for i, k := range at {
+		if scale[i] = all[k]; scale[i] == 0 {
+			places[i] = -1
+		}
+	}
+	return scale, nil
 }
 
 // mapUnpermuteGrad is the gradient of mapUnpermute. The rows and their tokens are given as two

@@ -2,6 +2,7 @@ package moe
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -129,7 +130,14 @@ func checkMapUnpermute(t *testing.T, what string, d dtype.Type, l kerneltest.Lay
 	optest.Run(t, "MoeTokenUnpermuteWithRoutingMap", a)
 	optest.CloseTo(t, what, want, optest.Values(a["unpermutedTokens"].(*op.Tensor)), 2*precision(d))
 	if withProbs {
-		optest.CloseTo(t, what, rowProbs, optest.Values(a["permuteProbs"].(*op.Tensor)), 0)
+		wantProbs := rowProbs
+		if !padded { // CANN's kernel selects by the map in the order of memory: by token, then by expert
+			wantProbs = nil
+			for _, row := range sorted(optest.Floats(token)) {
+				wantProbs = append(wantProbs, rowProbs[row])
+			}
+		}
+		optest.CloseTo(t, what, wantProbs, optest.Values(a["permuteProbs"].(*op.Tensor)), 0)
 	}
 	if tokens > 0 {
 		checkMapUnpermuteGrad(t, what, d, l, tokens, experts, width, padded, withProbs, routing, x, probs, token, expert, rowProbs)
@@ -244,4 +252,50 @@ func TestRoutingMapRefuses(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "MoeTokenUnpermuteWithRoutingMap", back, "restoreShapeOptional")
 	back["restoreShapeOptional"], back["probsOptional"] = []int64{3, 2}, optest.Tensor(t, f, []int64{}, 1)
 	optest.Refused(t, op.InvalidParam, "MoeTokenUnpermuteWithRoutingMap", back, "dimensions")
+}
+
+// A token may use fewer places than it has: its other places hold -1.
+func TestRoutingMapUnusedPlaces(t *testing.T) {
+	f := dtype.Float32
+	base := func() optest.Args {
+		return optest.Args{
+			"permutedTokens": optest.Tensor(t, f, []int64{4, 2}, 1, 2, 10, 20, 100, 200, 7, 7), "sortedIndices": optest.Tensor(t, dtype.Int32, []int64{4}, 2, 0, -1, 1),
+			"unpermutedTokens": optest.Tensor(t, f, []int64{2, 2}), "restoreShapeOptional": []int64{2, 2}, "paddedMode": false,
+		}
+	}
+	for name, c := range map[string]struct {
+		set  optest.Args
+		want []float64
+	}{
+		"without probabilities": {nil, []float64{101, 202, 10, 20}},
+		"with probabilities": {optest.Args{
+			"probsOptional": optest.Tensor(t, f, []int64{2, 2}, 3, 2, 0.5, 4), "routingMapOptional": optest.Tensor(t, dtype.Bool, []int64{2, 2}, 1, 1, 1, 1), "permuteProbs": optest.Tensor(t, f, []int64{4}),
+		}, []float64{302, 604, 40, 80}},
+		"the number of tokens from the probabilities": {optest.Args{
+			"probsOptional": optest.Tensor(t, f, []int64{2, 2}, 1, 1, 1, 1), "routingMapOptional": optest.Tensor(t, dtype.Bool, []int64{2, 2}, 1, 1, 1, 1), "restoreShapeOptional": nil,
+		}, []float64{101, 202, 10, 20}},
+		"a probability of 0 hides its row": {optest.Args{
+			"permutedTokens": optest.Tensor(t, f, []int64{4, 2}, 1, 2, 10, 20, math.NaN(), math.Inf(1), 7, 7),
+			"probsOptional":  optest.Tensor(t, f, []int64{2, 2}, 0, 2, 1, 1), "routingMapOptional": optest.Tensor(t, dtype.Bool, []int64{2, 2}, 1, 1, 1, 1),
+		}, []float64{2, 4, 10, 20}},
+	} {
+		a := base().With(c.set)
+		optest.Run(t, "MoeTokenUnpermuteWithRoutingMap", a)
+		optest.CloseTo(t, name, c.want, optest.Values(a["unpermutedTokens"].(*op.Tensor)), 0)
+		if probs, ok := a["permuteProbs"].(*op.Tensor); ok {
+			optest.CloseTo(t, name, []float64{3, 2, 0.5, 4}, optest.Values(probs), 0)
+		}
+	}
+	shifted := base().With(optest.Args{"probsOptional": optest.Tensor(t, f, []int64{2, 2}, 1, 1, 1, 1), "routingMapOptional": optest.Tensor(t, dtype.Bool, []int64{2, 2}, 1, 1, 0, 1)})
+	require.ErrorContains(t, optest.Execute(t, "MoeTokenUnpermuteWithRoutingMap", shifted), "chooses 1 experts for token 1, and sortedIndices has 2 places")
+	require.ErrorContains(t, optest.Execute(t, "MoeTokenUnpermuteWithRoutingMap", base().With(optest.Args{"sortedIndices": optest.Tensor(t, dtype.Int32, []int64{4}, 2, 0, -2, 1)})), "place -2 at position 2")
+
+	grad := optest.Args{
+		"permutedTokenOutputGrad": optest.Tensor(t, f, []int64{4, 2}, 1, 2, 10, 20, 100, 200, 7, 7), "sortedIndices": optest.Tensor(t, dtype.Int32, []int64{4}, 2, 0, -1, 1),
+		"permutedProbsOutputGradOptional": optest.Tensor(t, f, []int64{4}, 5, 6, 8, 9), "routingMapOptional": optest.Tensor(t, dtype.Bool, []int64{2, 2}, 1, 1, 0, 1),
+		"numExperts": 2, "tokensNum": 2, "dropAndPad": false, "tokensGradOut": optest.Tensor(t, f, []int64{2, 2}), "probsGradOutOptional": optest.Tensor(t, f, []int64{2, 2}),
+	}
+	optest.Run(t, "MoeTokenPermuteWithRoutingMapGrad", grad)
+	optest.CloseTo(t, "gradient of tokens", []float64{101, 202, 10, 20}, optest.Values(grad["tokensGradOut"].(*op.Tensor)), 0)
+	optest.CloseTo(t, "gradient of probabilities", []float64{5, 6, 0, 8}, optest.Values(grad["probsGradOutOptional"].(*op.Tensor)), 0) // by expert, then by token
 }
