@@ -131,23 +131,32 @@ func (s *blocked) padded(c *op.Call) {
 	}
 }
 
-// sizes refuses head dimensions and blocks that the kernels do not take.
-func (s *blocked) sizes(c *op.Call, widths ...int64) {
+// blockSteps are the numbers of which the queries and keys of a block must be multiples.
+type blockSteps struct{ x, y int64 }
+
+// The steps of the operators and of the gradient by chip. The gradient's tiling on other chips than the Ascend950 takes every block.
+var (
+	attentionSteps = map[bool]blockSteps{true: {1, 16}, false: {1, 128}}
+	gradientSteps  = map[bool]blockSteps{true: {64, 64}, false: {1, 1}}
+)
+
+// sizes refuses head dimensions and blocks that the kernels do not take. steps has the blocks of the Ascend950 as true.
+func (s *blocked) sizes(c *op.Call, steps map[bool]blockSteps, widths ...int64) {
 	if c.Chip() != acceptance.Ascend950 && s.layout == "BSND" {
 		s.unfit(c, "layout BSND is supported on the Ascend950 only")
 	}
 	if !c.Tiled() || c.Err() != nil {
 		return
 	}
-	line := int64(128)
-	if c.Chip() == acceptance.Ascend950 {
-		line = 16
-	}
+	step := steps[c.Chip() == acceptance.Ascend950]
 	if !slices.Contains(widths, s.width) {
 		s.unfit(c, "%v has a head dimension of %d; use one of %v", s.query, s.width, widths)
 	}
-	if s.y%line != 0 {
-		s.unfit(c, "a block has %d keys; it must have a multiple of %d on this chip", s.y, line)
+	if s.x%step.x != 0 {
+		s.unfit(c, "a block has %d queries; it must have a multiple of %d on this chip", s.x, step.x)
+	}
+	if s.y%step.y != 0 {
+		s.unfit(c, "a block has %d keys; it must have a multiple of %d on this chip", s.y, step.y)
 	}
 }
 
@@ -313,7 +322,7 @@ func blockSparseAttention(c *op.Call) (op.Run, error) {
 		s.unfit(c, "blockSize is %d; only 0 is supported, keys without pages", c.Int("blockSize"))
 	}
 	s.window(c, tilingFailed)
-	s.sizes(c, 64, 128)
+	s.sizes(c, attentionSteps, 64, 128)
 	mask := c.Optional("blockSparseMaskOptional")
 	if mask == nil {
 		s.unfit(c, "blockSparseMask is null; attention without it is not supported")
@@ -368,7 +377,7 @@ func rainFusionAttention(c *op.Call) (op.Run, error) {
 	if n := c.Int("blockSize"); n < 0 { // the size of pages, of which the operator has none
 		c.Invalid("blockSize is %d; it must not be negative", n)
 	}
-	s.sizes(c, 64, 128)
+	s.sizes(c, attentionSteps, 64, 128)
 	if c.Ints("actualSeqLengthsOptional") == nil {
 		s.unfit(c, "actualSeqLengths and actualSeqLengthsKv are null; the operator needs them")
 	}
@@ -429,7 +438,7 @@ func blockSparseGrad(c *op.Call) (op.Run, error) {
 		c.Invalid("%v is given; it is not supported", t)
 	}
 	s.window(c, op.InvalidParam)
-	s.sizes(c, 128)
+	s.sizes(c, gradientSteps, 128)
 	if c.Chip() != acceptance.Ascend950 && s.heads != s.keyHeads {
 		s.unfit(c, "%v and %v must have as many heads on this chip", s.query, s.key)
 	}
@@ -437,7 +446,9 @@ func blockSparseGrad(c *op.Call) (op.Run, error) {
 	c.Same(s.query, dout, out, grads[0])
 	c.Same(s.key, grads[1], grads[2])
 	c.DType(lse, dtype.Float32)
-	c.Shape(lse, append(slices.Clone(s.query.Shape[:s.query.Rank()-1]), 1), "a number for each query and head")
+	if rows := s.query.Shape[:s.query.Rank()-1]; !slices.Equal(lse.Shape, rows) { // CANN compares the number of sequences only
+		c.Shape(lse, append(slices.Clone(rows), 1), "a number for each query and head")
+	}
 	choose := s.blockMask(c, mask, dtype.Bool, dtype.Uint8)
 	if c.Err() != nil {
 		return nil, c.Err()

@@ -342,12 +342,19 @@ func TestBlockSparseRefuses(t *testing.T) {
 		"query": whole, "key": x(h, 2, 4, 200, 128), "value": x(h, 2, 4, 200, 128), "dout": whole, "attentionOut": whole, "softmaxLse": x(f, 2, 4, 300, 1), "qInputLayout": "BNSD", "kvInputLayout": "BNSD", "numKeyValueHeads": 4,
 		"blockSparseMaskOptional": x(dtype.Bool, 2, 4, 3, 2), "blockShapeOptional": []int64{128, 128}, "preTokens": math.MaxInt32, "nextTokens": math.MaxInt32, "dq": x(h, 2, 4, 300, 128), "dk": x(h, 2, 4, 200, 128), "dv": x(h, 2, 4, 200, 128),
 	}
-	_, err := optest.PrepareIn(t, op.Env{Tiled: true}, grad, a)
-	require.NoError(t, err)
+	for _, set := range []optest.Args{{}, {"softmaxLse": x(f, 2, 4, 300)}, {"blockShapeOptional": []int64{100, 64}, "blockSparseMaskOptional": x(dtype.Bool, 2, 4, 3, 4)}} {
+		_, err := optest.PrepareIn(t, op.Env{Tiled: true}, grad, a.With(set))
+		require.NoError(t, err)
+	}
+	for text, blocks := range map[string][]int64{"100 queries; it must have a multiple of 64": {100, 64}, "100 keys; it must have a multiple of 64": {64, 100}} {
+		set := optest.Args{"blockShapeOptional": blocks, "blockSparseMaskOptional": x(dtype.Bool, 2, 4, (300+blocks[0]-1)/blocks[0], (200+blocks[1]-1)/blocks[1])}
+		_, err := optest.PrepareIn(t, op.Env{Tiled: true, Chip: acceptance.Ascend950}, grad, a.With(set))
+		require.ErrorContains(t, err, text)
+	}
 	for text, set := range map[string]optest.Args{
 		"preTokens is 3":    {"preTokens": 3},
 		"is given":          {"attenMaskOptional": x(dtype.Uint8, 300, 200)},
-		"a number for each": {"softmaxLse": x(f, 2, 4, 300)},
+		"a number for each": {"softmaxLse": x(f, 2, 4, 299)},
 		"shapes differ":     {"dk": x(h, 2, 4, 300, 128)},
 		"dtype":             {"blockSparseMaskOptional": x(dtype.Int8, 2, 4, 3, 2)},
 	} {

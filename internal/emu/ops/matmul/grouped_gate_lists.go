@@ -96,9 +96,6 @@ func groupedGateOfLists(c *op.Call) (op.Run, error) {
 			c.Invalid("%v must be [%d] or [%d,%d], one for each weight or for each gated column of it", smooth, count, count, q.n/2)
 		}
 	}
-	if c.Ints("tuningConfigOptional") != nil && (kind != "A4W4" || !op.IsNZ(first.weight.Format)) {
-		c.Invalid("tuningConfigOptional is given; only int4 x with int4 weights in FRACTAL_NZ have it")
-	}
 	widest, deepest := int64(10240), int64(20000)
 	if kind == "A8W8" {
 		deepest = 65536

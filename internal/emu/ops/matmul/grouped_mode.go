@@ -3,6 +3,7 @@ package matmul
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -66,11 +67,7 @@ func (g *grouped) checkMode() {
 	}
 	switch g.mode {
 	case plainProduct, antiquant:
-		bias := x.DType
-		if bias == dtype.BFloat16 {
-			bias = dtype.Float32
-		}
-		g.types(g.bias, bias)
+		g.types(g.bias, g.biasTypes()...)
 		g.SameDType(x, y)
 		if x.DType == dtype.Float32 && g.Op.Name == "GroupedMatmul" {
 			g.Invalid("%v: GroupedMatmul has no float32; use GroupedMatmulV2 or later", x)
@@ -85,6 +82,18 @@ func (g *grouped) checkMode() {
 	}
 }
 
+// biasTypes are the element types of the bias of a product that is not quantised, or of which only the weight is.
+func (g *grouped) biasTypes() []dtype.Type {
+	x := g.x[0].DType
+	switch newer := g.Chip() == acceptance.Ascend950; {
+	case newer && (g.mode == plainProduct || x == dtype.BFloat16):
+		return []dtype.Type{x, dtype.Float32}
+	case x == dtype.BFloat16:
+		return []dtype.Type{dtype.Float32}
+	}
+	return []dtype.Type{x}
+}
+
 // types refuses the first tensor of a list whose type is not among the given ones.
 func (g *grouped) types(list []*op.Tensor, allowed ...dtype.Type) {
 	if len(list) > 0 {
@@ -97,13 +106,18 @@ func (g *grouped) checkAntiquant() {
 	if g.groupType == groupSum {
 		g.Invalid("groupType 2 takes no quantised weight such as %v", w)
 	}
-	if len(g.antiquantScale) == 0 || len(g.antiquantOffset) == 0 {
+	switch newer := g.Chip() == acceptance.Ascend950; {
+	case newer && len(g.antiquantScale) == 0:
+		g.Fail(op.NullPointer, "antiquantScaleOptional is null; %v needs it", w)
+	case !newer && (len(g.antiquantScale) == 0 || len(g.antiquantOffset) == 0):
 		g.Invalid("%v needs antiquantScaleOptional and antiquantOffsetOptional", w)
 	}
 	g.types(g.antiquantScale, x.DType)
 	g.types(g.antiquantOffset, x.DType)
 	for _, list := range []op.Named[[]*op.Tensor]{{Name: "antiquantScaleOptional", Value: g.antiquantScale}, {Name: "antiquantOffsetOptional", Value: g.antiquantOffset}} {
-		g.checkScale(list.Name, list.Value, w.DType == dtype.Int4)
+		if len(list.Value) > 0 {
+			g.checkScale(list.Name, list.Value, w.DType == dtype.Int4)
+		}
 	}
 	g.checkBlocks()
 	g.wholeBytes(g.weight)
@@ -118,7 +132,11 @@ func (g *grouped) checkBlocks() {
 	first, blocked := g.antiquantScale[0], g.antiquantScale[0].Rank() == g.weight[0].Rank()
 	size := g.weight[0].Dim(-2) / g.blocks(first)
 	for i, w := range g.weight {
-		for _, t := range []*op.Tensor{g.antiquantScale[i], g.antiquantOffset[i]} {
+		both := []*op.Tensor{g.antiquantScale[i]}
+		if len(g.antiquantOffset) > 0 {
+			both = append(both, g.antiquantOffset[i])
+		}
+		for _, t := range both {
 			if t.Rank() != first.Rank() || blocked && w.Dim(-2)/g.blocks(t) != size {
 				g.Invalid("%v cuts the %d rows of %v into blocks of %d, and %v into blocks of %d; all must have one size", t, w.Dim(-2), w, w.Dim(-2)/g.blocks(t), first, size)
 			}
@@ -155,15 +173,8 @@ func (g *grouped) checkQuantised() {
 		if len(g.perToken) > 0 {
 			g.Invalid("perTokenScaleOptional must be null for %v", y)
 		}
-	case dtype.BFloat16:
-		g.types(g.scale, dtype.BFloat16, dtype.Float32)
-		g.types(g.bias, dtype.Int32, dtype.BFloat16)
-		if len(g.bias) > 0 && len(g.scale) > 0 && g.bias[0].DType == dtype.Int32 {
-			g.types(g.scale, dtype.BFloat16)
-		}
-	case dtype.Float16:
-		g.types(g.scale, dtype.Float32)
-		g.types(g.bias, dtype.Int32)
+	case dtype.BFloat16, dtype.Float16:
+		g.checkRescaled()
 	}
 	if len(g.scale) == 0 && y.DType != dtype.Int32 {
 		g.Invalid("%v needs scaleOptional", y)
@@ -173,6 +184,25 @@ func (g *grouped) checkQuantised() {
 	}
 	g.checkScale("scaleOptional", g.scale, false)
 	g.checkPerToken()
+}
+
+// checkRescaled checks the scales and the bias of a product of int8 whose result is a float. The Ascend950 takes more of them.
+func (g *grouped) checkRescaled() {
+	y := g.y[0].DType
+	scales, biases := []dtype.Type{dtype.Float32}, []dtype.Type{dtype.Int32}
+	if y == dtype.BFloat16 {
+		scales, biases = append(scales, y), append(biases, y)
+	}
+	if g.Chip() == acceptance.Ascend950 {
+		biases = []dtype.Type{dtype.Int32, y, dtype.Float32}
+		if len(g.perToken) == 0 {
+			scales = append(scales, dtype.Uint64, dtype.Int64)
+		}
+	} else if y == dtype.BFloat16 && len(g.bias) > 0 && g.bias[0].DType == dtype.Int32 {
+		scales = []dtype.Type{y}
+	}
+	g.types(g.scale, scales...)
+	g.types(g.bias, biases...)
 }
 
 // checkInt4 checks the modes with an int4 weight and integer x.

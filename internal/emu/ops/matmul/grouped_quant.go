@@ -207,7 +207,7 @@ func (g *grouped) unpacked() func(x *op.Exec, group int64) (kernel.View, error) 
 	}
 }
 
-// antiquant computes y = x·((w + offset)·scale) + bias. The weight of a group is dequantised to
+// antiquant computes y = x·((w + offset)·scale) + bias; the offset may be missing. The weight of a group is dequantised to
 // the type of x before the product.
 func (g *grouped) antiquant() func(*op.Exec, group) error {
 	largest := g.largestWeight()
@@ -222,23 +222,28 @@ func (g *grouped) antiquant() func(*op.Exec, group) error {
 			return err
 		}
 		k, n := w.Shape[0], w.Shape[1]
-		scale, offset := g.rowOf(g.antiquantScale, p.index), g.rowOf(g.antiquantOffset, p.index)
+		rowOf := func(list []*op.Tensor, block int64) kernel.View {
+			v := g.rowOf(list, p.index)
+			if len(v.Shape) == 2 {
+				v = v.Select(0, block)
+			}
+			return v
+		}
 		wide, narrow := shifted.view(x, k, n), restored.view(x, k, n)
 		blocks := int64(1)
-		if len(scale.Shape) == 2 {
+		if scale := g.rowOf(g.antiquantScale, p.index); len(scale.Shape) == 2 {
 			blocks = scale.Shape[0]
 		}
 		for b := range blocks {
 			size := k / blocks
-			s, o := scale, offset
-			if len(scale.Shape) == 2 {
-				s, o = scale.Select(0, b), offset.Select(0, b)
+			part, into := w.Narrow(0, b*size, size), wide.Narrow(0, b*size, size)
+			if len(g.antiquantOffset) > 0 {
+				if err := g.combine(elementwise.Add, into, part, rowOf(g.antiquantOffset, b)); err != nil {
+					return err
+				}
+				part = into
 			}
-			part := wide.Narrow(0, b*size, size)
-			if err := g.combine(elementwise.Add, part, w.Narrow(0, b*size, size), o); err != nil {
-				return err
-			}
-			if err := g.combine(elementwise.Mul, narrow.Narrow(0, b*size, size), part, s); err != nil {
+			if err := g.combine(elementwise.Mul, narrow.Narrow(0, b*size, size), part, rowOf(g.antiquantScale, b)); err != nil {
 				return err
 			}
 		}
