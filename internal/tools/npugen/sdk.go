@@ -46,6 +46,8 @@ var otherHeaders = map[string]string{
 
 	// Some of the sources have a separate header for this operator.
 	"aclnnop/aclnn_inplace_elu.h": "aclnnop/aclnn_elu.h",
+	// Releases differ in whether the second version has a header of its own.
+	"aclnnop/aclnn_grouped_matmul_add_v2.h": "aclnnop/aclnn_grouped_matmul_add.h",
 }
 
 // fp16 is the half-precision type of C++ programs. It has no C form.
@@ -55,6 +57,14 @@ var fp16 string
 
 // fp16Header is the path under which C++ programs include fp16.
 const fp16Header = "aclnn/opdev/fp16_t.h"
+
+// bfloat16 is the type of this name of C++ programs. It has no C form.
+//
+//go:embed bfloat16.h
+var bfloat16 string
+
+// bfloat16Header is the path under which C++ programs include bfloat16.
+const bfloat16Header = "aclnn/opdev/bfloat16.h"
 
 // securec contains the bounded copy functions that CANN ships next to its own headers.
 //
@@ -172,7 +182,7 @@ func headers(t *abi.Table, version, only string) (files, error) {
 		include := typesHeader
 		if more := includes[name]; more != "" {
 			include = more
-		} else if strings.HasPrefix(name, "aclnnop/") {
+		} else if strings.HasPrefix(name, "aclnnop/") || strings.HasPrefix(name, "aclnn_") {
 			include = "aclnn/acl_meta.h"
 		}
 		text := fmt.Sprintf("#include \"%s\"\n\n%s#ifdef __cplusplus\n%sextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",
@@ -187,7 +197,7 @@ func headers(t *abi.Table, version, only string) (files, error) {
 			out[name] = guarded(name, fmt.Sprintf("#include \"%s\"\n", relative(name, include)))
 		}
 	}
-	out[fp16Header] = guarded(fp16Header, fp16)
+	out[fp16Header], out[bfloat16Header] = guarded(fp16Header, fp16), guarded(bfloat16Header, bfloat16)
 	out["securec.h"] = guarded("securec.h", securec)
 	return out, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -123,13 +124,16 @@ func TestHeadersLeaveNames(t *testing.T) {
 		"#include \"acl/acl.h\"\n#include \"aclnnop/aclnn_add.h\"\nint None, Mean, Sum;\n":                      true,
 		"#include \"aclnnop/aclnn_binary_cross_entropy.h\"\nint values[] = {None == 0, Mean == 1, Sum == 2};\n": true,
 		"#include \"aclnnop/aclnn_binary_cross_entropy.h\"\nint None;\n":                                        false,
+		// Headers of operators declare the tensors, those that CANN's build generates too.
+		"#include \"aclnnop/aclnn_recurrent_gated_delta_rule.h\"\nvoid *f = (void *)aclCreateTensor;\n":    true,
+		"#include \"aclnnop/aclnn_grouped_matmul_add_v2.h\"\nvoid *f = (void *)aclnnGroupedMatmulAddV2;\n": true,
 	} {
 		message, err := compile(t, nil, []byte(source), "gcc", "-x", "c", "-std=c11", "-I", dir)
 		require.Equal(t, works, err == nil, "%s%.2000s", source, message)
 	}
 }
 
-// TestHalfOfPrograms checks that the half type for C++ keeps every bit pattern and rounds as this
+// TestHalfOfPrograms checks that the 16-bit types for C++ keep every bit pattern and round as this
 // module does.
 func TestHalfOfPrograms(t *testing.T) {
 	if _, err := exec.LookPath("g++"); err != nil {
@@ -142,15 +146,20 @@ func TestHalfOfPrograms(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, out.write(dir))
 	numbers := []float32{0, 1, -2.5, 65504, 65519, 65520, 1e9, 6.1e-5, 5.96e-8, 2.98e-8, 2.99e-8, 1e-9, 1.00048828125, 1.00146484375, -0.33333334, 6.0976e-5, 3.0518e-5}
-	source := "#include \"aclnn/opdev/fp16_t.h\"\n#include <cstdio>\nint main() {\n"
+	source := "#include \"aclnn/opdev/fp16_t.h\"\n#include \"opdev/bfloat16.h\"\n#include <cstdio>\nint main() {\n"
+	source += "for (int i = 0; i < 65536; i++) { op::bfloat16 a, b; a.value = i; float f = a; b = f; if (f != f ? static_cast<float>(b) == static_cast<float>(b) : b.value != i) return 5; }\n"
 	source += "for (int i = 0; i < 65536; i++) { op::fp16_t a, b; a.val = i; b = a.toFloat(); if ((i & 0x7c00) == 0x7c00 && (i & 0x3ff)) { if (b.toFloat() == b.toFloat()) return 1; } else if (b.val != i) return 2; }\n"
 	for _, x := range numbers {
 		source += fmt.Sprintf("if (op::fp16_t(%[1]vf).val != %[2]d) { std::printf(\"%[1]v is %%d\\n\", op::fp16_t(%[1]vf).val); return 3; }\n", fmt.Sprintf("%.9e", x), half.Float16FromFloat32(x))
 	}
+	for _, x := range append(numbers, 1.00390625, 1.01171875, 3.4e38, math.Float32frombits(0x7f7fffff)) {
+		source += fmt.Sprintf("if (op::bfloat16(%[1]vf).value != %[2]d) { std::printf(\"%[1]v is %%d\\n\", op::bfloat16(%[1]vf).value); return 6; }\n", fmt.Sprintf("%.9e", x), half.BFloat16FromFloat32(x))
+	}
+	source += "if (sizeof(op::bfloat16) != 2 || op::bfloat16(3).value != op::bfloat16(3.0).value) return 7;\n"
 	source += "op::fp16_t sum = 1.0; sum += 2; sum *= op::fp16_t(int64_t{3}); return static_cast<float>(sum) == 9 && sizeof sum == 2 ? 0 : 4;\n}\n"
 	file, program := filepath.Join(dir, "half.cpp"), filepath.Join(dir, "half")
 	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
-	message, err := exec.Command("g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-I"+dir, "-o", program, file).CombinedOutput()
+	message, err := exec.Command("g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-I"+dir, "-I"+filepath.Join(dir, "aclnn"), "-o", program, file).CombinedOutput()
 	require.NoError(t, err, "%s", message)
 	message, err = exec.Command(program).CombinedOutput()
 	require.NoError(t, err, "%s", message)
