@@ -76,8 +76,6 @@ func newExchanged(c *op.Call, axes ...int64) *exchanged {
 		}
 		if c.Has("x1Scale") { // the kernel of QuantMatmulAlltoAll on an Atlas A2 always adds a bias
 			c.Needs("biasOptional")
-		} else if c.Int("x1QuantMode") == quantRows {
-			c.Needs("x1ScaleOptional")
 		}
 	}
 	p := &exchanged{Call: c, x1: c.Tensor("x1"), x2: c.Tensor("x2"), out: c.Tensor("output"), bias: c.Optional("biasOptional"), quant: quant, transposed: c.Bool("transposeX2")}
@@ -230,6 +228,16 @@ func exchangeThenProduct(c *op.Call) (op.Run, error) {
 	mode := int64(0)
 	if p.quant {
 		mode = c.Int("x1QuantMode")
+	}
+	if half := slices.Contains(op.HalfTypes, p.x1.DType); mode == quantRows && half {
+		mode = quantDynamic // the kernel goes by the type of x1, and looks at x1ScaleOptional with x1QuantMode 7 only
+		if p.rowScale != nil {
+			c.DType(p.rowScale, dtype.Float32)
+			p.rowScale = nil
+		}
+	} else if mode == quantRows && p.rowScale == nil {
+		c.Fail(op.NullPointer, "x1ScaleOptional is null; %v needs it", p.x1)
+		return nil, c.Err()
 	}
 	switch {
 	case !p.quant:

@@ -167,6 +167,9 @@ func TestAlltoAllQuantMatmul(t *testing.T) {
 									x := optest.Filled(t, uint64(r+1), d, kerneltest.Contiguous, []int64{bs, h})
 									xs[r] = optest.Values(x)
 									a["x1"], a["x1QuantMode"] = x, 7
+									if !more && !swapped { // the type of x1 decides
+										a["x1QuantMode"] = 3
+									}
 									alls[r] = optest.Tensor(t, d, []int64{rows, k})
 									if more {
 										a["x1ScaleOptional"] = optest.Tensor(t, d, []int64{k}, smooth...)
@@ -299,7 +302,7 @@ func TestAlltoAllProductsRefuse(t *testing.T) {
 	}
 	dynamic := optest.Args{"x1": f(4, 8), "x2": i8(16, 6), "x2Scale": f32(6), "output": f(2, 6), "group": "ranks", "x1QuantMode": 7, "x2QuantMode": 2, "commQuantDtype": -1}
 	for text, set := range map[string]optest.Args{
-		"multiple of 16": {"x1": f(4, 7)}, "smoothed": {"x1ScaleOptional": f(15)}, "x1QuantMode is 6": {"x1QuantMode": 6}, "x1ScaleOptional is null": {"x1QuantMode": 3}, "dtype": {"x1QuantMode": 3, "x1ScaleOptional": f32(4)},
+		"multiple of 16": {"x1": f(4, 7)}, "smoothed": {"x1ScaleOptional": f(15)}, "x1QuantMode is 6": {"x1QuantMode": 6}, "x1ScaleOptional is null": {"x1QuantMode": 3, "x1": whole(t, dtype.Int4, 4, 8, false, make([]float64, 32))}, "dtype": {"x1QuantMode": 3, "x1ScaleOptional": f(4)},
 	} {
 		refusedOf(t, "AlltoAllQuantMatmul", 2, dynamic.With(set), text)
 	}
