@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -305,7 +306,14 @@ type outcomes struct {
 	reg    *ops.Registry
 	folder string
 	text   []byte
-	known  map[string]string
+	known  []outcome
+}
+
+// outcome is what a model of a configuration gives. A model depends on nothing else, so configurations that are equal
+// when they are read, as those are that differ in harmless keys, have one.
+type outcome struct {
+	cfg    model.Config
+	result string
 }
 
 // of returns the loss of a batch, and a weight of a new model, of the folder's configuration with changes.
@@ -321,13 +329,16 @@ func (o *outcomes) of(changes ...string) (result string, err error) {
 	}
 	text, err := json.Marshal(all)
 	require.NoError(o.t, err)
-	if known, ok := o.known[string(text)]; ok {
-		return known, nil
-	}
 	cfg, err := model.ParseConfig(text)
 	if err != nil {
 		return "", err
 	}
+	for _, k := range o.known {
+		if reflect.DeepEqual(k.cfg, cfg) {
+			return k.result, nil
+		}
+	}
+	read := cfg
 	cfg.Frozen = cfg.Encoder()
 	m, err := model.New(o.st, o.reg, cfg, aclnn.Float32)
 	if err != nil {
@@ -350,18 +361,17 @@ func (o *outcomes) of(changes ...string) (result string, err error) {
 	require.NoError(o.t, err)
 	require.NoError(o.t, json.Unmarshal(expected, &want))
 	ids := want.IDs[0]
-	if o.known == nil {
-		o.known = map[string]string{}
-	}
 	if cfg.Encoder() {
 		states, err := m.Hidden(o.t.Context(), model.Batch{Size: 1, Length: len(ids), Inputs: ids, Labels: make([]int32, len(ids))})
-		o.known[string(text)] = fmt.Sprint(states, first[0], cfg.RawScores)
-		return o.known[string(text)], err
+		if err == nil {
+			o.known = append(o.known, outcome{read, fmt.Sprint(states, first[0], cfg.RawScores)})
+		}
+		return fmt.Sprint(states, first[0], cfg.RawScores), err
 	}
 	loss, err := m.Gradients(o.t.Context(), model.Batch{Size: 1, Length: len(ids) - 1, Inputs: ids[:len(ids)-1], Labels: ids[1:]})
 	if err != nil {
 		return "", err
 	}
-	o.known[string(text)] = fmt.Sprint(loss, first[0])
-	return o.known[string(text)], nil
+	o.known = append(o.known, outcome{read, fmt.Sprint(loss, first[0])})
+	return fmt.Sprint(loss, first[0]), nil
 }
