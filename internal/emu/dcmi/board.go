@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/soc"
@@ -49,8 +48,8 @@ func textOf(s string) (t text) {
 // chip returns the name of the machine's chips without "Ascend", and what they are.
 func (l *Library) chip() (string, soc.Chip) {
 	c, _ := l.rt.Machine()
-	chip, _ := soc.Named(c.SoC) // the machine exists: dcmi_init checked that
-	return strings.TrimPrefix(c.SoC, "Ascend"), chip
+	chip, _ := Chip(c) // the machine exists: dcmi_init checked that
+	return ChipName(c), chip
 }
 
 func (l *Library) dcmiGetCardNumList(cardNum, cardList rt.Out[int32], listLength int32) error {
@@ -88,7 +87,7 @@ func (l *Library) dcmiGetDeviceLogicidFromPhyid(phyid uint32, logicid rt.Out[uin
 
 // dcmiGetDcmiVersion reports a version of its own: there is no driver.
 func (l *Library) dcmiGetDcmiVersion(dcmiVer rt.Out[byte], bufSize int32) error {
-	return l.say(dcmiVer, bufSize, "emulated")
+	return l.say(dcmiVer, bufSize, SoftwareVersion)
 }
 
 // say fills a buffer with a text and its end.
@@ -118,7 +117,7 @@ func (l *Library) dcmiGetDeviceChipInfo(cardID, deviceID int32, chipInfo rt.Out[
 
 func (l *Library) chipInfo() chipInfo {
 	name, chip := l.chip()
-	return chipInfo{textOf("Ascend"), textOf(name), textOf("V1"), uint32(chip.Cube)}
+	return chipInfo{textOf(Maker), textOf(name), textOf(ChipVersion), uint32(chip.Cube)}
 }
 
 func (l *Library) dcmiGetDeviceChipInfoV2(cardID, deviceID int32, chipInfo rt.Out[chipInfoV2]) error {
@@ -130,17 +129,13 @@ func (l *Library) dcmiGetDeviceChipInfoV2(cardID, deviceID int32, chipInfo rt.Ou
 	return err
 }
 
-// dcmiGetDeviceBoardInfo: monitors tell Atlas A3 from others by the number of the board.
 func (l *Library) dcmiGetDeviceBoardInfo(cardID, deviceID int32, boardInfo rt.Out[board]) error {
 	die, err := l.die(cardID, deviceID)
 	if err != nil {
 		return err
 	}
-	info := board{slot: uint32(die)}
-	if c, _ := l.rt.Machine(); strings.HasPrefix(c.SoC, "Ascend910_93") {
-		info.board = 0xb0
-	}
-	boardInfo.Set(info)
+	c, _ := l.rt.Machine()
+	boardInfo.Set(board{board: Board(c), slot: uint32(die)})
 	return nil
 }
 
@@ -163,7 +158,7 @@ func (l *Library) dcmiGetDeviceBootStatus(cardID, deviceID int32, bootStatus rt.
 func (l *Library) dcmiGetDevicePcieInfoV2(cardID, deviceID int32, pcieInfo rt.Out[pcie]) error {
 	die, err := l.die(cardID, deviceID)
 	if err == nil {
-		pcieInfo.Set(pcie{vendor: 0x19e5, subVendor: 0x19e5, device: 0xd802, bus: uint32(die) + 1})
+		pcieInfo.Set(pcie{vendor: Vendor, subVendor: Vendor, device: PCIDevice, bus: Bus(die)})
 	}
 	return err
 }
@@ -187,10 +182,10 @@ func (l *Library) dcmiGetCardElabelV2(cardID int32, elabelInfo rt.Out[elabel]) e
 	}
 	var e elabel
 	name, _ := l.chip()
-	copy(e.product[:], "emulated card")
+	copy(e.product[:], Product)
 	copy(e.model[:], name)
-	copy(e.manufacturer[:], "emulator")
-	copy(e.serial[:], fmt.Sprintf("EMULATED%04d", cardID))
+	copy(e.manufacturer[:], Manufacturer)
+	copy(e.serial[:], Serial(int(cardID)))
 	elabelInfo.Set(e)
 	return nil
 }
@@ -213,7 +208,7 @@ func (l *Library) dcmiGetDeviceFrequency(cardID, deviceID, inputType int32, freq
 	_, chip := l.chip()
 	switch inputType {
 	case abi.DCMI_FREQ_HBM:
-		frequency.Set(1600)
+		frequency.Set(MemoryMegahertz)
 	case abi.DCMI_FREQ_AICORE_CURRENT_, abi.DCMI_FREQ_AICORE_MAX, abi.DCMI_FREQ_VECTORCORE_CURRENT:
 		frequency.Set(uint32(chip.Megahertz))
 	default:

@@ -27,7 +27,7 @@ type process struct {
 func start(t *testing.T, c rt.Config) process {
 	c.HealthFile = filepath.Join(t.TempDir(), "health")
 	p := process{rttest.NewMachine(t, c), c.HealthFile, new(rt.Thread)}
-	p.Add(dcmi.New(p.Runtime).Functions())
+	p.Add(dcmi.New(p.Runtime).Interfaces())
 	return p
 }
 

@@ -2,7 +2,7 @@
 // health and the load of devices.
 //
 //	l := dcmi.New(runtime)
-//	for name, f := range l.Functions() { … } // C name -> function over 64-bit words
+//	for name, f := range l.Interfaces() { … } // C name -> function over 64-bit words
 //
 // The used memory, the time in which streams were busy, and memory that failed under a task are the
 // emulated device's. Alarms, errors and events come from the file of CANN_EMU_HEALTH. The rest is constant. The table has the

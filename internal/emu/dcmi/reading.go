@@ -122,7 +122,7 @@ func (l *Library) dcmiGetDeviceMemoryInfoV3(cardID, deviceID int32, memoryInfo r
 		return unknown
 	}
 	used, all := d.MemoryUse()
-	memoryInfo.Set(ddr{size: all >> 20, available: (all - used) >> 20, megahertz: 1600, use: uint32(100 * used / max(all, 1))})
+	memoryInfo.Set(ddr{size: all >> 20, available: (all - used) >> 20, megahertz: MemoryMegahertz, use: uint32(100 * used / max(all, 1))})
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (l *Library) dcmiGetDeviceHbmInfo(cardID, deviceID int32, hbmInfo rt.Out[hb
 		return err
 	}
 	used, all := d.MemoryUse()
-	hbmInfo.Set(hbm{size: all >> 20, megahertz: 1600, used: used >> 20, celsius: int32(h.Celsius)})
+	hbmInfo.Set(hbm{size: all >> 20, megahertz: MemoryMegahertz, used: used >> 20, celsius: int32(h.Celsius)})
 	return nil
 }
 

@@ -2,7 +2,71 @@ package dcmi
 
 import "github.com/goascend/cann/internal/emu/rt"
 
-// The functions of the driver's second interface are those of the first for a device with one number, the logical one.
+// takes is how a function of the second interface takes the arguments of the first one's.
+type takes int
+
+const (
+	same   takes = iota // the same arguments
+	device              // a device in place of a card and the device's place there
+	card                // a device in place of a card
+)
+
+// second has the functions of the driver's second interface that are those of the first for a device with one number, the logical one.
+// The others of the second interface are methods.
+var second = map[string]struct {
+	first string
+	takes
+}{
+	"dcmiv2_init":                                     {"dcmi_init", same},
+	"dcmiv2_get_affinity_cpu_info_by_dev_id":          {"dcmi_get_affinity_cpu_info_by_device_id", device},
+	"dcmiv2_get_chip_phy_id_by_dev_id":                {"dcmi_get_device_phyid_from_logicid", same},
+	"dcmiv2_get_dev_id_by_chip_phy_id":                {"dcmi_get_device_logicid_from_phyid", same},
+	"dcmiv2_get_device_board_info":                    {"dcmi_get_device_board_info", device},
+	"dcmiv2_get_device_boot_status":                   {"dcmi_get_device_boot_status", device},
+	"dcmiv2_get_device_chip_info":                     {"dcmi_get_device_chip_info_v2", device},
+	"dcmiv2_get_device_die_id":                        {"dcmi_get_device_die_v2", device},
+	"dcmiv2_get_device_ecc_info":                      {"dcmi_get_device_ecc_info", device},
+	"dcmiv2_get_device_elabel_info":                   {"dcmi_get_card_elabel_v2", card},
+	"dcmiv2_get_device_error_code_list":               {"dcmi_get_device_errorcode_v2", device},
+	"dcmiv2_get_device_frequency":                     {"dcmi_get_device_frequency", device},
+	"dcmiv2_get_device_hbm_info":                      {"dcmi_get_device_hbm_info", device},
+	"dcmiv2_get_device_health":                        {"dcmi_get_device_health", device},
+	"dcmiv2_get_device_multi_utilization_rate":        {"dcmi_get_device_multi_utilization_rate", device},
+	"dcmiv2_get_device_multi_utilization_rate_period": {"dcmi_get_device_multi_utilization_rate_period", device},
+	"dcmiv2_get_device_network_health":                {"dcmi_get_device_network_health", device},
+	"dcmiv2_get_device_pcie_info":                     {"dcmi_get_device_pcie_info_v2", device},
+	"dcmiv2_get_device_power_info":                    {"dcmi_get_device_power_info", device},
+	"dcmiv2_get_device_proc_mem_info":                 {"dcmi_get_device_resource_info", device},
+	"dcmiv2_get_device_temperature":                   {"dcmi_get_device_temperature", device},
+	"dcmiv2_get_device_type":                          {"dcmi_get_device_type", device},
+	"dcmiv2_get_device_utilization_rate":              {"dcmi_get_device_utilization_rate", device},
+	"dcmiv2_get_device_voltage":                       {"dcmi_get_device_voltage", device},
+	"dcmiv2_get_mainboard_id":                         {"dcmi_get_mainboard_id", device},
+}
+
+// Interfaces returns the functions of both interfaces that the package emulates, by C name.
+func (l *Library) Interfaces() map[string]rt.Func {
+	all := l.Functions()
+	for name, s := range second {
+		all[name] = l.byDevice(all[s.first], s.takes)
+	}
+	return all
+}
+
+// byDevice returns a function of the second interface.
+func (l *Library) byDevice(first rt.Func, t takes) rt.Func {
+	if t == same {
+		return first
+	}
+	return func(thread *rt.Thread, args []uint64) uint64 {
+		on, place := l.at(int32(args[0]))
+		at := []uint64{uint64(uint32(on)), uint64(uint32(place))}
+		if t == card {
+			at = at[:1]
+		}
+		return first(thread, append(at, args[1:]...))
+	}
+}
 
 // at returns the place of a device; -1, -1 is none.
 func (l *Library) at(device int32) (card, chip int32) {
@@ -11,8 +75,6 @@ func (l *Library) at(device int32) (card, chip int32) {
 	}
 	return l.place(int(device))
 }
-
-func (l *Library) dcmiv2Init() error { return l.dcmiInit() }
 
 func (l *Library) dcmiv2GetDeviceList(deviceList, deviceNum rt.Out[int32], listLen int32) error {
 	n := len(l.rt.Dies())
@@ -39,16 +101,9 @@ func (l *Library) dcmiv2GetAllDeviceCount(allDeviceCount rt.Out[int32]) error {
 	return nil
 }
 
+// dcmiv2GetDcmiVersion takes the size of its buffer without a sign.
 func (l *Library) dcmiv2GetDcmiVersion(dcmiVer rt.Out[byte], bufSize uint32) error {
 	return l.dcmiGetDcmiVersion(dcmiVer, int32(min(bufSize, 1<<20)))
-}
-
-func (l *Library) dcmiv2GetChipPhyIdByDevId(devID int32, phyid rt.Out[uint32]) error {
-	return l.mapped(uint32(devID), phyid)
-}
-
-func (l *Library) dcmiv2GetDevIdByChipPhyId(phyid int32, devID rt.Out[uint32]) error {
-	return l.mapped(uint32(phyid), devID)
 }
 
 // dcmiv2SubscribeFaultEvent subscribes to the events of a device, or of all with -1.
@@ -58,114 +113,4 @@ func (l *Library) dcmiv2SubscribeFaultEvent(devID int32, filter eventFilter, han
 		return invalid
 	}
 	return l.dcmiSubscribeFaultEvent(card, chip, filter, handler)
-}
-
-func (l *Library) dcmiv2GetDeviceType(devID int32, deviceType rt.Out[int32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceType(card, chip, deviceType)
-}
-
-func (l *Library) dcmiv2GetDevicePcieInfo(devID int32, pcieInfo rt.Out[pcie]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDevicePcieInfoV2(card, chip, pcieInfo)
-}
-
-func (l *Library) dcmiv2GetDeviceChipInfo(devID int32, chipInfo rt.Out[chipInfoV2]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceChipInfoV2(card, chip, chipInfo)
-}
-
-func (l *Library) dcmiv2GetDevicePowerInfo(devID int32, power rt.Out[int32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDevicePowerInfo(card, chip, power)
-}
-
-func (l *Library) dcmiv2GetDeviceHealth(devID int32, health rt.Out[uint32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceHealth(card, chip, health)
-}
-
-func (l *Library) dcmiv2GetDeviceErrorCodeList(devID int32, errorCount rt.Out[int32], errorCodeList rt.Out[uint32], listLen uint32) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceErrorcodeV2(card, chip, errorCount, errorCodeList, listLen)
-}
-
-func (l *Library) dcmiv2GetDeviceTemperature(devID int32, temperature rt.Out[int32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceTemperature(card, chip, temperature)
-}
-
-func (l *Library) dcmiv2GetDeviceVoltage(devID int32, voltage rt.Out[uint32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceVoltage(card, chip, voltage)
-}
-
-func (l *Library) dcmiv2GetDeviceEccInfo(devID int32, inputType int32, deviceEccInfo rt.Out[ecc]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceEccInfo(card, chip, inputType, deviceEccInfo)
-}
-
-func (l *Library) dcmiv2GetDeviceFrequency(devID int32, inputType int32, frequency rt.Out[uint32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceFrequency(card, chip, inputType, frequency)
-}
-
-func (l *Library) dcmiv2GetDeviceHbmInfo(devID int32, hbmInfo rt.Out[hbm]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceHbmInfo(card, chip, hbmInfo)
-}
-
-func (l *Library) dcmiv2GetDeviceUtilizationRate(devID int32, inputType int32, utilizationRate rt.Out[uint32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceUtilizationRate(card, chip, inputType, utilizationRate)
-}
-
-func (l *Library) dcmiv2GetDeviceMultiUtilizationRate(devID int32, utilInfo rt.Out[use]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceMultiUtilizationRate(card, chip, utilInfo)
-}
-
-func (l *Library) dcmiv2GetDeviceMultiUtilizationRatePeriod(devID int32, utilInfo rt.Out[use], period int32) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceMultiUtilizationRatePeriod(card, chip, utilInfo, period)
-}
-
-func (l *Library) dcmiv2GetDeviceNetworkHealth(devID int32, result rt.Out[int32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceNetworkHealth(card, chip, result)
-}
-
-func (l *Library) dcmiv2GetDeviceBootStatus(devID int32, bootStatus rt.Out[int32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceBootStatus(card, chip, bootStatus)
-}
-
-func (l *Library) dcmiv2GetDeviceDieId(devID int32, inputType int32, dieID rt.Out[serial]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceDieV2(card, chip, inputType, dieID)
-}
-
-func (l *Library) dcmiv2GetDeviceProcMemInfo(devID int32, procInfo rt.Out[process], procNum rt.Out[int32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceResourceInfo(card, chip, procInfo, procNum)
-}
-
-func (l *Library) dcmiv2GetDeviceBoardInfo(devID int32, boardInfo rt.Out[board]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetDeviceBoardInfo(card, chip, boardInfo)
-}
-
-func (l *Library) dcmiv2GetMainboardId(devID int32, mainboardID rt.Out[uint32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetMainboardId(card, chip, mainboardID)
-}
-
-func (l *Library) dcmiv2GetAffinityCpuInfoByDevId(devID int32, affinityCPU rt.Out[byte], length rt.Out[int32]) error {
-	card, chip := l.at(devID)
-	return l.dcmiGetAffinityCpuInfoByDeviceId(card, chip, affinityCPU, length)
-}
-
-func (l *Library) dcmiv2GetDeviceElabelInfo(devID int32, elabelInfo rt.Out[elabel]) error {
-	card, _ := l.at(devID)
-	return l.dcmiGetCardElabelV2(card, elabelInfo)
 }

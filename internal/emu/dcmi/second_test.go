@@ -49,6 +49,14 @@ func TestSecondInterface(t *testing.T) {
 		require.Equal(t, p.record(t, 1280, "dcmi_get_card_elabel_v2", place[0]), p.record(t, 1280, "dcmiv2_get_device_elabel_info", one))
 		require.EqualValues(t, device, p.word("dcmiv2_get_chip_phy_id_by_dev_id", one))
 		require.EqualValues(t, device, p.word("dcmiv2_get_dev_id_by_chip_phy_id", one))
+		for second, first := range map[string]string{"get_device_proc_mem_info": "get_device_resource_info", "get_affinity_cpu_info_by_dev_id": "get_affinity_cpu_info_by_device_id"} {
+			a, b, m := make([]byte, 512), make([]byte, 512), new(int32)
+			p.Must(p.thread, "dcmi_"+first, place[0], place[1], rttest.Address(&a[0]), rttest.Address(n))
+			p.Must(p.thread, "dcmiv2_"+second, one, rttest.Address(&b[0]), rttest.Address(m))
+			require.Equal(t, *n, *m, second)
+			require.Equal(t, a, b, second)
+		}
+		require.Equal(t, p.word("dcmi_get_device_utilization_rate", place[0], place[1], 6), p.word("dcmiv2_get_device_utilization_rate", one, 6))
 		require.EqualValues(t, 1600, p.word("dcmiv2_get_device_frequency", one, abi.DCMI_FREQ_HBM))
 	}
 	require.EqualValues(t, 77, p.word("dcmiv2_get_device_temperature", 1))

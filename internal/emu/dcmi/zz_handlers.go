@@ -287,28 +287,11 @@ func (x *Library) Functions() map[string]rt.Func {
 			}
 			return answer(t, x.dcmiSubscribeFaultEvent(int32(a[0]), int32(a[1]), *(*eventFilter)(rt.Pointer(a[2])), rt.Address(a[3])))
 		},
-		"dcmiv2_get_affinity_cpu_info_by_dev_id": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_affinity_cpu_info_by_dev_id", "affinity_cpu"))
-			}
-			if a[2] == 0 {
-				return answer(t, null("dcmiv2_get_affinity_cpu_info_by_dev_id", "length"))
-			}
-			return answer(t, x.dcmiv2GetAffinityCpuInfoByDevId(int32(a[0]), rt.Out[byte](a[1]), rt.Out[int32](a[2])))
-		},
 		"dcmiv2_get_all_device_count": func(t *rt.Thread, a []uint64) uint64 {
 			if a[0] == 0 {
 				return answer(t, null("dcmiv2_get_all_device_count", "all_device_count"))
 			}
 			return answer(t, x.dcmiv2GetAllDeviceCount(rt.Out[int32](a[0])))
-		},
-		"dcmiv2_get_chip_phy_id_by_dev_id": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_chip_phy_id_by_dev_id", "phyid"))
-			}
-			return answer(t, x.dcmiv2GetChipPhyIdByDevId(int32(a[0]), rt.Out[uint32](a[1])))
 		},
 		"dcmiv2_get_dcmi_version": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
@@ -316,86 +299,6 @@ func (x *Library) Functions() map[string]rt.Func {
 				return answer(t, null("dcmiv2_get_dcmi_version", "dcmi_ver"))
 			}
 			return answer(t, x.dcmiv2GetDcmiVersion(rt.Out[byte](a[0]), uint32(a[1])))
-		},
-		"dcmiv2_get_dev_id_by_chip_phy_id": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_dev_id_by_chip_phy_id", "dev_id"))
-			}
-			return answer(t, x.dcmiv2GetDevIdByChipPhyId(int32(a[0]), rt.Out[uint32](a[1])))
-		},
-		"dcmiv2_get_device_board_info": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_board_info", "board_info"))
-			}
-			return answer(t, x.dcmiv2GetDeviceBoardInfo(int32(a[0]), rt.Out[board](a[1])))
-		},
-		"dcmiv2_get_device_boot_status": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_boot_status", "boot_status"))
-			}
-			return answer(t, x.dcmiv2GetDeviceBootStatus(int32(a[0]), rt.Out[int32](a[1])))
-		},
-		"dcmiv2_get_device_chip_info": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_chip_info", "chip_info"))
-			}
-			return answer(t, x.dcmiv2GetDeviceChipInfo(int32(a[0]), rt.Out[chipInfoV2](a[1])))
-		},
-		"dcmiv2_get_device_die_id": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[2] == 0 {
-				return answer(t, null("dcmiv2_get_device_die_id", "die_id"))
-			}
-			return answer(t, x.dcmiv2GetDeviceDieId(int32(a[0]), int32(a[1]), rt.Out[serial](a[2])))
-		},
-		"dcmiv2_get_device_ecc_info": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[2] == 0 {
-				return answer(t, null("dcmiv2_get_device_ecc_info", "device_ecc_info"))
-			}
-			return answer(t, x.dcmiv2GetDeviceEccInfo(int32(a[0]), int32(a[1]), rt.Out[ecc](a[2])))
-		},
-		"dcmiv2_get_device_elabel_info": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_elabel_info", "elabel_info"))
-			}
-			return answer(t, x.dcmiv2GetDeviceElabelInfo(int32(a[0]), rt.Out[elabel](a[1])))
-		},
-		"dcmiv2_get_device_error_code_list": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[3]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_error_code_list", "error_count"))
-			}
-			if a[2] == 0 {
-				return answer(t, null("dcmiv2_get_device_error_code_list", "error_code_list"))
-			}
-			return answer(t, x.dcmiv2GetDeviceErrorCodeList(int32(a[0]), rt.Out[int32](a[1]), rt.Out[uint32](a[2]), uint32(a[3])))
-		},
-		"dcmiv2_get_device_frequency": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[2] == 0 {
-				return answer(t, null("dcmiv2_get_device_frequency", "frequency"))
-			}
-			return answer(t, x.dcmiv2GetDeviceFrequency(int32(a[0]), int32(a[1]), rt.Out[uint32](a[2])))
-		},
-		"dcmiv2_get_device_hbm_info": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_hbm_info", "hbm_info"))
-			}
-			return answer(t, x.dcmiv2GetDeviceHbmInfo(int32(a[0]), rt.Out[hbm](a[1])))
-		},
-		"dcmiv2_get_device_health": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_health", "health"))
-			}
-			return answer(t, x.dcmiv2GetDeviceHealth(int32(a[0]), rt.Out[uint32](a[1])))
 		},
 		"dcmiv2_get_device_list": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
@@ -406,89 +309,6 @@ func (x *Library) Functions() map[string]rt.Func {
 				return answer(t, null("dcmiv2_get_device_list", "device_num"))
 			}
 			return answer(t, x.dcmiv2GetDeviceList(rt.Out[int32](a[0]), rt.Out[int32](a[1]), int32(a[2])))
-		},
-		"dcmiv2_get_device_multi_utilization_rate": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_multi_utilization_rate", "util_info"))
-			}
-			return answer(t, x.dcmiv2GetDeviceMultiUtilizationRate(int32(a[0]), rt.Out[use](a[1])))
-		},
-		"dcmiv2_get_device_multi_utilization_rate_period": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_multi_utilization_rate_period", "util_info"))
-			}
-			return answer(t, x.dcmiv2GetDeviceMultiUtilizationRatePeriod(int32(a[0]), rt.Out[use](a[1]), int32(a[2])))
-		},
-		"dcmiv2_get_device_network_health": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_network_health", "result"))
-			}
-			return answer(t, x.dcmiv2GetDeviceNetworkHealth(int32(a[0]), rt.Out[int32](a[1])))
-		},
-		"dcmiv2_get_device_pcie_info": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_pcie_info", "pcie_info"))
-			}
-			return answer(t, x.dcmiv2GetDevicePcieInfo(int32(a[0]), rt.Out[pcie](a[1])))
-		},
-		"dcmiv2_get_device_power_info": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_power_info", "power"))
-			}
-			return answer(t, x.dcmiv2GetDevicePowerInfo(int32(a[0]), rt.Out[int32](a[1])))
-		},
-		"dcmiv2_get_device_proc_mem_info": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_proc_mem_info", "proc_info"))
-			}
-			if a[2] == 0 {
-				return answer(t, null("dcmiv2_get_device_proc_mem_info", "proc_num"))
-			}
-			return answer(t, x.dcmiv2GetDeviceProcMemInfo(int32(a[0]), rt.Out[process](a[1]), rt.Out[int32](a[2])))
-		},
-		"dcmiv2_get_device_temperature": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_temperature", "temperature"))
-			}
-			return answer(t, x.dcmiv2GetDeviceTemperature(int32(a[0]), rt.Out[int32](a[1])))
-		},
-		"dcmiv2_get_device_type": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_type", "device_type"))
-			}
-			return answer(t, x.dcmiv2GetDeviceType(int32(a[0]), rt.Out[int32](a[1])))
-		},
-		"dcmiv2_get_device_utilization_rate": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[2] == 0 {
-				return answer(t, null("dcmiv2_get_device_utilization_rate", "utilization_rate"))
-			}
-			return answer(t, x.dcmiv2GetDeviceUtilizationRate(int32(a[0]), int32(a[1]), rt.Out[uint32](a[2])))
-		},
-		"dcmiv2_get_device_voltage": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_device_voltage", "voltage"))
-			}
-			return answer(t, x.dcmiv2GetDeviceVoltage(int32(a[0]), rt.Out[uint32](a[1])))
-		},
-		"dcmiv2_get_mainboard_id": func(t *rt.Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return answer(t, null("dcmiv2_get_mainboard_id", "mainboard_id"))
-			}
-			return answer(t, x.dcmiv2GetMainboardId(int32(a[0]), rt.Out[uint32](a[1])))
-		},
-		"dcmiv2_init": func(t *rt.Thread, _ []uint64) uint64 {
-			return answer(t, x.dcmiv2Init())
 		},
 		"dcmiv2_subscribe_fault_event": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]

@@ -90,7 +90,7 @@ func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	l.Dumps = dump.New(r)
 	all := r.Functions()
 	for _, functions := range []map[string]rt.Func{
-		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), dcmi.New(r).Functions(), blas.New(r).Functions(), fft.New(r).Functions(), l.Dumps.Functions(), l.Functions(), groups.Functions(),
+		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), dcmi.New(r).Interfaces(), blas.New(r).Functions(), fft.New(r).Functions(), l.Dumps.Functions(), l.Functions(), groups.Functions(),
 	} {
 		maps.Copy(all, functions)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/internal/abi/soc"
+	"github.com/goascend/cann/internal/emu/dcmi"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
@@ -68,15 +69,12 @@ type die struct {
 // kinds are the lines of each kind of answer about a chip, in the order of CANN's driver.
 var kinds = map[string]func(d die) []field{
 	"board": func(d die) []field {
-		id := "0x0"
-		if strings.HasPrefix(d.config.SoC, "Ascend910_93") {
-			id = "0xb0" // as dcmi_get_device_board_info reports it
-		}
+		hex := func(n uint32) string { return fmt.Sprintf("0x%X", n) }
 		return []field{
-			{"Product Name", "emulated card"}, {"Model", chip(d.config)}, {"Manufacturer", "emulator"}, {"Serial Number", fmt.Sprintf("EMULATED%04d", d.card())},
-			{"Software Version", "emulated"}, {"Firmware Version", "emulated"}, {"Compatibility", "OK"}, {"Board ID", id}, {"PCB ID", "A"}, {"BOM ID", 0},
-			{"PCIe Bus Info", d.bus()}, {"Slot ID", d.place}, {"Class ID", "NA"}, {"PCI Vendor ID", "0x19E5"}, {"PCI Device ID", "0xD802"},
-			{"Subsystem Vendor ID", "0x19E5"}, {"Subsystem Device ID", "0x0"}, {"Chip Name", chip(d.config)}, {"Chip Type", "Ascend"}, {"Chip Version", "V1"},
+			{"Product Name", dcmi.Product}, {"Model", dcmi.ChipName(d.config)}, {"Manufacturer", dcmi.Manufacturer}, {"Serial Number", dcmi.Serial(d.card())},
+			{"Software Version", dcmi.SoftwareVersion}, {"Firmware Version", dcmi.SoftwareVersion}, {"Compatibility", "OK"}, {"Board ID", fmt.Sprintf("%#x", dcmi.Board(d.config))}, {"PCB ID", "A"}, {"BOM ID", 0},
+			{"PCIe Bus Info", d.bus()}, {"Slot ID", d.place}, {"Class ID", "NA"}, {"PCI Vendor ID", hex(dcmi.Vendor)}, {"PCI Device ID", hex(dcmi.PCIDevice)},
+			{"Subsystem Vendor ID", hex(dcmi.Vendor)}, {"Subsystem Device ID", hex(0)}, {"Chip Name", dcmi.ChipName(d.config)}, {"Chip Type", dcmi.Maker}, {"Chip Version", dcmi.ChipVersion},
 		}
 	},
 	"common": func(d die) []field {
@@ -94,7 +92,7 @@ var kinds = map[string]func(d die) []field{
 	},
 	"memory": func(d die) []field {
 		return []field{
-			{"DDR Capacity(MB)", 0}, {"DDR Clock Speed(MHz)", 0}, {"HBM Capacity(MB)", d.config.Memory >> 20}, {"HBM Clock Speed(MHz)", 1600},
+			{"DDR Capacity(MB)", 0}, {"DDR Clock Speed(MHz)", 0}, {"HBM Capacity(MB)", d.config.Memory >> 20}, {"HBM Clock Speed(MHz)", dcmi.MemoryMegahertz},
 			{"HBM Temperature(C)", d.Celsius}, {"HBM Manufacturer ID", "NA"},
 		}
 	},
@@ -121,12 +119,12 @@ func listed(words []string) string {
 }
 
 func (d die) card() int     { card, _ := d.config.Card(d.place); return card }
-func (d die) bus() string   { return fmt.Sprintf("0000:%02X:00.0", d.place+1) }
+func (d die) bus() string   { return busID(d.place) }
 func (d die) watts() string { return fmt.Sprintf("%.1f", float64(d.Deciwatts)/10) }
 
 // info answers a query: the card, and what was asked of its chips.
 func info(c rt.Config, q query) (string, error) {
-	named, err := soc.Named(c.SoC)
+	named, err := dcmi.Chip(c)
 	if err != nil {
 		return "", err
 	}

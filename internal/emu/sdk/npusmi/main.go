@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goascend/cann/internal/emu/dcmi"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
@@ -45,8 +46,8 @@ func run(w io.Writer, args []string) error {
 	return err
 }
 
-// chip returns the name of the chip without its maker: 910B1 for Ascend910B1.
-func chip(c rt.Config) string { return strings.TrimPrefix(c.SoC, "Ascend") }
+// busID returns the place of a die on the PCI bus.
+func busID(die int) string { return fmt.Sprintf("0000:%02X:00.0", dcmi.Bus(die)) }
 
 // width is the number of characters between the frames of a row of the table.
 const width = 96
@@ -73,7 +74,7 @@ func rule(with string) string {
 var healths = [...]string{"OK", "Warning", "Alarm", "Critical"}
 
 func table(c rt.Config) (string, error) {
-	const version = "emulated"
+	const version = dcmi.SoftwareVersion
 	var b strings.Builder
 	b.WriteString("+" + strings.Repeat("-", width) + "+\n")
 	b.WriteString(row(fmt.Sprintf("npu-smi %-24s Version: %s", version, version)))
@@ -87,8 +88,8 @@ func table(c rt.Config) (string, error) {
 			return "", err
 		}
 		card, place := c.Card(i)
-		b.WriteString(row(fmt.Sprintf("%-5d %s", card, chip(c)), healths[min(h.Alarm, 3)], fmt.Sprintf("%-11.1f %-17d 0    / 0", float64(h.Deciwatts)/10, h.Celsius)))
-		b.WriteString(row(strconv.Itoa(place), fmt.Sprintf("0000:%02X:00.0", i+1), fmt.Sprintf("0           0    / 0          0    / %d", c.Memory>>20)))
+		b.WriteString(row(fmt.Sprintf("%-5d %s", card, dcmi.ChipName(c)), healths[min(h.Alarm, 3)], fmt.Sprintf("%-11.1f %-17d 0    / 0", float64(h.Deciwatts)/10, h.Celsius)))
+		b.WriteString(row(strconv.Itoa(place), busID(i), fmt.Sprintf("0           0    / 0          0    / %d", c.Memory>>20)))
 		b.WriteString(rule("="))
 	}
 	b.WriteString(rule("-"))
@@ -120,7 +121,7 @@ func chips(c rt.Config) string {
 	fmt.Fprintf(&b, "\t%-30s %-30s %-30s %s\n", "NPU ID", "Chip ID", "Chip Logic ID", "Chip Name")
 	for i := range c.Devices {
 		card, place := c.Card(i)
-		fmt.Fprintf(&b, "\t%-30d %-30d %-30d Ascend %s\n", card, place, i, chip(c))
+		fmt.Fprintf(&b, "\t%-30d %-30d %-30d %s %s\n", card, place, i, dcmi.Maker, dcmi.ChipName(c))
 	}
 	return b.String()
 }
