@@ -25,6 +25,13 @@ type Health struct {
 	Temperature int     // degrees Celsius
 	Power       float64 // watts
 	ECC         ECC
+	Processes   []Process // that have memory of the device; nil if the driver does not report them
+}
+
+// Process is a process that has memory of a device.
+type Process struct {
+	ID     int // on the host, also where this process runs in a container
+	Memory int // bytes
 }
 
 // ECC counts errors of a device's memory.
@@ -146,7 +153,7 @@ func queryDriver(logic uint32) (h Health, err error) {
 		Card: int(card), Chip: int(chip), Alarm: Alarm(alarm), AICore: -1, MemoryUsed: -1, MemoryTotal: -1, Bandwidth: -1, Temperature: -1, Power: -1,
 		ECC: ECC{-1, -1, -1, -1, -1},
 	}
-	for _, read := range []func(card, chip int32) error{h.readFaults, h.readLoad, h.readMemory, h.readHeat, h.readPower} {
+	for _, read := range []func(card, chip int32) error{h.readFaults, h.readLoad, h.readMemory, h.readHeat, h.readPower, h.readProcesses} {
 		if err := read(card, chip); err != nil && !unknown(err) {
 			return h, err
 		}
@@ -157,6 +164,7 @@ func queryDriver(logic uint32) (h Health, err error) {
 const (
 	mostFaults  = 128 // that the driver reports
 	longestText = 256 // of a fault's explanation
+	mostHolders = 64  // processes that the driver reports of a device
 )
 
 func (h *Health) readFaults(card, chip int32) error {
@@ -224,4 +232,17 @@ func (h *Health) readPower(card, chip int32) error {
 		h.Power = float64(tenths) / 10
 	}
 	return err
+}
+
+func (h *Health) readProcesses(card, chip int32) error {
+	var all [mostHolders]dcmiProcMemInfo
+	n, err := dcmiGetDeviceResourceInfo(0, card, chip, &all[0])
+	if err != nil {
+		return err
+	}
+	h.Processes = []Process{}
+	for _, p := range all[:min(max(n, 0), mostHolders)] {
+		h.Processes = append(h.Processes, Process{int(p.procId), int(p.procMemUsage)})
+	}
+	return nil
 }

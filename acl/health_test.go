@@ -33,14 +33,15 @@ func TestHealth(t *testing.T) {
 		rt := acltest.Open(t)
 		h, err := rt.Health(background, 0)
 		require.NoError(t, err)
-		require.Equal(t, acl.Health{Card: 1, MemoryTotal: 256 << 20, Temperature: 40, Power: 90}, h)
+		require.Equal(t, acl.Health{Card: 1, MemoryTotal: 256 << 20, Temperature: 40, Power: 90, Processes: []acl.Process{}}, h)
 		buf, err := acltest.Device(t, rt, 0).MallocDirect(64<<20, acl.HugeFirst)
 		require.NoError(t, err)
 		say("1 alarm=3 fault=0x80e01801 fault=0x80e18005 corrected=5 uncorrected=2 celsius=93 deciwatts=3105\n")
 		h, err = rt.Health(background, 0)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, h.MemoryUsed, 64<<20)
-		h.MemoryUsed = 0
+		require.Equal(t, []acl.Process{{ID: os.Getpid(), Memory: h.MemoryUsed}}, h.Processes)
+		h.MemoryUsed, h.Processes = 0, nil
 		require.Equal(t, acl.Health{
 			Card: 1, Alarm: acl.AlarmCritical, MemoryTotal: 256 << 20, Temperature: 93, Power: 310.5,
 			Faults: []acl.Fault{{Code: 0x80e01801, Text: "multi-bit ECC error of on-chip memory"}, {Code: 0x80e18005, Text: "fault 0x80e18005 of an emulated device"}},
@@ -61,7 +62,7 @@ func TestHealth(t *testing.T) {
 
 // TestHealthUntold: what the driver does not support is -1, and other failures are errors.
 func TestHealthUntold(t *testing.T) {
-	acltest.Faults(t, "dcmi_get_device_power_info=-8255;dcmi_get_device_ecc_info=-8013;dcmi_get_device_hbm_info=-8255;dcmi_get_device_temperature:2=-8006;dcmi_get_device_health:3=-8255;dcmi_get_device_utilization_rate:1=-8255", func(t *testing.T) {
+	acltest.Faults(t, "dcmi_get_device_power_info=-8255;dcmi_get_device_ecc_info=-8013;dcmi_get_device_hbm_info=-8255;dcmi_get_device_temperature:2=-8006;dcmi_get_device_health:3=-8255;dcmi_get_device_utilization_rate:1=-8255;dcmi_get_device_resource_info:1=-8255", func(t *testing.T) {
 		rt := acltest.Open(t)
 		h, err := rt.Health(background, 2)
 		require.NoError(t, err)

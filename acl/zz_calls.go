@@ -98,6 +98,11 @@ type (
 		temp             int32
 		bandwithUtilRate uint32
 	}
+	dcmiProcMemInfo struct {
+		procId       int32
+		_            [4]byte
+		procMemUsage uint64
+	}
 	mstxRangeId uint64
 )
 
@@ -121,6 +126,9 @@ var _ [28]byte = [unsafe.Sizeof(dcmiEccInfo{})]byte{}
 
 // A record of another size does not compile.
 var _ [32]byte = [unsafe.Sizeof(dcmiHbmInfo{})]byte{}
+
+// A record of another size does not compile.
+var _ [16]byte = [unsafe.Sizeof(dcmiProcMemInfo{})]byte{}
 
 // The C functions, each looked for when it is first called.
 var (
@@ -233,6 +241,7 @@ var (
 	fnDcmiGetDeviceHbmInfo                 = cshim.NewFunc(cshim.Driver, "dcmi_get_device_hbm_info")
 	fnDcmiGetDeviceHealth                  = cshim.NewFunc(cshim.Driver, "dcmi_get_device_health")
 	fnDcmiGetDevicePowerInfo               = cshim.NewFunc(cshim.Driver, "dcmi_get_device_power_info")
+	fnDcmiGetDeviceResourceInfo            = cshim.NewFunc(cshim.Driver, "dcmi_get_device_resource_info")
 	fnDcmiGetDeviceTemperature             = cshim.NewFunc(cshim.Driver, "dcmi_get_device_temperature")
 	fnDcmiGetDeviceUtilizationRate         = cshim.NewFunc(cshim.Driver, "dcmi_get_device_utilization_rate")
 	fnDcmiInit                             = cshim.NewFunc(cshim.Driver, "dcmi_init")
@@ -1311,6 +1320,20 @@ func dcmiGetDevicePowerInfo(current aclrtContext, cardId int32, deviceId int32) 
 		return
 	}
 	power = int32(c.Args[2])
+	return
+}
+
+// dcmiGetDeviceResourceInfo calls int dcmi_get_device_resource_info(int card_id, int device_id, dcmi_proc_mem_info *proc_info, int *proc_num).
+func dcmiGetDeviceResourceInfo(current aclrtContext, cardId int32, deviceId int32, procInfo *dcmiProcMemInfo) (procNum int32, err error) {
+	var c cshim.Call
+	c.Out = 1 << 3
+	c.HostArg, c.Host = 3, unsafe.Pointer(procInfo)
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	if err = c.Do(fnDcmiGetDeviceResourceInfo, uint64(current)); err != nil {
+		return
+	}
+	procNum = int32(c.Args[3])
 	return
 }
 

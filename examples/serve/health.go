@@ -147,6 +147,10 @@ func (w *watch) Collect(out chan<- prometheus.Metric) {
 				out <- prometheus.MustNewConstMetric(prometheus.NewDesc("cann_device_"+m.name, m.help, []string{"device"}, nil), m.kind, m.value, number)
 			}
 		}
+		for _, p := range h.Processes {
+			out <- prometheus.MustNewConstMetric(prometheus.NewDesc("cann_device_process_memory_bytes", "Memory in use by a process.", []string{"device", "process"}, nil),
+				prometheus.GaugeValue, float64(p.Memory), number, strconv.Itoa(p.ID))
+		}
 		faults := map[uint32]bool{}
 		for _, f := range h.Faults {
 			faults[f.Code] = true

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -50,6 +51,7 @@ func TestSickDevices(t *testing.T) {
 		p := begin(t, "-device", "0,1", "-health", "5ms")
 		p.shows(t, "/metrics", "cann_device_temperature_celsius{device=\"1\"} 40\n")
 		_, text := p.get(t, "/metrics")
+		require.Regexp(t, fmt.Sprintf(`(?m)^cann_device_process_memory_bytes\{device="0",process="%d"\} [1-9]`, os.Getpid()), text)
 		require.Regexp(t, `(?m)^cann_device_memory_used_bytes\{device="0"\} [1-9]`, text)
 		require.Contains(t, text, "cann_device_ready{device=\"1\"} 1\n")
 

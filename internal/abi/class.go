@@ -52,7 +52,7 @@ var classOfType = map[string]Class{
 	"aclIntArray *": IntArray, "aclFloatArray *": FloatArray, "aclBoolArray *": BoolArray, "char *": String,
 	"char": Int, "int8_t": Int, "int16_t": Int, "int32_t": Int, "int64_t": Int, "int": Int,
 	"uint8_t": Uint, "uint16_t": Uint, "uint32_t": Uint, "uint64_t": Uint, "size_t": Uint, "unsigned int": Uint,
-	"unsigned char": Uint, "unsigned long long": Uint,
+	"unsigned char": Uint, "unsigned long long": Uint, "unsigned long": Uint,
 	"bool": Bool, "double": Double, "float": Float, "aclDataType": DType,
 }
 

@@ -143,7 +143,7 @@ var encodings = map[abi.Class]struct{ gotype, method string }{
 var Integers = map[string]string{
 	"int8_t": "int8", "int16_t": "int16", "int32_t": "int32", "int": "int32", "int64_t": "int64", "char": "int8",
 	"uint8_t": "uint8", "uint16_t": "uint16", "uint32_t": "uint32", "unsigned int": "uint32", "uint64_t": "uint64", "size_t": "uint64",
-	"unsigned char": "uint8", "unsigned long long": "uint64",
+	"unsigned char": "uint8", "unsigned long long": "uint64", "unsigned long": "uint64",
 }
 
 func (g Package) arguments(o abi.Operator) ([]argument, error) {
