@@ -109,6 +109,7 @@ func TestGroupedMatmulAntiquantRefused(t *testing.T) {
 		"groupListOptional": listed(t, 0, 2, 2), "splitItem": 2, "out": of(4, 6),
 	}
 	optest.Run(t, "GroupedMatmulV5", good)
+	optest.Run(t, "GroupedMatmulV5", good.With(optest.Args{"antiquantOffsetOptional": nil}))
 	transposed := good.With(optest.Args{"weight": single(optest.Flipped(int4Tensor(t, []int64{2, 6, 30}, make([]float64, 360))))})
 	optest.Run(t, "GroupedMatmulV5", transposed)
 	for name, c := range map[string]struct {
@@ -120,7 +121,8 @@ func TestGroupedMatmulAntiquantRefused(t *testing.T) {
 		"blocks in part":             {good.With(optest.Args{"antiquantScaleOptional": of(2, 4, 6), "antiquantOffsetOptional": of(2, 4, 6)}), "into 4 blocks; they must be equal"},
 		"no block":                   {good.With(optest.Args{"antiquantScaleOptional": of(2, 0, 6), "antiquantOffsetOptional": of(2, 0, 6)}), "into 0 blocks"},
 		"odd block of a transpose":   {transposed.With(optest.Args{"antiquantScaleOptional": of(2, 2, 6), "antiquantOffsetOptional": of(2, 2, 6)}), "into blocks of 15; that must be even"},
-		"no offset":                  {good.With(optest.Args{"antiquantOffsetOptional": nil}), "needs antiquantScaleOptional and antiquantOffsetOptional"},
+		"no offset of int8":          {good.With(optest.Args{"antiquantOffsetOptional": nil, "antiquantScaleOptional": of(2, 6), "weight": single(optest.Tensor(t, dtype.Int8, []int64{2, 30, 6}))}), "needs antiquantScaleOptional and antiquantOffsetOptional"},
+		"no scale":                   {good.With(optest.Args{"antiquantScaleOptional": nil}), "needs antiquantScaleOptional"},
 		"float32":                    {good.With(optest.Args{"antiquantOffsetOptional": single(optest.Tensor(t, dtype.Float32, []int64{2, 5, 6}))}), "bfloat16"},
 	} {
 		t.Run(name, func(t *testing.T) { optest.Refused(t, op.InvalidParam, "GroupedMatmulV5", c.a, c.text) })

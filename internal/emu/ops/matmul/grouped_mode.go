@@ -106,10 +106,13 @@ func (g *grouped) checkAntiquant() {
 	if g.groupType == groupSum {
 		g.Invalid("groupType 2 takes no quantised weight such as %v", w)
 	}
+	single := w.DType == dtype.Int4 && len(g.weight) == 1 && g.groupType != ungrouped // whose offsets may be missing
 	switch newer := g.Chip() == acceptance.Ascend950; {
 	case newer && len(g.antiquantScale) == 0:
 		g.Fail(op.NullPointer, "antiquantScaleOptional is null; %v needs it", w)
-	case !newer && (len(g.antiquantScale) == 0 || len(g.antiquantOffset) == 0):
+	case len(g.antiquantScale) == 0 && single:
+		g.Invalid("%v needs antiquantScaleOptional", w)
+	case !newer && (len(g.antiquantScale) == 0 || len(g.antiquantOffset) == 0 && !single):
 		g.Invalid("%v needs antiquantScaleOptional and antiquantOffsetOptional", w)
 	}
 	g.types(g.antiquantScale, x.DType)
