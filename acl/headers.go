@@ -22,10 +22,16 @@ type HeaderReport struct {
 	// Outside describes functions that are not compared, each with the reason: this module leaves them out on purpose, or libraries
 	// have them and no installed header declares them.
 	Outside []string
+	// Kinds has the number of declarations that agree by their kind.
+	Kinds HeaderKinds
 	// Headers has these counts for each header, such as "acl/acl_rt.h". A declaration that no header of the release has is counted as
 	// missing from the header to which the table assigns it.
 	Headers []HeaderCount
 }
+
+// HeaderKinds counts declarations by their kind: functions, constants (enumerators and macros with integers), types (handles, aliases and
+// pointers to functions) and records (structs and unions).
+type HeaderKinds struct{ Functions, Constants, Types, Records int }
 
 // HeaderCount counts the declarations of one header.
 type HeaderCount struct {
@@ -52,6 +58,7 @@ func CompareHeaders(release string, headers fs.FS) (HeaderReport, error) {
 		return HeaderReport{}, fmt.Errorf("acl: CompareHeaders: %w: %w", ErrInvalidArgument, err)
 	}
 	r := HeaderReport{Release: release, Equal: c.Equal, Missing: c.Missing, Unknown: c.Unknown}
+	r.Kinds = HeaderKinds(c.Kinds)
 	for _, d := range c.Different {
 		r.Different = append(r.Different, d.String())
 	}

@@ -30,7 +30,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 //	other    versions  header  symbol  param:type …          (a form that is not called, of releases without the operator)
 //	ends     symbol  successor …                             (- is none)
 //	outside  header|symbol  reason                           (what headers declare and the table lacks, or the reverse)
-//	const    versions  enum|-  name  value
+//	const    versions  enum|-  name  value  [header]         (of the header that alone declares it; no header is the common one)
 //	type     versions  name  target
 //	record   versions  header  struct|union  name  size  field:type@offset …
 //
@@ -92,7 +92,7 @@ func (p *parser) parse(f []string) error {
 	if !ok {
 		return fmt.Errorf("unknown kind of line %q", kind)
 	}
-	if rest := slices.Contains([]string{"func", "op", "other", "record"}, kind); len(f) < n || len(f) > n && !rest {
+	if rest := slices.Contains([]string{"func", "op", "other", "record"}, kind) || kind == "const" && len(f) == n+1; len(f) < n || len(f) > n && !rest {
 		return fmt.Errorf("%s: %d fields, want %d", kind, len(f), n)
 	}
 	if kind == "ends" {
@@ -136,7 +136,11 @@ func (p *parser) parse(f []string) error {
 	case "op", "other":
 		return p.function(kind, Function{Versions: versions, Header: cmp.Or(f[1], UsualHeader(f[2])), Name: f[2], Ret: "aclnnStatus"}, f[3:])
 	case "const":
-		return p.constant(Constant{Versions: versions, Enum: strings.TrimPrefix(f[1], "-"), Name: f[2], Value: f[3]})
+		c := Constant{Versions: versions, Enum: strings.TrimPrefix(f[1], "-"), Name: f[2], Value: f[3]}
+		if len(f) > n {
+			c.Header = f[4]
+		}
+		return p.constant(c)
 	case "type":
 		return p.typedef(Typedef{Versions: versions, Name: f[1], Target: f[2]})
 	}

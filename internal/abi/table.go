@@ -100,6 +100,7 @@ type Constant struct {
 	Name     string
 	Value    string // in the newest version, decimal; one value needs the full range of uint64
 	Enum     string // the C enum, "" for macros and unnamed enums
+	Header   string // which alone declares it, "" for the common one
 	Versions []string
 	Older    []Value // values of older versions, when it changed
 }

@@ -19,11 +19,17 @@ type Declared struct {
 	Functions map[string]Prototype
 	Constants map[string]string // integer macros and enumerators, in decimal
 	Types     map[string]bool   // names of typedefs, structs, unions and enums
+	Records   map[string]Record // structs and unions by tag, else by the first name of their typedef
+	Typedefs  map[string]string // types as the table spells them, by name; enums and opaque structs by their own name
+	Enums     []Enum
 }
 
 // NewDeclared returns the declarations of no header.
 func NewDeclared() Declared {
-	return Declared{Functions: map[string]Prototype{}, Constants: map[string]string{}, Types: map[string]bool{}}
+	return Declared{
+		Functions: map[string]Prototype{}, Constants: map[string]string{}, Types: map[string]bool{},
+		Records: map[string]Record{}, Typedefs: map[string]string{},
+	}
 }
 
 // Prototype is the type of a C function.
@@ -48,6 +54,21 @@ func (d *Declared) Add(other Declared) {
 			d.Constants[name] = value
 		}
 	}
+	for name, r := range other.Records {
+		if old, ok := d.Records[name]; !ok || old.Unread != "" {
+			d.Records[name] = r
+		}
+	}
+	for name, target := range other.Typedefs {
+		if _, ok := d.Typedefs[name]; !ok {
+			d.Typedefs[name] = target
+		}
+	}
+	for _, e := range other.Enums {
+		if !slices.ContainsFunc(d.Enums, func(old Enum) bool { return old.Name == e.Name && slices.Equal(old.Members, e.Members) }) {
+			d.Enums = append(d.Enums, e)
+		}
+	}
 }
 
 // Declarations reads a header without its includes: prototypes at the top level or in extern "C", enumerators, and
@@ -55,13 +76,16 @@ func (d *Declared) Add(other Declared) {
 // a declaration is skipped; a prototype with a parameter that is not understood is returned with the reason.
 func Declarations(text string, known map[string]string) (Declared, error) {
 	d := NewDeclared()
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r", "")
 	words, err := lex(text)
 	if err != nil {
 		return d, err
 	}
-	r := reader{Declared: d, known: known}
+	r := reader{Declared: d, known: known, packs: packings(text)}
 	r.macros(text)
 	var statement []lexeme
+	var braces *aggregate // of the statement
+	trailing := 0         // the words of the statement before them
 	for i := 0; i < len(words); i++ {
 		switch w := words[i].text; w {
 		case "{":
@@ -70,9 +94,10 @@ func Declarations(text string, known map[string]string) (Declared, error) {
 			case isTransparent(statement):
 				statement = nil
 				continue
-			case mentions(statement, "enum") && !mentions(statement, "("):
-				r.enum(words[i+1 : min(end, len(words))])
-			case mentions(statement, "struct") || mentions(statement, "union"):
+			case mentions(statement, "(") && !mentions(statement, "__attribute__"):
+				statement = nil // the body of a function
+			case mentions(statement, "enum"), mentions(statement, "struct"), mentions(statement, "union"):
+				braces, trailing = r.open(statement, words[i+1:min(end, len(words))], words[i].line), len(statement)
 			default:
 				statement = nil
 			}
@@ -80,14 +105,19 @@ func Declarations(text string, known map[string]string) (Declared, error) {
 		case "}":
 		case ";":
 			r.types(statement)
+			if braces != nil {
+				r.close(statement, braces, trailing)
+			} else {
+				r.typedef(statement)
+			}
 			r.constant(statement)
 			r.function(statement)
-			statement = nil
+			statement, braces = nil, nil
 		default:
 			statement = append(statement, words[i])
 		}
 	}
-	return d, nil
+	return r.Declared, nil
 }
 
 // bracket returns the index of the closing bracket of words, which follow the opening one.
@@ -118,12 +148,13 @@ func mentions(words []lexeme, text string) bool {
 type reader struct {
 	Declared
 	known map[string]string
+	packs []packing
 }
 
 var defineLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([^\n]+)$`)
 
 func (r *reader) macros(text string) {
-	for _, m := range defineLine.FindAllStringSubmatch(strings.ReplaceAll(text, "\r", ""), -1) {
+	for _, m := range defineLine.FindAllStringSubmatch(strings.ReplaceAll(text, "\\\n", " "), -1) {
 		value, _, _ := strings.Cut(m[2], "//")
 		value, _, _ = strings.Cut(value, "/*")
 		if v, ok := r.evaluate(value); ok {
@@ -132,7 +163,8 @@ func (r *reader) macros(text string) {
 	}
 }
 
-func (r *reader) enum(body []lexeme) {
+// enum adds the enumerators with a value that is known, and returns the names of all.
+func (r *reader) enum(body []lexeme) (names []string) {
 	last, counted := "", true
 	for len(body) > 0 {
 		n := slices.IndexFunc(body, func(w lexeme) bool { return w.text == "," })
@@ -143,6 +175,7 @@ func (r *reader) enum(body []lexeme) {
 		if len(member) == 0 || !isName(member[0].text) {
 			continue
 		}
+		names = append(names, member[0].text)
 		value := "0"
 		switch eq := slices.IndexFunc(member, func(w lexeme) bool { return w.text == "=" }); {
 		case eq >= 0:
@@ -159,6 +192,7 @@ func (r *reader) enum(body []lexeme) {
 		}
 		r.Constants[member[0].text], last = v, v
 	}
+	return names
 }
 
 // spelled returns words with a space between those that need one.
@@ -175,8 +209,16 @@ func spelled(words []lexeme) string {
 
 var integerSuffix = regexp.MustCompile(`\b(0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]+\b`)
 
+var sizeOfBasic = regexp.MustCompile(`\bsizeof\s*\(\s*(\w+(?: \w+)*)\s*\)`)
+
 // evaluate returns the decimal value of an integer expression of C.
 func (r *reader) evaluate(text string) (string, bool) {
+	text = sizeOfBasic.ReplaceAllStringFunc(text, func(s string) string {
+		if size := basicSizes[sizeOfBasic.FindStringSubmatch(s)[1]]; size > 0 {
+			return fmt.Sprint(size)
+		}
+		return s
+	})
 	e, err := parser.ParseExpr(integerSuffix.ReplaceAllString(strings.TrimSpace(text), "$1"))
 	if err != nil {
 		return "", false
@@ -231,13 +273,19 @@ func (r *reader) value(e ast.Expr) (constant.Value, bool) {
 	return unknown, false
 }
 
-// constant adds the integer constant that a statement such as "const uint32_t NAME = 5" defines.
+// constant adds the integer constant that a statement such as "static const uint32_t NAME = 5" defines.
 func (r *reader) constant(words []lexeme) {
-	if len(words) < 5 || words[0].text != "const" || words[3].text != "=" {
+	n := slices.IndexFunc(words, func(w lexeme) bool { return w.text == "=" })
+	if n < 3 || !mentions(words[:n], "const") && !mentions(words[:n], "constexpr") {
 		return
 	}
-	if v, ok := r.evaluate(spelled(words[4:])); ok {
-		r.Constants[words[2].text] = v
+	for _, w := range words[:n] {
+		if !isName(w.text) {
+			return
+		}
+	}
+	if v, ok := r.evaluate(spelled(words[n+1:])); ok {
+		r.Constants[words[n-1].text] = v
 	}
 }
 

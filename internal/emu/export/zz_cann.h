@@ -100,6 +100,9 @@ typedef unsigned int aclrtStreamStatus;
 typedef unsigned int aclrtTsId;
 typedef unsigned int aclrtUpdateTaskAttrId;
 typedef int acltdtTensorType;
+typedef unsigned int aclrtMemType;
+typedef unsigned int aclrtMemPgType;
+typedef unsigned int Reduction;
 typedef unsigned int HcclCommStatus;
 typedef int HcclCommStatePhase;
 typedef unsigned int acldumpType;
@@ -144,11 +147,27 @@ typedef int aclblasLapackInfo;
 typedef unsigned int aclfftResult;
 typedef unsigned int aclfftType;
 typedef unsigned int aclfftLibraryPropertyType;
+typedef int CommAddrType;
+typedef int CommProtocol;
+typedef int EndpointLocType;
+typedef unsigned int HcclCMDType;
+typedef int HcclOpExpansionMode;
 
+#include <netinet/in.h>
+
+typedef struct CommAbiHeader CommAbiHeader;
+typedef struct CommAddr CommAddr;
+typedef struct EndpointLoc_1_device EndpointLoc_1_device;
+typedef struct EndpointLoc_1_host EndpointLoc_1_host;
+typedef struct EndpointLoc EndpointLoc;
+typedef struct EndpointDesc EndpointDesc;
+typedef union CommLink_linkAttr CommLink_linkAttr;
+typedef struct CommLink CommLink;
 typedef struct HcclCommConfigDef HcclCommConfigDef;
 typedef union HcclConfigValue HcclConfigValue;
 typedef struct HcclRootInfoDef HcclRootInfoDef;
 typedef struct HcclSendRecvItemDef HcclSendRecvItemDef;
+typedef struct MemAttrMapping MemAttrMapping;
 typedef struct aclmdlIODims aclmdlIODims;
 typedef struct aclAippDims aclAippDims;
 typedef struct aclAippInfo aclAippInfo;
@@ -184,6 +203,7 @@ typedef struct aclrtBinaryLoadOption aclrtBinaryLoadOption;
 typedef struct aclrtBinaryLoadOptions aclrtBinaryLoadOptions;
 typedef struct aclrtCntNotifyRecordInfo aclrtCntNotifyRecordInfo;
 typedef struct aclrtCntNotifyWaitInfo aclrtCntNotifyWaitInfo;
+typedef struct aclrtDim3 aclrtDim3;
 typedef struct aclrtRandomParaInfo aclrtRandomParaInfo;
 typedef struct aclrtDropoutBitmaskInfo aclrtDropoutBitmaskInfo;
 typedef struct aclrtMemUceInfo aclrtMemUceInfo;
@@ -207,6 +227,7 @@ typedef struct aclrtMemUsageInfo aclrtMemUsageInfo;
 typedef struct aclrtMemcpyBatchAttr aclrtMemcpyBatchAttr;
 typedef struct aclrtNormalDisInfo aclrtNormalDisInfo;
 typedef struct aclrtPhysicalMemProp aclrtPhysicalMemProp;
+typedef struct aclrtPlaceHolderInfo aclrtPlaceHolderInfo;
 typedef struct aclrtPtrAttributes aclrtPtrAttributes;
 typedef struct aclrtUniformDisInfo aclrtUniformDisInfo;
 typedef union aclrtRandomNumFuncParams aclrtRandomNumFuncParams;
@@ -248,11 +269,14 @@ typedef struct dcmi_ub_ping_mesh_info dcmi_ub_ping_mesh_info;
 typedef struct dcmi_ub_ping_mesh_operate dcmi_ub_ping_mesh_operate;
 typedef struct dcmi_urma_eid_info dcmi_urma_eid_info;
 typedef struct dim3 dim3;
-typedef struct CommLink CommLink;
-typedef struct EndpointDesc EndpointDesc;
+typedef uint32_t EndpointAttrBwCoeff;
+typedef uint32_t EndpointAttrDieId;
+typedef uint32_t EndpointAttrLocation;
 typedef void *HcclComm;
 typedef HcclCommConfigDef HcclCommConfig;
 typedef void *HcclCommSymWindow;
+typedef HcclOpExpansionMode HcclConfigTypeOpExpansionMode;
+typedef void *HcclConn;
 typedef HcclRootInfoDef HcclRootInfo;
 typedef HcclSendRecvItemDef HcclSendRecvItem;
 typedef struct aclAippExtendInfo aclAippExtendInfo;
@@ -321,7 +345,6 @@ typedef void *aclrtMbuf;
 typedef void *aclrtMemPool;
 typedef void *aclrtNotify;
 typedef void *aclrtParamHandle;
-typedef struct aclrtPlaceHolderInfo aclrtPlaceHolderInfo;
 typedef void *aclrtStream;
 typedef void *aclrtTaskGrp;
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
@@ -353,6 +376,68 @@ typedef void (*aclrtHostFunc)(void *);
 typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo *, void *);
 typedef uint32_t (*aclrtSnapShotCallBack)(int32_t, void *);
 typedef void (*aclrtStreamStateCallback)(aclrtStream, aclrtStreamState, void *);
+
+struct CommAbiHeader {
+	uint32_t version;
+	uint32_t magicWord;
+	uint32_t size;
+	uint32_t reserved;
+};
+
+struct CommAddr {
+	CommAddrType type;
+	union {
+		uint8_t raws[36];
+		struct in_addr addr;
+		struct in6_addr addr6;
+		uint32_t id;
+		uint8_t eid[16];
+	};
+};
+
+struct EndpointLoc_1_device {
+	uint32_t devPhyId;
+	uint32_t superDevId;
+	uint32_t serverIdx;
+	uint32_t superPodIdx;
+};
+
+struct EndpointLoc_1_host {
+	uint32_t id;
+};
+
+struct EndpointLoc {
+	EndpointLocType locType;
+	union {
+		uint8_t raws[60];
+		EndpointLoc_1_device device;
+		EndpointLoc_1_host host;
+	};
+};
+
+struct EndpointDesc {
+	CommProtocol protocol;
+	CommAddr commAddr;
+	EndpointLoc loc;
+	union {
+		uint8_t raws[52];
+	};
+};
+
+union CommLink_linkAttr {
+	uint8_t raws[128];
+	struct {
+		CommProtocol linkProtocol;
+		uint8_t hop;
+	};
+};
+
+struct CommLink {
+	CommAbiHeader header;
+	EndpointDesc srcEndpointDesc;
+	EndpointDesc dstEndpointDesc;
+	CommLink_linkAttr linkAttr;
+};
 
 struct HcclCommConfigDef {
 	char reserved[24];
@@ -390,6 +475,13 @@ struct HcclSendRecvItemDef {
 	uint64_t count;
 	HcclDataType dataType;
 	uint32_t remoteRank;
+};
+
+struct MemAttrMapping {
+	uint32_t pgType;
+	uint32_t memType;
+	bool isHostAlloc;
+	aclrtMemAttr memAttr;
 };
 
 struct aclmdlIODims {
@@ -684,7 +776,13 @@ struct aclrtCntNotifyWaitInfo {
 	uint32_t value;
 	uint32_t timeout;
 	uint8_t isClear;
-	uint8_t rev[3];
+	uint8_t rsv[3];
+};
+
+struct aclrtDim3 {
+	uint32_t x;
+	uint32_t y;
+	uint32_t z;
 };
 
 struct aclrtRandomParaInfo {
@@ -824,6 +922,11 @@ struct aclrtPhysicalMemProp {
 	aclrtMemAttr memAttr;
 	aclrtMemLocation location;
 	uint64_t reserve;
+};
+
+struct aclrtPlaceHolderInfo {
+	uint32_t addrOffset;
+	uint32_t dataOffset;
 };
 
 struct aclrtPtrAttributes {

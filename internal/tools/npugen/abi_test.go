@@ -43,16 +43,34 @@ func factsOf(t *abi.Table, version string) facts {
 		}
 		f.constants[c.Name] = value
 	}
+	byName, unnamed := map[string]abi.Record{}, map[string]bool{}
 	for _, r := range recordsAt(t, version) {
-		if r.Name == "aclmdlRITaskDetail" { // an unnamed member of aclmdlRITaskParams
-			continue
-		}
-		f.sizes[r.Name] = r.Size
+		byName[r.Name] = r
 		for _, m := range r.Fields {
-			f.fields = append(f.fields, fieldFact{r.Name, m.Name, m.Type, m.Offset})
+			if m.Name == "" {
+				unnamed[m.Type] = true
+			}
+		}
+	}
+	for name, r := range byName {
+		if !unnamed[name] {
+			f.sizes[name] = r.Size
+			f.fields = appendFields(f.fields, byName, name, r, 0)
 		}
 	}
 	return f
+}
+
+// appendFields appends the fields of a record, with those of its unnamed members.
+func appendFields(fields []fieldFact, records map[string]abi.Record, of string, r abi.Record, at int) []fieldFact {
+	for _, m := range r.Fields {
+		if m.Name == "" {
+			fields = appendFields(fields, records, of, records[m.Type], at+m.Offset)
+			continue
+		}
+		fields = append(fields, fieldFact{of, m.Name, m.Type, at + m.Offset})
+	}
+	return fields
 }
 
 // dump is the JSON form of a table that a C parser made from CANN's headers; tests compare the

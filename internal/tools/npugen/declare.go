@@ -95,6 +95,11 @@ func declareTypes(b *bytes.Buffer, all *abi.Table, version string) error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(t.Records, func(r abi.Record) bool {
+		return slices.ContainsFunc(r.Fields, func(f abi.Field) bool { return strings.HasPrefix(f.Type, "struct in") })
+	}) {
+		b.WriteString("#include <netinet/in.h>\n\n")
+	}
 	for _, r := range records {
 		fmt.Fprintf(b, "typedef %s %s %[2]s;\n", r.Kind, r.Name)
 	}

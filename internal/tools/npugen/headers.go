@@ -138,6 +138,10 @@ func installedAt(p, text string) string {
 	switch {
 	case strings.Contains(p, "include/") && strings.Contains(p, "/aclnn/"):
 		return "aclnn/" + name
+	case strings.HasSuffix(p, "include/nnopbase/opdev/op_errno.h"):
+		return "aclnn/opdev/op_errno.h"
+	case name == "dcmi_interface_api.h", strings.HasPrefix(p, "include/cann_ops_"):
+		return name
 	case strings.HasPrefix(p, "include/hccl"):
 		return "hccl/" + name
 	case strings.HasPrefix(p, "include/hcomm"):

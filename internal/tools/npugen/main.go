@@ -30,6 +30,8 @@ func run(args []string) error {
 			return runReleases(args[1:])
 		case "headers":
 			return runHeaders(args[1:])
+		case "types":
+			return runTypes(args[1:])
 		case "sdk":
 			return runSDK(args[1:])
 		case "pages":
@@ -37,7 +39,7 @@ func run(args []string) error {
 		case "aicore":
 			return runAICore(args[1:])
 		}
-		return fmt.Errorf("unknown command %q: want releases, headers, sdk, pages, aicore, or none to generate", args[0])
+		return fmt.Errorf("unknown command %q: want releases, headers, types, sdk, pages, aicore, or none to generate", args[0])
 	}
 	set := flag.NewFlagSet("npugen", flag.ContinueOnError)
 	check := set.Bool("check", false, "write nothing, fail when a generated file is stale")

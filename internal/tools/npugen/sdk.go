@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"flag"
 	"fmt"
@@ -26,6 +27,7 @@ var otherHeaders = map[string]string{
 	"acl/acl_dump.h":         "acl/acl.h",
 	"aclnn/aclnn_base.h":     "aclnn/acl_meta.h",
 	"hccl/hccl_types.h":      typesHeader,
+	"aclnn/opdev/op_errno.h": typesHeader,
 	"cann_ops_blas_common.h": typesHeader,
 
 	// The documentation uses both names.
@@ -186,7 +188,7 @@ func headers(t *abi.Table, version, only string) (files, error) {
 			include = "aclnn/acl_meta.h"
 		}
 		text := fmt.Sprintf("#include \"%s\"\n\n%s#ifdef __cplusplus\n%sextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",
-			relative(name, include), headerEnum(t, name), libraryIncludes(name), strings.Join(list, ""))
+			relative(name, include), headerEnum(t, name)+headerConstants(t, name), libraryIncludes(name), strings.Join(list, ""))
 		for _, part := range wholes[name] {
 			text += fmt.Sprintf("#include \"%s\"\n", relative(name, part))
 		}
@@ -194,7 +196,7 @@ func headers(t *abi.Table, version, only string) (files, error) {
 	}
 	for name, include := range otherHeaders {
 		if out[name] == nil {
-			out[name] = guarded(name, fmt.Sprintf("#include \"%s\"\n", relative(name, include)))
+			out[name] = guarded(name, fmt.Sprintf("#include \"%s\"\n\n%s", relative(name, include), headerConstants(t, name)))
 		}
 	}
 	out[fp16Header], out[bfloat16Header] = guarded(fp16Header, fp16), guarded(bfloat16Header, bfloat16)
@@ -251,18 +253,13 @@ static inline void HcclCommConfigInit(HcclCommConfig *config)
 var ownEnums = map[string]string{"Reduction": "aclnnop/aclnn_binary_cross_entropy.h", "aclplatformLocalMemType": "acl/acl_platform.h"}
 
 // headerOf returns the header that alone declares a constant, "" for the common one.
-func headerOf(c abi.Constant) string {
-	if slices.Contains([]string{"None", "Mean", "Sum"}, c.Name) {
-		return ownEnums["Reduction"]
-	}
-	return ownEnums[c.Enum]
-}
+func headerOf(c abi.Constant) string { return cmp.Or(c.Header, ownEnums[c.Enum]) }
 
 // headerEnum returns the declaration of the enum that a header alone declares, and "" for other headers.
 func headerEnum(t *abi.Table, header string) string {
 	var members []string
 	for _, c := range t.Constants {
-		if headerOf(c) == header {
+		if headerOf(c) == header && c.Enum != "" {
 			members = append(members, fmt.Sprintf("\t%s = %s", c.Name, c.Value))
 		}
 	}
@@ -272,6 +269,17 @@ func headerEnum(t *abi.Table, header string) string {
 		}
 	}
 	return ""
+}
+
+// headerConstants returns the constants of no enum that a header alone declares. They are enumerators, which unlike
+// macros leave programs the name in scopes of their own.
+func headerConstants(t *abi.Table, header string) (text string) {
+	for _, c := range t.Constants {
+		if c.Header == header {
+			text += fmt.Sprintf("enum { %s = %s };\n", c.Name, c.Value)
+		}
+	}
+	return text
 }
 
 // guarded adds an include guard to declarations.

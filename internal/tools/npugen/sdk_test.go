@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/header"
 )
 
 // TestHeadersAgree checks the SDK's headers, as C and as C++, against every constant, record and
@@ -43,6 +45,27 @@ func TestHeadersAgree(t *testing.T) {
 					require.NoError(t, err, "%.2000s", message)
 				}
 			}
+		})
+	}
+}
+
+// TestHeadersCompare reads the SDK's headers as a program reads those of an installation, and compares them with the table.
+func TestHeadersCompare(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for _, release := range abi.Releases() {
+		t.Run(release, func(t *testing.T) {
+			out, err := headers(table, release, release)
+			require.NoError(t, err)
+			tree := fstest.MapFS{}
+			for name, text := range out {
+				tree[name] = &fstest.MapFile{Data: text}
+			}
+			c, err := header.Compare(table, release, tree)
+			require.NoError(t, err)
+			require.Empty(t, c.Missing)
+			require.Empty(t, c.Different)
+			require.Greater(t, c.Kinds.Records, 30)
 		})
 	}
 }
