@@ -166,6 +166,15 @@ func (q *comparer) read(fsys fs.FS) error {
 	if len(q.groups) == 0 {
 		return fmt.Errorf("no folder %s with headers", strings.Join(folders, ", "))
 	}
+	slices.SortStableFunc(texts, func(a, b file) int { // of two declarations the first counts
+		left := func(f file) int {
+			if q.table.Outside("", f.name) != "" {
+				return 1
+			}
+			return 0
+		}
+		return cmp.Compare(left(a), left(b))
+	})
 	for range 2 { // a constant may refer to one of a header that is read later
 		for _, f := range texts {
 			d, err := Declarations(f.text, q.all.Constants)
@@ -270,6 +279,11 @@ func (q *comparer) lacking(name string) {
 }
 
 func (q *comparer) different(name, table, header string) {
+	if reason := q.table.Outside(name, ""); reason != "" {
+		q.c.Outside = append(q.c.Outside, Outside{name, reason})
+		q.count(q.at[name]).Outside++
+		return
+	}
 	q.c.Different = append(q.c.Different, Difference{name, table, header})
 	q.count(q.at[name]).Different++
 }
@@ -296,7 +310,7 @@ func (q *comparer) functions() {
 		case !ok:
 		case !declared:
 			q.missing(f.Name, f.Header)
-		case got.Unread != "" || called(got.Types()) != called(want) && !f.Variadic:
+		case got.Unread != "" || !q.sameTypes(params, got.Params) && !f.Variadic:
 			q.different(f.Name, want, got.Types()+got.Unread)
 		default:
 			q.equal(f.Name, &q.c.Kinds.Functions)
@@ -479,6 +493,11 @@ func (q *comparer) sameRecord(want abi.RecordForm, got *Record) (table, header s
 	return "", "", true
 }
 
+// sameTypes reports whether the types of parameters are the same.
+func (q *comparer) sameTypes(table, header []abi.Param) bool {
+	return slices.EqualFunc(table, header, func(a, b abi.Param) bool { return q.sameType(a.Type, b.Type) })
+}
+
 // sameType reports whether a type of the table and one of the headers are the same for a compiler.
 func (q *comparer) sameType(table, header string) bool {
 	of := func(name string) string {
@@ -500,6 +519,12 @@ func (q *comparer) sameType(table, header string) bool {
 		return all
 	}
 	declared := func(name string) string { return cmp.Or(q.all.Typedefs[name], name) }
+	table, header = withoutConst(table), withoutConst(header)
+	if a, ok := strings.CutSuffix(table, "*"); ok {
+		if b, ok := strings.CutSuffix(header, "*"); ok {
+			return q.sameType(a, b)
+		}
+	}
 	for _, a := range names(table, of) {
 		for _, b := range names(header, declared) {
 			if a == b {
@@ -519,6 +544,17 @@ func (q *comparer) named(name, ctype string) bool {
 		name = q.all.Typedefs[name]
 	}
 	return false
+}
+
+// withoutConst returns a type without const and without spaces around it and before stars.
+func withoutConst(ctype string) string {
+	var words []string
+	for _, w := range strings.Fields(strings.ReplaceAll(ctype, "*", " * ")) {
+		if w != "const" {
+			words = append(words, w)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(words, " "), "* *", "**")
 }
 
 // called returns types as a call sees them: without const and spaces, and with the names that CANN gave one type in turn.

@@ -91,7 +91,7 @@ func TestCompare(t *testing.T) {
 func TestCompareTypes(t *testing.T) {
 	const text = "#define LEN 2\nenum kind { KIND_A, KIND_B };\ntypedef void *handle;\ntypedef struct tagInner { uint8_t id; enum kind k; } inner;\n" +
 		"typedef struct { inner pairs[LEN][3]; union { uint32_t n; double d; } value; struct { int x, *y; }; handle h; void (*done)(int, void *); char tail[]; } outer;\n" +
-		"#pragma pack(push, 1)\nstruct packed { char c; uint64_t n; };\n#pragma pack(pop)\nstruct hidden;\ntypedef struct hidden *opaque;\nvoid aclUse(outer *o, struct packed *p, opaque q);\n"
+		"#pragma pack(push, 1)\nstruct packed { char c; uint64_t n; packed(int i = 0) : c(i), n(0) {} };\n#pragma pack(pop)\nstruct hidden;\nusing opaque = struct hidden *;\nvoid aclUse(outer *o, struct packed *p, opaque q);\n"
 	table, err := abi.Parse(abi.Text{Name: "t", Data: "library\tlibx\tacl/\nconst\t8.1.RC1..\t-\tLEN\t2\nconst\t8.1.RC1..\tkind\tKIND_A\t0\nconst\t8.1.RC1..\tkind\tKIND_B\t1\n" +
 		"type\t8.1.RC1..\thandle\tvoid *\ntype\t8.1.RC1..\topaque\tstruct hidden *\nrecord\t8.1.RC1..\tacl/a.h\tstruct\tinner\t8\tid:uint8_t@0\tk:kind@4\n" +
 		"record\t8.1.RC1..\tacl/a.h\tunion\tvalues\t8\tn:uint32_t@0\td:double@0\nrecord\t8.1.RC1..\tacl/a.h\tstruct\tpoint\t16\tx:int@0\ty:int *@8\n" +
@@ -119,7 +119,7 @@ func TestCompareTypes(t *testing.T) {
 		"#pragma pack(push, 1)->":                       "packed: the table has (uint64_t n at 1), the header (uint64_t n at 8)",
 		"typedef void *handle->typedef long handle":     "handle: the table has (void *), the header (long)",
 		"enum kind {->enum sort {":                      "KIND_A: the table has (of kind), the header (of sort)",
-		"struct hidden *opaque->int opaque":             "opaque: the table has (struct hidden *), the header (int)",
+		"opaque = struct hidden *->opaque = int":             "opaque: the table has (struct hidden *), the header (int)",
 		"typedef struct { inner->typedef union { inner": "outer: the table has (struct), the header (union)",
 		"uint8_t id;->uint8_t id : 4;":                  `inner: the table has (8 bytes), the header (cannot read "uint8_t id:4": bits of a field)`,
 		"char c; uint64_t->nowhere c; uint64_t":         `packed: the table has (9 bytes), the header (the size of the type "nowhere" is not known)`,

@@ -94,7 +94,7 @@ func (r *reader) fields(body []lexeme) (fields []Field, err error) {
 				continue
 			}
 		}
-		if len(statement) == 0 {
+		if len(statement) == 0 || isConstructor(statement) {
 			continue
 		}
 		more, err := r.declarators(statement, inner)
@@ -104,6 +104,14 @@ func (r *reader) fields(body []lexeme) (fields []Field, err error) {
 		fields = append(fields, more...)
 	}
 	return fields, nil
+}
+
+// isConstructor reports whether a statement in a record defines constructors, which C++ alone sees and which take no place.
+func isConstructor(words []lexeme) bool {
+	if slices.Contains([]string{"constexpr", "explicit", "inline"}, words[0].text) {
+		words = words[1:]
+	}
+	return len(words) > 2 && isName(words[0].text) && words[1].text == "(" && words[2].text != "*" && words[len(words)-1].text == "}"
 }
 
 // declarators reads the names that a statement such as "int *a, b[2]" declares. With inner the statement lacks the type.
@@ -261,6 +269,12 @@ func commas(words []lexeme) (list [][]lexeme) {
 
 // typedef adds the name that a statement without braces gives a type.
 func (r *reader) typedef(words []lexeme) {
+	if len(words) > 3 && words[0].text == "using" && isName(words[1].text) && words[2].text == "=" {
+		if p, err := anyParameter(words[3:]); err == nil && p.Name == "" {
+			r.Typedefs[words[1].text] = p.Type
+		}
+		return
+	}
 	if len(words) < 3 || words[0].text != "typedef" {
 		return
 	}

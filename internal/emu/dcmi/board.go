@@ -86,8 +86,8 @@ func (l *Library) dcmiGetDeviceLogicidFromPhyid(phyid uint32, logicid rt.Out[uin
 }
 
 // dcmiGetDcmiVersion reports a version of its own: there is no driver.
-func (l *Library) dcmiGetDcmiVersion(dcmiVer rt.Out[byte], bufSize int32) error {
-	return l.say(dcmiVer, bufSize, SoftwareVersion)
+func (l *Library) dcmiGetDcmiVersion(dcmiVer rt.Out[byte], bufSize uint32) error {
+	return l.say(dcmiVer, int32(min(bufSize, 1<<20)), SoftwareVersion)
 }
 
 // say fills a buffer with a text and its end.

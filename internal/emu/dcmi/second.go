@@ -103,7 +103,7 @@ func (l *Library) dcmiv2GetAllDeviceCount(allDeviceCount rt.Out[int32]) error {
 
 // dcmiv2GetDcmiVersion takes the size of its buffer without a sign.
 func (l *Library) dcmiv2GetDcmiVersion(dcmiVer rt.Out[byte], bufSize uint32) error {
-	return l.dcmiGetDcmiVersion(dcmiVer, int32(min(bufSize, 1<<20)))
+	return l.dcmiGetDcmiVersion(dcmiVer, bufSize)
 }
 
 // dcmiv2SubscribeFaultEvent subscribes to the events of a device, or of all with -1.

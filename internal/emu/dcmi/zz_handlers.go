@@ -61,7 +61,7 @@ func (x *Library) Functions() map[string]rt.Func {
 			if a[0] == 0 {
 				return answer(t, null("dcmi_get_dcmi_version", "dcmi_ver"))
 			}
-			return answer(t, x.dcmiGetDcmiVersion(rt.Out[byte](a[0]), int32(a[1])))
+			return answer(t, x.dcmiGetDcmiVersion(rt.Out[byte](a[0]), uint32(a[1])))
 		},
 		"dcmi_get_device_board_info": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]

@@ -252,6 +252,7 @@ typedef struct dcmi_die_id dcmi_die_id;
 typedef struct dcmi_dms_fault_event dcmi_dms_fault_event;
 typedef struct dcmi_ecc_info dcmi_ecc_info;
 typedef struct dcmi_elabel_info dcmi_elabel_info;
+typedef union dcmi_event_event_t dcmi_event_event_t;
 typedef struct dcmi_event dcmi_event;
 typedef struct dcmi_event_filter dcmi_event_filter;
 typedef struct dcmi_get_memory_info_stru dcmi_get_memory_info_stru;
@@ -259,6 +260,7 @@ typedef struct dcmi_hbm_info dcmi_hbm_info;
 typedef struct dcmi_hccs_bandwidth_info dcmi_hccs_bandwidth_info;
 typedef struct dcmi_hccsping_mesh_info dcmi_hccsping_mesh_info;
 typedef struct dcmi_hccsping_mesh_operate dcmi_hccsping_mesh_operate;
+typedef union dcmi_ip_addr_u_addr dcmi_ip_addr_u_addr;
 typedef struct dcmi_ip_addr dcmi_ip_addr;
 typedef struct dcmi_memory_info_stru dcmi_memory_info_stru;
 typedef struct dcmi_multi_utilization_info dcmi_multi_utilization_info;
@@ -267,6 +269,9 @@ typedef struct dcmi_pcie_link_bandwidth_info dcmi_pcie_link_bandwidth_info;
 typedef struct dcmi_proc_mem_info dcmi_proc_mem_info;
 typedef struct dcmi_ub_ping_mesh_info dcmi_ub_ping_mesh_info;
 typedef struct dcmi_ub_ping_mesh_operate dcmi_ub_ping_mesh_operate;
+typedef struct dcmi_urma_eid_in4 dcmi_urma_eid_in4;
+typedef struct dcmi_urma_eid_in6 dcmi_urma_eid_in6;
+typedef union dcmi_urma_eid dcmi_urma_eid;
 typedef struct dcmi_urma_eid_info dcmi_urma_eid_info;
 typedef struct dim3 dim3;
 typedef uint32_t EndpointAttrBwCoeff;
@@ -297,14 +302,14 @@ typedef aclblasComputeType aclblasComputeType_t;
 typedef aclblasDiagType aclblasDiagType_t;
 typedef aclblasFillMode aclblasFillMode_t;
 typedef aclblasGemmAlgo aclblasGemmAlgo_t;
-typedef void *aclblasHandle;
-typedef void *aclblasHandle_t;
+typedef aclblasHandle_t aclblasHandle;
+typedef struct _aclblas_handle *aclblasHandle_t;
 typedef aclblasLapackInfo aclblasLapackInfo_t;
 typedef aclblasOperation aclblasOperation_t;
 typedef aclblasSideMode aclblasSideMode_t;
 typedef aclblasStatus aclblasStatus_t;
 typedef double aclfftDoubleReal;
-typedef void *aclfftHandle;
+typedef struct aclfftHandle_t *aclfftHandle;
 typedef float aclfftReal;
 typedef struct aclmdlAIPP aclmdlAIPP;
 typedef struct aclmdlBundleQueryInfo aclmdlBundleQueryInfo;
@@ -356,6 +361,8 @@ typedef struct acltdtQueueAttr acltdtQueueAttr;
 typedef struct acltdtQueueRoute acltdtQueueRoute;
 typedef struct acltdtQueueRouteList acltdtQueueRouteList;
 typedef struct acltdtQueueRouteQueryInfo acltdtQueueRouteQueryInfo;
+typedef dcmi_urma_eid_info dcmi_urma_eid_info_t;
+typedef dcmi_urma_eid dcmi_urma_eid_t;
 typedef void *mstxDomainHandle_t;
 typedef uint64_t mstxRangeId;
 typedef HcclResult (*HcclCommStateCallback)(HcclComm, HcclCommStatePhase, void *);
@@ -376,6 +383,7 @@ typedef void (*aclrtHostFunc)(void *);
 typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo *, void *);
 typedef uint32_t (*aclrtSnapShotCallBack)(int32_t, void *);
 typedef void (*aclrtStreamStateCallback)(aclrtStream, aclrtStreamState, void *);
+typedef void (*dcmi_fault_event_callback)(dcmi_event *);
 
 struct CommAbiHeader {
 	uint32_t version;
@@ -1078,7 +1086,12 @@ struct dcmi_dms_fault_event {
 	unsigned long long alarm_raised_time;
 	char event_name[256];
 	char additional_info[32];
-	unsigned char resv[32];
+	unsigned char os_id;
+	unsigned char resv_1[1];
+	unsigned short node_type_ex;
+	unsigned short sub_node_type_ex;
+	unsigned char resv_2[2];
+	unsigned char resv[24];
 };
 
 struct dcmi_ecc_info {
@@ -1099,9 +1112,13 @@ struct dcmi_elabel_info {
 	char serial_number[256];
 };
 
+union dcmi_event_event_t {
+	dcmi_dms_fault_event dms_event;
+};
+
 struct dcmi_event {
 	dcmi_event_type type;
-	dcmi_dms_fault_event dms_event;
+	dcmi_event_event_t event_t;
 };
 
 struct dcmi_event_filter {
@@ -1162,8 +1179,13 @@ struct dcmi_hccsping_mesh_operate {
 	int task_id;
 };
 
+union dcmi_ip_addr_u_addr {
+	unsigned char ip6[16];
+	unsigned char ip4[4];
+};
+
 struct dcmi_ip_addr {
-	unsigned char u_addr[16];
+	dcmi_ip_addr_u_addr u_addr;
 	dcmi_ip_addr_type ip_type;
 };
 
@@ -1236,8 +1258,25 @@ struct dcmi_ub_ping_mesh_operate {
 	int task_id;
 };
 
+struct dcmi_urma_eid_in4 {
+	unsigned long reserved;
+	unsigned int prefix;
+	unsigned int addr;
+};
+
+struct dcmi_urma_eid_in6 {
+	unsigned long subnet_prefix;
+	unsigned long interface_id;
+};
+
+union dcmi_urma_eid {
+	unsigned char raw[16];
+	dcmi_urma_eid_in4 in4;
+	dcmi_urma_eid_in6 in6;
+};
+
 struct dcmi_urma_eid_info {
-	unsigned long eid[2];
+	dcmi_urma_eid_t eid;
 	unsigned int eid_index;
 };
 

@@ -1383,7 +1383,7 @@ enum {
 	DCMI_MAIN_CMD_VDEV_MNG = 52,
 	DCMI_MAIN_CMD_SIO = 56,
 	DCMI_MAIN_CMD_DEVICE_SHARE = 32769,
-	DCMI_MAIN_CMD_MAX = 32770
+	DCMI_MAIN_CMD_MAX = 32772
 };
 enum {
 	DCMI_MULTI_DIE_UNION_POLICY = 0,
@@ -2585,7 +2585,7 @@ int dcmi_get_card_elabel_v2(int, dcmi_elabel_info *);
 int dcmi_get_card_id_device_id_from_logicid(int *, int *, unsigned int);
 int dcmi_get_card_list(int *, int *, int);
 int dcmi_get_card_num_list(int *, int *, int);
-int dcmi_get_dcmi_version(char *, int);
+int dcmi_get_dcmi_version(char *, unsigned int);
 int dcmi_get_device_board_info(int, int, dcmi_board_info *);
 int dcmi_get_device_boot_status(int, int, dcmi_boot_status *);
 int dcmi_get_device_chip_info(int, int, dcmi_chip_info *);
