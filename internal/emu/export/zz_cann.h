@@ -302,7 +302,7 @@ typedef aclblasComputeType aclblasComputeType_t;
 typedef aclblasDiagType aclblasDiagType_t;
 typedef aclblasFillMode aclblasFillMode_t;
 typedef aclblasGemmAlgo aclblasGemmAlgo_t;
-typedef aclblasHandle_t aclblasHandle;
+typedef struct _aclblas_handle *aclblasHandle;
 typedef struct _aclblas_handle *aclblasHandle_t;
 typedef aclblasLapackInfo aclblasLapackInfo_t;
 typedef aclblasOperation aclblasOperation_t;
