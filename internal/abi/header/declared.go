@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
@@ -285,6 +286,9 @@ func (r *reader) constant(words []lexeme) {
 		}
 	}
 	if v, ok := r.evaluate(spelled(words[n+1:])); ok {
+		if u, err := strconv.ParseUint(v, 10, 32); err == nil && (mentions(words[:n], "int32_t") || mentions(words[:n], "int")) && !mentions(words[:n], "unsigned") {
+			v = strconv.Itoa(int(int32(u)))
+		}
 		r.Constants[words[n-1].text] = v
 	}
 }

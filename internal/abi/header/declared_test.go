@@ -35,11 +35,17 @@ int sizes(int64_t a[][ELSEWHERE]);
 #endif
 `
 
+const constants = `static const int32_t UNSET = 0xffffffff;
+constexpr uint32_t MOST = 0xffffffffU;
+#define BYTES \
+	(2 * sizeof(unsigned int))
+`
+
 func TestDeclarations(t *testing.T) {
-	d, err := Declarations(declared, nil)
+	d, err := Declarations(declared+constants, nil)
 	require.NoError(t, err)
-	assert.Equal(t, map[string]string{"ONE": "1", "RED": "-1", "GREEN": "0", "BLUE": "3"}, d.Constants, "FLAGS refers to a later macro")
-	again, err := Declarations(declared, d.Constants)
+	assert.Equal(t, map[string]string{"ONE": "1", "RED": "-1", "GREEN": "0", "BLUE": "3", "UNSET": "-1", "MOST": "4294967295", "BYTES": "8"}, d.Constants, "FLAGS refers to a later macro")
+	again, err := Declarations(declared+constants, d.Constants)
 	require.NoError(t, err)
 	assert.Equal(t, "16", again.Constants["FLAGS"])
 	assert.Equal(t, map[string]bool{"color": true, "pair": true, "visitor": true}, d.Types)
@@ -119,7 +125,7 @@ func TestCompareTypes(t *testing.T) {
 		"#pragma pack(push, 1)->":                       "packed: the table has (uint64_t n at 1), the header (uint64_t n at 8)",
 		"typedef void *handle->typedef long handle":     "handle: the table has (void *), the header (long)",
 		"enum kind {->enum sort {":                      "KIND_A: the table has (of kind), the header (of sort)",
-		"opaque = struct hidden *->opaque = int":             "opaque: the table has (struct hidden *), the header (int)",
+		"opaque = struct hidden *->opaque = int":        "opaque: the table has (struct hidden *), the header (int)",
 		"typedef struct { inner->typedef union { inner": "outer: the table has (struct), the header (union)",
 		"uint8_t id;->uint8_t id : 4;":                  `inner: the table has (8 bytes), the header (cannot read "uint8_t id:4": bits of a field)`,
 		"char c; uint64_t->nowhere c; uint64_t":         `packed: the table has (9 bytes), the header (the size of the type "nowhere" is not known)`,
