@@ -18,7 +18,7 @@ var opForeachACosInplace = Operator{
 
 // ForeachACosInplace replaces each element of each tensor by its arc cosine. C:
 // aclnnForeachACosInplace, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// Ascend310P. The emulator computes: X float32 float16 bfloat16.
 func ForeachACosInplace(st *acl.Stream, p ForeachACosInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -129,8 +129,8 @@ var opForeachAddListInplace = Operator{
 }
 
 // ForeachAddListInplace adds Alpha · X2 to X1, tensor by tensor. C: aclnnForeachAddListInplace,
-// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
-// implement it: only the Ascend950 has it, and not written yet.
+// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes:
+// X1, X2 float32 float16 bfloat16 int32; Alpha float32 float16 int32.
 func ForeachAddListInplace(st *acl.Stream, p ForeachAddListInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -706,8 +706,8 @@ var opForeachDivListInplace = Operator{
 }
 
 // ForeachDivListInplace divides X1 by X2, tensor by tensor. C: aclnnForeachDivListInplace, CANN
-// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
-// implement it: only the Ascend950 has it, and not written yet.
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X1,
+// X2 float32 float16 bfloat16.
 func ForeachDivListInplace(st *acl.Stream, p ForeachDivListInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1097,7 +1097,7 @@ var opForeachLogInplace = Operator{
 
 // ForeachLogInplace replaces each element of each tensor by its natural logarithm. C:
 // aclnnForeachLogInplace, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// The emulator computes: X float32 float16 bfloat16.
 func ForeachLogInplace(st *acl.Stream, p ForeachLogInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1382,8 +1382,8 @@ var opForeachMulListInplace = Operator{
 }
 
 // ForeachMulListInplace multiplies X1 by X2, tensor by tensor. C: aclnnForeachMulListInplace, CANN
-// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
-// implement it: only the Ascend950 has it, and not written yet.
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X1,
+// X2 float32 float16 bfloat16 int32.
 func ForeachMulListInplace(st *acl.Stream, p ForeachMulListInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1438,8 +1438,8 @@ var opForeachMulScalarInplace = Operator{
 }
 
 // ForeachMulScalarInplace multiplies each tensor by Scalar. C: aclnnForeachMulScalarInplace, CANN
-// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
-// implement it: only the Ascend950 has it, and not written yet.
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X
+// float32 float16 bfloat16 int32; Scalar float32 float16 int32.
 func ForeachMulScalarInplace(st *acl.Stream, p ForeachMulScalarInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1976,7 +1976,8 @@ var opForeachSubListInplace = Operator{
 
 // ForeachSubListInplace subtracts Alpha · X2 from X1, tensor by tensor. C:
 // aclnnForeachSubListInplace, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// Ascend310P. The emulator computes: X1, X2 float32 float16 bfloat16 int32; Alpha float32 float16
+// int32.
 func ForeachSubListInplace(st *acl.Stream, p ForeachSubListInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -2063,8 +2064,8 @@ var opForeachSubScalarInplace = Operator{
 }
 
 // ForeachSubScalarInplace subtracts Scalar from each tensor. C: aclnnForeachSubScalarInplace, CANN
-// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
-// implement it: only the Ascend950 has it, and not written yet.
+// since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X
+// float32 float16 bfloat16 int32; Scalar float32 float16 int32.
 func ForeachSubScalarInplace(st *acl.Stream, p ForeachSubScalarInplaceParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

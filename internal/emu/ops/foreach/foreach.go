@@ -1,6 +1,7 @@
 package foreach
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -66,8 +67,54 @@ var foreachTable = func() op.Table {
 	for name, op := range map[string]elementwise.Op{"Addcmul": elementwise.Addcmul, "Addcdiv": elementwise.Addcdiv} {
 		add(foreach{pointwise.Form{Op: op}, paramIs}, name+"List", name+"Scalar", name+"ScalarList", name+"ScalarV2")
 	}
+	for name, f := range map[string]inplace{
+		"ACosInplace": {foreach: foreach{Form: pointwise.Form{Op: elementwise.Acos}}}, "LogInplace": {foreach: foreach{Form: pointwise.Form{Op: elementwise.Log}}},
+		"DivListInplace": {foreach: foreach{Form: pointwise.Form{Op: elementwise.Div}}}, "MulListInplace": {foreach: foreach{Form: pointwise.Form{Op: elementwise.Mul}}, whole: true},
+		"AddListInplace": {foreach: foreach{pointwise.Form{Op: elementwise.Add}, paramIs}, whole: true}, "SubListInplace": {foreach: foreach{pointwise.Form{Op: elementwise.Add, Scale: pointwise.MinusOne}, paramIs}, whole: true},
+		"MulScalarInplace": {foreach: foreach{pointwise.Form{Op: elementwise.Mul}, operandIs}, whole: true}, "SubScalarInplace": {foreach: foreach{minus, operandIs}, whole: true},
+	} {
+		t["Foreach"+name] = f.prepare
+	}
 	return t.Overwrites("ForeachZeroInplace")
 }()
+
+// inplace is an operator of the Ascend950 that writes into its first list. CANN's build generates its checks from the definition
+// of the operator, which lists the types. whole says that int32 is one of them.
+type inplace struct {
+	foreach
+	whole bool
+}
+
+func (f inplace) prepare(c *op.Call) (op.Run, error) {
+	in, _ := lists(c)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	types := []dtype.Type{dtype.Float16, dtype.Float32, dtype.BFloat16}
+	if f.whole {
+		types = append(types, dtype.Int32)
+	}
+	for _, t := range slices.Concat(in...) {
+		c.DType(t, types...)
+	}
+	for _, name := range []string{"alpha", "scalar"} {
+		if !c.Has(name) {
+			continue
+		}
+		of := []dtype.Type{in[0][0].DType}
+		switch {
+		case of[0] == dtype.BFloat16:
+			of[0] = dtype.Float32
+		case of[0] == dtype.Float16 && name == "scalar":
+			of = append(of, dtype.Float32)
+		}
+		c.DType(c.Tensor(name), of...)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return f.foreach.prepare(c)
+}
 
 // lists reads the tensor lists of the call: the inputs and the outputs. Without a list named out,
 // the first input is also the output. The lists must have the same length and must not be empty.

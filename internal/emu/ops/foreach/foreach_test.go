@@ -49,7 +49,8 @@ func TestForeach(t *testing.T) {
 	}
 	const s = 1.5
 	for name := range foreachTable {
-		base := strings.TrimPrefix(name, "Foreach")
+		base, inplace := strings.CutSuffix(strings.TrimPrefix(name, "Foreach"), "Inplace")
+		base = strings.Replace(base, "ACos", "Acos", 1)
 		f, scalarOperand := want[base], false
 		for _, suffix := range []string{"ListV2", "ScalarList", "ScalarV2", "ScalarAndTensor", "Scalar", "List"} {
 			if b, ok := strings.CutSuffix(base, suffix); ok {
@@ -70,7 +71,7 @@ func TestForeach(t *testing.T) {
 					a[p.Name] = list(d, float64(lists))
 				case op.TensorClass:
 					number := dtype.Float32
-					if of16 := []string{"ForeachAddList", "ForeachDivScalar", "ForeachAddcdivScalar"}; d == dtype.Float16 && slices.Contains(of16, name) {
+					if of16 := []string{"ForeachAddList", "ForeachDivScalar", "ForeachAddcdivScalar", "ForeachAddListInplace", "ForeachSubListInplace"}; d == dtype.Float16 && slices.Contains(of16, name) {
 						number = d
 					}
 					a[p.Name] = optest.Tensor(t, number, []int64{1}, s)
@@ -80,11 +81,17 @@ func TestForeach(t *testing.T) {
 					a[p.Name] = []*op.Scalar{optest.Scalar(s), optest.Scalar(s), optest.Scalar(s)}
 				}
 			}
-			if lists == 1 {
+			if inplace {
+				a["out"] = a[op.Find(name).Params[0].Name]
+			} else if lists == 1 {
 				t.Fatal(name, "has no output list")
 			}
+			results := a["out"].([]*op.Tensor)
+			if inplace {
+				delete(a, "out")
+			}
 			optest.Run(t, name, a)
-			for i, out := range a["out"].([]*op.Tensor) {
+			for i, out := range results {
 				for k, got := range optest.Values(out) {
 					x, y, z := x[i][k], 2*x[i][k], 3*x[i][k]
 					factor := s
@@ -128,6 +135,31 @@ func TestForeachReadsDeviceScalars(t *testing.T) {
 	ones := []*op.Tensor{optest.Tensor(t, dtype.Float32, []int64{1}, 1), optest.Tensor(t, dtype.Float32, []int64{1}, 1)}
 	optest.Run(t, "ForeachAddcdivScalarList", optest.Args{"x1": y, "x2": ones, "x3": ones, "scalars": optest.Tensor(t, dtype.Float32, []int64{2}, 1, 2), "out": y})
 	assert.Equal(t, []float64{11, 12}, append(optest.Values(y[0]), optest.Values(y[1])...))
+}
+
+// TestForeachInplace also has int32, which the definitions list for some, and the types of scalars.
+func TestForeachInplace(t *testing.T) {
+	i32 := func(v ...float64) []*op.Tensor { return []*op.Tensor{optest.Tensor(t, dtype.Int32, []int64{2}, v...)} }
+	number := func(d dtype.Type) *op.Tensor { return optest.Tensor(t, d, []int64{1}, 3) }
+	for name, want := range map[string][]float64{"AddList": {5 + 6, -4 + 21}, "SubList": {5 - 6, -4 - 21}, "MulList": {10, -28}, "MulScalar": {15, -12}, "SubScalar": {2, -7}} {
+		x := i32(5, -4)
+		a := optest.Args{"x1": x, "x2": i32(2, 7), "alpha": number(dtype.Int32)}
+		switch {
+		case strings.HasSuffix(name, "Scalar"):
+			a = optest.Args{"x": x, "scalar": number(dtype.Int32)}
+		case name == "MulList":
+			delete(a, "alpha")
+		}
+		optest.Run(t, "Foreach"+name+"Inplace", a)
+		assert.Equal(t, want, optest.Values(x[0]), name)
+	}
+	half := []*op.Tensor{optest.Tensor(t, dtype.Float16, []int64{2}, 1, 2)}
+	optest.Run(t, "ForeachMulScalarInplace", optest.Args{"x": half, "scalar": number(dtype.Float16)})
+	optest.Run(t, "ForeachMulScalarInplace", optest.Args{"x": half, "scalar": number(dtype.Float32)})
+	assert.Equal(t, []float64{9, 18}, optest.Values(half[0]))
+	optest.Refused(t, op.InvalidParam, "ForeachAddListInplace", optest.Args{"x1": half, "x2": half, "alpha": number(dtype.Float32)}, "alpha")
+	optest.Refused(t, op.InvalidParam, "ForeachDivListInplace", optest.Args{"x1": i32(1, 2), "x2": i32(1, 2)}, "int32")
+	optest.Refused(t, op.NullPointer, "ForeachLogInplace", optest.Args{}, "x is null")
 }
 
 func TestForeachRefuses(t *testing.T) {
