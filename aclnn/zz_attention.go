@@ -4229,8 +4229,8 @@ var opLightningIndexerV2Metadata = Operator{
 
 // LightningIndexerV2Metadata divides the work of LightningIndexerV2 among cores. C:
 // aclnnLightningIndexerV2Metadata, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: it divides the work of a kernel among cores, and no document gives its
-// numbers.
+// does not implement it: it divides the work of a kernel among cores; its numbers follow from the
+// source alone, and not written yet.
 func LightningIndexerV2Metadata(st *acl.Stream, p LightningIndexerV2MetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6684,8 +6684,8 @@ var opQuantLightningIndexerV2Metadata = Operator{
 
 // QuantLightningIndexerV2Metadata divides the work of QuantLightningIndexerV2 among cores. C:
 // aclnnQuantLightningIndexerV2Metadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: it divides the work of a kernel among cores, and no document
-// gives its numbers.
+// emulator does not implement it: it divides the work of a kernel among cores; its numbers follow
+// from the source alone, and not written yet.
 func QuantLightningIndexerV2Metadata(st *acl.Stream, p QuantLightningIndexerV2MetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -7870,7 +7870,8 @@ var opSparseFlashMlaMetadata = Operator{
 
 // SparseFlashMlaMetadata divides the work of SparseFlashMla among cores. C:
 // aclnnSparseFlashMlaMetadata, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator does
-// not implement it: it divides the work of a kernel among cores, and no document gives its numbers.
+// not implement it: it divides the work of a kernel among cores; its numbers follow from the source
+// alone, and not written yet.
 func SparseFlashMlaMetadata(st *acl.Stream, p SparseFlashMlaMetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -8199,7 +8200,7 @@ var opSparseLightningIndexerKLLossGradMetadata = Operator{
 // SparseLightningIndexerKLLossGradMetadata divides the work of SparseLightningIndexerKLLossGrad
 // among cores. C: aclnnSparseLightningIndexerKLLossGradMetadata, CANN since 9.1.0. Not on
 // Ascend910, Ascend310P. The emulator does not implement it: it divides the work of a kernel among
-// cores, and no document gives its numbers.
+// cores; its numbers follow from the source alone, and not written yet.
 func SparseLightningIndexerKLLossGradMetadata(st *acl.Stream, p SparseLightningIndexerKLLossGradMetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -17,4 +17,4 @@ import (
 )
 
 // Table holds the operators of the family by name without "aclnn".
-var Table = op.Merge(op.Merge(fused, fusedExchanges, fusedExperts, columnExchanges).Exchanges(), schedules, workers)
+var Table = op.Merge(op.Merge(fused, fusedExchanges, fusedExperts, columnExchanges, groupedSums).Exchanges(), schedules, workers)
