@@ -40,7 +40,7 @@ var overlooked = []struct{ operators, params, reason string }{
 	{"*AllReduce* *ReduceScatter* AllGather*", "commTurn", "in how many pieces ranks send; CANN's pages allow 0 alone, and phase one takes any"},
 	{"ApplyAdam ApplyAdamD", "useLocking", "a lock does not change the result"},
 	{"DropoutGenMaskV2 DropoutGenMaskV2Tensor", "probDataType", "the type of the numbers that the kernel draws; the bits of a mask do not depend on it"},
-	{"GroupedMatmulSwigluQuantWeightNzV2", "tuningConfigOptional", "a hint of how many rows a group has"},
+	{"GroupedMatmulSwigluQuantV2 GroupedMatmulSwigluQuantWeightNzV2", "tuningConfigOptional", "a hint of how many rows a group has"},
 	{"GatherNd", "negativeIndexSupport", "negative indices are always counted from the end"},
 	{"IndexAddV2", "mode", "speed"},
 	{"IndexPutImpl", "unsafe", "indices are always checked"},
