@@ -51,7 +51,7 @@ type surface struct {
 	random  *rand.Rand
 	memory  []byte // one slot for each argument that points to memory
 	handles map[string][]uint64
-	void    map[string]bool   // types of handles that C knows as void *
+	void    map[string]bool   // types of handles that C knows as void *, or as a pointer to a struct that nobody sees
 	destroy map[string]string // functions that destroy handles, by type
 	device  [4]uint64         // addresses of device memory, of device 0 where the index is even, else of device 1
 	pair    [2]uint64         // the ranks of a communicator
@@ -73,7 +73,7 @@ func newSurface(tb testing.TB, table *abi.Table, seed uint64) *surface {
 		handles: map[string][]uint64{}, void: map[string]bool{}, destroy: map[string]string{}, wrong: map[string]string{},
 	}
 	for _, t := range table.Typedefs {
-		s.void[t.Name] = s.void[t.Name] || t.Target == "void *"
+		s.void[t.Name] = s.void[t.Name] || t.Target == "void *" || strings.HasPrefix(t.Target, "struct ") && strings.HasSuffix(t.Target, " *")
 	}
 	for _, f := range table.Functions {
 		if strings.Contains(f.Name, "Destroy") && len(f.Params) == 1 {
