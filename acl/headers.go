@@ -11,15 +11,15 @@ import (
 // HeaderReport is how CANN's headers differ from what this module knows of a release.
 type HeaderReport struct {
 	Release string
-	// Equal is the number of functions and constants that agree.
+	// Equal is the number of functions, constants, types and records that agree.
 	Equal int
-	// Missing are functions that the release has, as far as this module knows, and no header declares.
+	// Missing are names that the release has, as far as this module knows, and no header declares.
 	Missing []string
-	// Different describes declarations with other parameters or values: a call of them must not be trusted.
+	// Different describes declarations with other parameters, values or fields: a call of them must not be trusted.
 	Different []string
-	// Unknown are functions that the headers declare and that this module does not know, or knows of other releases only.
+	// Unknown are names that the headers declare and that this module does not know, or knows of other releases only.
 	Unknown []string
-	// Outside describes functions that are not compared, each with the reason: this module leaves them out on purpose, or libraries
+	// Outside describes names that are not compared, each with the reason: this module leaves them out on purpose, or libraries
 	// have them and no installed header declares them.
 	Outside []string
 	// Kinds has the number of declarations that agree by their kind.
@@ -40,8 +40,9 @@ type HeaderCount struct {
 }
 
 // CompareHeaders compares the C headers below a folder, such as an installation's include, with what this module knows
-// of a release, "" for InstalledRelease. It compares functions and constants of the folders acl, aclnn, aclnnop
-// and hccl that are there; it does not compare the layout of structs. An unknown release is refused.
+// of a release, "" for InstalledRelease. It compares what the folders acl, aclnn, aclnnop, hccl and hcomm declare that are there, and
+// the headers of the driver's library, ops-blas and ops-fft: parameters of functions, values of constants, types, and the fields of
+// structs and unions with their places in memory. An unknown release is refused.
 func CompareHeaders(release string, headers fs.FS) (HeaderReport, error) {
 	var err error
 	if release == "" {

@@ -213,12 +213,12 @@ type BSASelectBlockMaskParams struct {
 }
 
 var opBSASelectBlockMask = Operator{
-	Symbol: "aclnnBSASelectBlockMask", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnBSASelectBlockMask", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iihhhhhh-----o",
 }
 
 // BSASelectBlockMask chooses for each block of queries the blocks of keys with the largest scores,
-// as a mask for BlockSparseAttention. C: aclnnBSASelectBlockMask, CANN after 9.2.0-beta.1. Not on
+// as a mask for BlockSparseAttention. C: aclnnBSASelectBlockMask, CANN since 9.2.0-beta.1. Not on
 // Ascend910, Ascend310P. The emulator computes: Query, Key float16 bfloat16; BlockSparseMaskOut
 // int8.
 func BSASelectBlockMask(st *acl.Stream, p BSASelectBlockMaskParams) error {
@@ -551,13 +551,15 @@ type CompressorParams struct {
 
 var opCompressor = Operator{
 	Symbol: "aclnnCompressor", Library: "libopapi", Since: "unreleased",
-	Slots: "iiiiiiiii-----ooo",
+	Foreign: "9.2.0-beta.1",
+	Slots:   "iiiiiiiii-----ooo",
 }
 
 // Compressor compresses every CmpRatio tokens of keys and values into one, weighted by a softmax
-// over gates. C: aclnnCompressor, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
-// emulator computes: X, Wkv, Wgate, CmpKvOut float16 bfloat16; StateCache, Ape float32;
-// StateBlockTable, CuSeqlens, Seqused, StartPos int32.
+// over gates. C: aclnnCompressor, CANN after 9.2.0-beta.1. CANN 9.2.0-beta.1 has other parameters
+// under the name, and a call there is refused. Not on Ascend910, Ascend310P. The emulator computes:
+// X, Wkv, Wgate, CmpKvOut float16 bfloat16; StateCache, Ape float32; StateBlockTable, CuSeqlens,
+// Seqused, StartPos int32.
 func Compressor(st *acl.Stream, p CompressorParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -3593,12 +3595,12 @@ type IndexerQuantCacheParams struct {
 }
 
 var opIndexerQuantCache = Operator{
-	Symbol: "aclnnIndexerQuantCache", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnIndexerQuantCache", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiii---",
 }
 
 // IndexerQuantCache quantises keys of LightningIndexer and writes them with their scales into a
-// cache. C: aclnnIndexerQuantCache, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// cache. C: aclnnIndexerQuantCache, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
 // written yet.
 func IndexerQuantCache(st *acl.Stream, p IndexerQuantCacheParams) error {
@@ -3753,12 +3755,12 @@ type InplacePartialRotaryMulParams struct {
 }
 
 var opInplacePartialRotaryMul = Operator{
-	Symbol: "aclnnInplacePartialRotaryMul", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnInplacePartialRotaryMul", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iii-h",
 }
 
 // InplacePartialRotaryMul rotates a range of columns of XRef in place, by Cos and Sin. C:
-// aclnnInplacePartialRotaryMul, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// aclnnInplacePartialRotaryMul, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Cos, Sin float32 float16 bfloat16.
 func InplacePartialRotaryMul(st *acl.Stream, p InplacePartialRotaryMulParams) error {
 	c := NewCall(st, p.Operator())
@@ -3786,12 +3788,12 @@ type InplacePartialRotaryMulGradParams struct {
 }
 
 var opInplacePartialRotaryMulGrad = Operator{
-	Symbol: "aclnnInplacePartialRotaryMulGrad", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnInplacePartialRotaryMulGrad", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iii-h",
 }
 
 // InplacePartialRotaryMulGrad computes the gradient of InplacePartialRotaryMul in place. C:
-// aclnnInplacePartialRotaryMulGrad, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// aclnnInplacePartialRotaryMulGrad, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
 // written yet.
 func InplacePartialRotaryMulGrad(st *acl.Stream, p InplacePartialRotaryMulGradParams) error {
@@ -3855,12 +3857,12 @@ type KvCompressEpilogParams struct {
 }
 
 var opKvCompressEpilog = Operator{
-	Symbol: "aclnnKvCompressEpilog", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnKvCompressEpilog", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iii----",
 }
 
 // KvCompressEpilog quantises compressed keys and values and writes them into a cache. C:
-// aclnnKvCompressEpilog, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnKvCompressEpilog, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
 func KvCompressEpilog(st *acl.Stream, p KvCompressEpilogParams) error {
 	c := NewCall(st, p.Operator())
@@ -4296,12 +4298,12 @@ type MixedQuantSparseFlashMlaParams struct {
 }
 
 var opMixedQuantSparseFlashMla = Operator{
-	Symbol: "aclnnMixedQuantSparseFlashMla", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnMixedQuantSparseFlashMla", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiiiiiiiiiiii------------oo",
 }
 
 // MixedQuantSparseFlashMla is SparseFlashMla over quantised keys with rotary columns that are not.
-// C: aclnnMixedQuantSparseFlashMla, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// C: aclnnMixedQuantSparseFlashMla, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
 // written yet.
 func MixedQuantSparseFlashMla(st *acl.Stream, p MixedQuantSparseFlashMlaParams) error {
@@ -4382,12 +4384,12 @@ type MixedQuantSparseFlashMlaMetadataParams struct {
 }
 
 var opMixedQuantSparseFlashMlaMetadata = Operator{
-	Symbol: "aclnnMixedQuantSparseFlashMlaMetadata", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnMixedQuantSparseFlashMlaMetadata", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiii--------------------o",
 }
 
 // MixedQuantSparseFlashMlaMetadata divides the work of MixedQuantSparseFlashMla among cores. C:
-// aclnnMixedQuantSparseFlashMlaMetadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// aclnnMixedQuantSparseFlashMlaMetadata, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
 // written yet.
 func MixedQuantSparseFlashMlaMetadata(st *acl.Stream, p MixedQuantSparseFlashMlaMetadataParams) error {
@@ -6223,13 +6225,15 @@ type QkvRmsNormRopeCacheWithKScaleParams struct {
 
 var opQkvRmsNormRopeCacheWithKScale = Operator{
 	Symbol: "aclnnQkvRmsNormRopeCacheWithKScale", Library: "libopapi", Since: "unreleased",
-	Slots: "iiiiiiiiiiiiih---h-oo",
+	Foreign: "9.2.0-beta.1",
+	Slots:   "iiiiiiiiiiiiih---h-oo",
 }
 
 // QkvRmsNormRopeCacheWithKScale is QkvRmsNormRopeCache that quantises queries and keys with scales
-// for rows. C: aclnnQkvRmsNormRopeCacheWithKScale, CANN after 9.2.0-beta.1. Not on Ascend910,
-// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
-// it, and not written yet.
+// for rows. C: aclnnQkvRmsNormRopeCacheWithKScale, CANN after 9.2.0-beta.1. CANN 9.2.0-beta.1 has
+// other parameters under the name, and a call there is refused. Not on Ascend910, Ascend910B,
+// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
+// written yet.
 func QkvRmsNormRopeCacheWithKScale(st *acl.Stream, p QkvRmsNormRopeCacheWithKScaleParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -6351,7 +6355,7 @@ var opQuantFlashAttentionScore = Operator{
 }
 
 // QuantFlashAttentionScore computes attention over queries, keys and values in 8-bit floats. C:
-// aclnnQuantFlashAttentionScore, CANN 9.0.0 only, and CANN after 9.2.0-beta.1. Not on Ascend910,
+// aclnnQuantFlashAttentionScore, CANN 9.0.0 only, and CANN since 9.2.0-beta.1. Not on Ascend910,
 // Ascend310P. The emulator does not implement it: documents have it on the Ascend950 only, though
 // other chips have its kernel, and not written yet.
 func QuantFlashAttentionScore(st *acl.Stream, p QuantFlashAttentionScoreParams) error {
@@ -6613,12 +6617,12 @@ type QuantLightningIndexerV2Params struct {
 }
 
 var opQuantLightningIndexerV2 = Operator{
-	Symbol: "aclnnQuantLightningIndexerV2", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnQuantLightningIndexerV2", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiiiiiii--------oo",
 }
 
 // QuantLightningIndexerV2 is LightningIndexerV2 for quantised queries and keys. C:
-// aclnnQuantLightningIndexerV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// aclnnQuantLightningIndexerV2, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
 // computes: Query, Key int8; Weights, QueryDequantScale, KeyDequantScale float16; CuSeqLensQ,
 // SequsedK, CmpResidualK, BlockTable, SparseIndicesOut int32.
 func QuantLightningIndexerV2(st *acl.Stream, p QuantLightningIndexerV2Params) error {
@@ -6678,12 +6682,12 @@ type QuantLightningIndexerV2MetadataParams struct {
 }
 
 var opQuantLightningIndexerV2Metadata = Operator{
-	Symbol: "aclnnQuantLightningIndexerV2Metadata", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnQuantLightningIndexerV2Metadata", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiii------------o",
 }
 
 // QuantLightningIndexerV2Metadata divides the work of QuantLightningIndexerV2 among cores. C:
-// aclnnQuantLightningIndexerV2Metadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
+// aclnnQuantLightningIndexerV2Metadata, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
 // emulator does not implement it: it divides the work of a kernel among cores; its numbers follow
 // from the source alone, and not written yet.
 func QuantLightningIndexerV2Metadata(st *acl.Stream, p QuantLightningIndexerV2MetadataParams) error {
@@ -6756,12 +6760,12 @@ type QuantSparseFlashMlaParams struct {
 }
 
 var opQuantSparseFlashMla = Operator{
-	Symbol: "aclnnQuantSparseFlashMla", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnQuantSparseFlashMla", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiiiiiiiiiiiiiii-----------oo",
 }
 
 // QuantSparseFlashMla is SparseFlashMla for quantised queries and keys. C:
-// aclnnQuantSparseFlashMla, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
+// aclnnQuantSparseFlashMla, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
 // Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
 func QuantSparseFlashMla(st *acl.Stream, p QuantSparseFlashMlaParams) error {
 	c := NewCall(st, p.Operator())
@@ -6842,12 +6846,12 @@ type QuantSparseFlashMlaMetadataParams struct {
 }
 
 var opQuantSparseFlashMlaMetadata = Operator{
-	Symbol: "aclnnQuantSparseFlashMlaMetadata", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnQuantSparseFlashMlaMetadata", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiii-------------------o",
 }
 
 // QuantSparseFlashMlaMetadata divides the work of QuantSparseFlashMla among cores. C:
-// aclnnQuantSparseFlashMlaMetadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// aclnnQuantSparseFlashMlaMetadata, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
 // written yet.
 func QuantSparseFlashMlaMetadata(st *acl.Stream, p QuantSparseFlashMlaMetadataParams) error {
@@ -7342,12 +7346,12 @@ type ScatterPaKvCacheWithKScaleParams struct {
 }
 
 var opScatterPaKvCacheWithKScale = Operator{
-	Symbol: "aclnnScatterPaKvCacheWithKScale", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnScatterPaKvCacheWithKScale", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiii-",
 }
 
 // ScatterPaKvCacheWithKScale writes keys, values and the keys' scales into paged caches. C:
-// aclnnScatterPaKvCacheWithKScale, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// aclnnScatterPaKvCacheWithKScale, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
 // written yet.
 func ScatterPaKvCacheWithKScale(st *acl.Stream, p ScatterPaKvCacheWithKScaleParams) error {
@@ -7535,12 +7539,12 @@ type SparseFlashAttentionV2Params struct {
 }
 
 var opSparseFlashAttentionV2 = Operator{
-	Symbol: "aclnnSparseFlashAttentionV2", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnSparseFlashAttentionV2", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiiii---------ooo",
 }
 
 // SparseFlashAttentionV2 is SparseFlashAttention with a sink for each head. C:
-// aclnnSparseFlashAttentionV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// aclnnSparseFlashAttentionV2, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
 // computes: Query, Key, Value, QueryRope, KeyRope, AttentionOut float16 bfloat16; SparseIndices,
 // ActualSeqLengthsQuery, ActualSeqLengthsKv int32; Sinks, SoftmaxMax, SoftmaxSum float32.
 func SparseFlashAttentionV2(st *acl.Stream, p SparseFlashAttentionV2Params) error {
@@ -7784,12 +7788,12 @@ type SparseFlashMlaGradMetadataParams struct {
 }
 
 var opSparseFlashMlaGradMetadata = Operator{
-	Symbol: "aclnnSparseFlashMlaGradMetadata", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnSparseFlashMlaGradMetadata", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiii------------------o",
 }
 
 // SparseFlashMlaGradMetadata divides the work of SparseFlashMlaGrad among cores. C:
-// aclnnSparseFlashMlaGradMetadata, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend910B,
+// aclnnSparseFlashMlaGradMetadata, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B,
 // Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
 // written yet.
 func SparseFlashMlaGradMetadata(st *acl.Stream, p SparseFlashMlaGradMetadataParams) error {

@@ -750,11 +750,11 @@ type BandwidthTestParams struct {
 }
 
 var opBandwidthTest = Operator{
-	Symbol: "aclnnBandwidthTest", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnBandwidthTest", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "ii------oo",
 }
 
-// BandwidthTest measures how fast ranks of Group exchange X. C: aclnnBandwidthTest, CANN after
+// BandwidthTest measures how fast ranks of Group exchange X. C: aclnnBandwidthTest, CANN since
 // 9.2.0-beta.1. The emulator does not implement it: no document says what it computes, and not
 // written yet.
 func BandwidthTest(st *acl.Stream, p BandwidthTestParams) error {

@@ -125,12 +125,12 @@ type CausalConv1dFnParams struct {
 }
 
 var opCausalConv1dFn = Operator{
-	Symbol: "aclnnCausalConv1dFn", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnCausalConv1dFn", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiiiii---o",
 }
 
 // CausalConv1dFn convolves each channel of whole sequences with its own kernel, causally, and keeps
-// the last tokens in ConvStatesRef. C: aclnnCausalConv1dFn, CANN after 9.2.0-beta.1. Not on
+// the last tokens in ConvStatesRef. C: aclnnCausalConv1dFn, CANN since 9.2.0-beta.1. Not on
 // Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
 // Ascend950 has it, and not written yet.
 func CausalConv1dFn(st *acl.Stream, p CausalConv1dFnParams) error {
@@ -177,12 +177,12 @@ type CausalConv1dUpdateParams struct {
 }
 
 var opCausalConv1dUpdate = Operator{
-	Symbol: "aclnnCausalConv1dUpdate", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnCausalConv1dUpdate", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiii---o",
 }
 
 // CausalConv1dUpdate convolves the newest tokens of sequences, causally, with those that
-// ConvStatesRef keeps, and updates these. C: aclnnCausalConv1dUpdate, CANN after 9.2.0-beta.1. Not
+// ConvStatesRef keeps, and updates these. C: aclnnCausalConv1dUpdate, CANN since 9.2.0-beta.1. Not
 // on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
 // Ascend950 has it, and not written yet.
 func CausalConv1dUpdate(st *acl.Stream, p CausalConv1dUpdateParams) error {

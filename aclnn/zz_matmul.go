@@ -1123,12 +1123,12 @@ type GroupedMatmulActivationQuantWeightNzParams struct {
 }
 
 var opGroupedMatmulActivationQuantWeightNz = Operator{
-	Symbol: "aclnnGroupedMatmulActivationQuantWeightNz", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnGroupedMatmulActivationQuantWeightNz", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiii--h----oo",
 }
 
 // GroupedMatmulActivationQuantWeightNz computes a grouped product with weights in FRACTAL_NZ, an
-// activation and a quantisation. C: aclnnGroupedMatmulActivationQuantWeightNz, CANN after
+// activation and a quantisation. C: aclnnGroupedMatmulActivationQuantWeightNz, CANN since
 // 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
 // implement it: only the Ascend950 has it, and not written yet.
 func GroupedMatmulActivationQuantWeightNz(st *acl.Stream, p GroupedMatmulActivationQuantWeightNzParams) error {

@@ -1519,12 +1519,12 @@ type MoeFinalizeRoutingV4Params struct {
 }
 
 var opMoeFinalizeRoutingV4 = Operator{
-	Symbol: "aclnnMoeFinalizeRoutingV4", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnMoeFinalizeRoutingV4", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiiiiiiiiii-hhh-o",
 }
 
 // MoeFinalizeRoutingV4 is MoeFinalizeRoutingV3 with a number of experts for each token. C:
-// aclnnMoeFinalizeRoutingV4, CANN after 9.2.0-beta.1. Not on Ascend910. The emulator computes:
+// aclnnMoeFinalizeRoutingV4, CANN since 9.2.0-beta.1. Not on Ascend910. The emulator computes:
 // ExpandedX, X1, X2, Bias, Scales, Out float32 float16 bfloat16; ExpandedRowIdx, ExpertIdx int32.
 func MoeFinalizeRoutingV4(st *acl.Stream, p MoeFinalizeRoutingV4Params) error {
 	c := NewCall(st, p.Operator())
@@ -1793,12 +1793,12 @@ type MoeGatingTopKV2Params struct {
 }
 
 var opMoeGatingTopKV2 = Operator{
-	Symbol: "aclnnMoeGatingTopKV2", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnMoeGatingTopKV2", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "iiii---------ooo",
 }
 
 // MoeGatingTopKV2 is MoeGatingTopK that also takes the experts from a table by token. C:
-// aclnnMoeGatingTopKV2, CANN after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
+// aclnnMoeGatingTopKV2, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator
 // computes: X, Bias, YOut float32 float16 bfloat16; InputIds, Tid2eid int32 int64; ExpertIdxOut
 // int32; Out float32.
 func MoeGatingTopKV2(st *acl.Stream, p MoeGatingTopKV2Params) error {
@@ -2250,12 +2250,12 @@ type MoeTokenPermuteV2Params struct {
 }
 
 var opMoeTokenPermuteV2 = Operator{
-	Symbol: "aclnnMoeTokenPermuteV2", Library: "libopapi", Since: "unreleased",
+	Symbol: "aclnnMoeTokenPermuteV2", Library: "libopapi", Since: "9.2.0-beta.1",
 	Slots: "ii---ooo",
 }
 
 // MoeTokenPermuteV2 is MoeTokenPermute that may quantise each row. C: aclnnMoeTokenPermuteV2, CANN
-// after 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator computes: Tokens, PermuteTokensOut
+// since 9.2.0-beta.1. Not on Ascend910, Ascend310P. The emulator computes: Tokens, PermuteTokensOut
 // float32 float16 bfloat16 int8; Indices int32 int64; SortedIndicesOut int32.
 func MoeTokenPermuteV2(st *acl.Stream, p MoeTokenPermuteV2Params) error {
 	c := NewCall(st, p.Operator())

@@ -23,8 +23,8 @@ func writeHeaders(w io.Writer, o options) error {
 		e.SetIndent("", "  ")
 		err = e.Encode(r)
 	} else {
-		_, err = fmt.Fprintf(w, "%s, CANN %s: %d functions and constants agree, %d missing, %d different, %d that the binding lacks, %d not compared\n",
-			o.headers, r.Release, r.Equal, len(r.Missing), len(r.Different), len(r.Unknown), len(r.Outside))
+		_, err = fmt.Fprintf(w, "%s, CANN %s: %d functions, %d constants, %d types and %d records agree, %d missing, %d different, %d that the binding lacks, %d not compared\n",
+			o.headers, r.Release, r.Kinds.Functions, r.Kinds.Constants, r.Kinds.Types, r.Kinds.Records, len(r.Missing), len(r.Different), len(r.Unknown), len(r.Outside))
 		err = errors.Join(err, writeCounts(w, r.Headers))
 		for _, list := range []struct {
 			what  string

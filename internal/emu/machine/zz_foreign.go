@@ -4,5 +4,7 @@ package machine
 
 // foreign lists the releases that have another form of an operator under its symbol.
 var foreign = map[string][]string{
-	"aclnnAlltoAllvQuantGroupedMatMul": []string{"9.0.0"},
+	"aclnnAlltoAllvQuantGroupedMatMul":   []string{"9.0.0"},
+	"aclnnCompressor":                    []string{"9.2.0-beta.1"},
+	"aclnnQkvRmsNormRopeCacheWithKScale": []string{"9.2.0-beta.1"},
 }

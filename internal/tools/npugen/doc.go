@@ -4,6 +4,7 @@
 //	go run ./internal/tools/npugen -check      # fails and lists the files that are stale
 //	go run ./internal/tools/npugen releases …                   # which release each function came with, from its sources
 //	go run ./internal/tools/npugen headers -release 9.0.0 -out dir … # the headers that a release installs, from its sources
+//	go run ./internal/tools/npugen types 9.0.0=dir …                 # what those headers declare and the table lacks
 //	go run ./internal/tools/npugen sdk -out include             # CANN's headers, for C and C++
 //	go run ./internal/tools/npugen pages owner/repository=dir   # the operators' public pages, with chips and types
 //	go run ./internal/tools/npugen aicore owner/repository=dir  # find what leaves the AI Core

@@ -371,6 +371,14 @@ func (all history) date(key string, e *entry, covered []string) (more []*dated) 
 	if len(covered) == 0 || layouts || common || strings.HasPrefix(strings.ToLower(key), "dcmi_") { // the driver has releases of its own
 		return nil
 	}
+	if last.kind == "record" { // a union may have its name in the table alone
+		for _, release := range releases {
+			if _, _, ok := all.declared(key, release, last.kind); ok && !slices.Contains(last.versions, release) {
+				last.versions = append(last.versions, release)
+			}
+		}
+		return nil
+	}
 	for _, f := range e.forms {
 		f.versions = slices.DeleteFunc(f.versions, func(v string) bool { return v != abi.V81RC1 })
 	}
@@ -387,7 +395,7 @@ func (all history) date(key string, e *entry, covered []string) (more []*dated) 
 				more = append(more, &dated{kind: "other", rest: strings.Join(fields[:2], "\t") + withoutTail(params), types: types, key: key})
 			}
 			more[i].versions = append(more[i].versions, release)
-		case ok && (last.kind == "type" || last.kind == "record"):
+		case ok && last.kind == "type":
 			last.versions = append(last.versions, release)
 			before = last
 		case ok:
@@ -433,8 +441,11 @@ func (all history) declared(key, release, kind string) (types, params string, ok
 	case "const":
 		v, ok := d.Constants[key]
 		return v, "", ok
-	case "type", "record":
+	case "type":
 		return "", "", d.Types[key]
+	case "record":
+		_, ok := d.Record(key)
+		return "", "", ok
 	}
 	f, ok := d.Functions[key]
 	for _, p := range f.Params {

@@ -36,13 +36,11 @@ func runTypes(args []string) error {
 		return err
 	}
 	found := map[string]map[string]string{} // lines without releases, by name and release
-	var dated []string                      // the releases that have headers
 	for _, arg := range args {
 		release, dir, ok := strings.Cut(arg, "=")
 		if !ok || !slices.Contains(abi.Releases(), release) {
 			return fmt.Errorf("types: %q is not release=folder", arg)
 		}
-		dated = append(dated, release)
 		lines, err := typeLines(table, release, dir)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
@@ -59,7 +57,7 @@ func runTypes(args []string) error {
 	for _, kind := range []string{"type", "record", "const"} {
 		var lines []string
 		for _, name := range slices.Sorted(maps.Keys(found)) {
-			forms, err := formsOf(found[name], dated)
+			forms, err := formsOf(found[name])
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -99,7 +97,7 @@ func loadTable(dir string) (*abi.Table, error) {
 }
 
 // formsOf returns the lines of a name, one for each form that releases have, the newest last.
-func formsOf(lines map[string]string, dated []string) (forms []string, err error) {
+func formsOf(lines map[string]string) (forms []string, err error) {
 	versions := map[string][]string{}
 	var order []string
 	for _, release := range abi.Releases() {
