@@ -31,7 +31,7 @@ func TestHeaders(t *testing.T) {
 	out.Reset()
 	require.ErrorContains(t, writeHeaders(&out, options{headers: dir, release: "9.1.0"}), "1 declarations in "+dir+" differ from CANN 9.1.0")
 	require.Contains(t, out.String(), "CANN 9.1.0: 1 functions, 0 constants, 0 types and 0 records agree, ")
-	require.Regexp(t, `(?m)^ +1 +0 +1 +1 +0 +acl/acl_rt.h$`, out.String())
+	require.Regexp(t, `(?m)^ +1 +\d+ +1 +1 +0 +acl/acl_rt.h$`, out.String())
 	require.Regexp(t, `(?m)^ +agree +missing +different +lacking +not compared +header$`, out.String())
 	require.NotContains(t, out.String(), "aclnnop", "the folder has no operators")
 	require.Contains(t, out.String(), "different aclrtSnapShotProcessLock: the table has (int, void *), the header ()")

@@ -330,7 +330,7 @@ func (q *comparer) constants() {
 			q.lacking(k.Name)
 		case !ok:
 		case !declared:
-			if header := q.home(k.Name, k.Enum); q.groups[group(header)] {
+			if header := cmp.Or(k.Header, q.home(k.Name, k.Enum)); q.groups[group(header)] {
 				q.missing(k.Name, header)
 			}
 		case got != value:
