@@ -86,7 +86,10 @@ var includes = map[string]string{
 }
 
 // wholes lists the headers that end with those of their parts, which include them in turn.
-var wholes = map[string][]string{"acl/acl.h": {"acl/acl_base_mdl.h", "acl/acl_mdl.h", "acl/acl_op.h"}}
+var wholes = map[string][]string{
+	"acl/acl.h":        {"acl/acl_base_mdl.h", "acl/acl_mdl.h", "acl/acl_op.h", "acl/acl_rt.h"},
+	"hccl/hccl_comm.h": {"hccl/hccl_types.h"},
+}
 
 // libraryHeaders lists, by operator, the C++ library headers that operators' headers include, since
 // programs rely on these as well.

@@ -147,6 +147,10 @@ func TestHeadersLeaveNames(t *testing.T) {
 		"#include \"acl/acl.h\"\n#include \"aclnnop/aclnn_add.h\"\nint None, Mean, Sum;\n":                      true,
 		"#include \"aclnnop/aclnn_binary_cross_entropy.h\"\nint values[] = {None == 0, Mean == 1, Sum == 2};\n": true,
 		"#include \"aclnnop/aclnn_binary_cross_entropy.h\"\nint None;\n":                                        false,
+		"#include \"acl/acl.h\"\n#include \"hccl/hccl.h\"\nint OK, COMM_LINK_VERSION, DIM_BITS_LEN;\n":          true,
+		"#include \"hccl/hccl.h\"\n#include \"hccl/hccl_rank_graph.h\"\nint use(CommLink *l) { return l->linkAttr.hop + l->srcEndpointDesc.loc.device.devPhyId + (l->header.version == COMM_LINK_VERSION) + (l->dstEndpointDesc.commAddr.addr.s_addr == 0) + BUFFER_NAME_MAX_LENGTH; }\n": true,
+		"#include \"acl/acl.h\"\n#include \"aclnn/acl_meta.h\"\n#include \"aclnn/opdev/op_errno.h\"\naclrtPlaceHolderInfo p = {0, MAX_MEM_UCE_INFO_ARRAY_SIZE};\nint use(int x) { return x == ACLNN_ERR_INNER_KEY_CONFLICT ? HCCL_CMD_ALLREDUCE : OK; }\n":                                true,
+		"#include \"dcmi_interface_api.h\"\nunsigned use(struct dcmi_event *e) { return e->event_t.dms_event.event_id; }\n":                                                                                                                                                               true,
 		// Headers of operators declare the tensors, those that CANN's build generates too.
 		"#include \"aclnnop/aclnn_recurrent_gated_delta_rule.h\"\nvoid *f = (void *)aclCreateTensor;\n":    true,
 		"#include \"aclnnop/aclnn_grouped_matmul_add_v2.h\"\nvoid *f = (void *)aclnnGroupedMatmulAddV2;\n": true,
