@@ -195,6 +195,20 @@ func (g convGrads) check(c *op.Call, input, weight, bias *op.Tensor, filters int
 	}
 }
 
+// checkVolumes refuses gradients of volumes that CANN has no kernel for before the 950: those of weights in float32 whose
+// factors have 16 bits, in several groups.
+func (g convGrads) checkVolumes(c *op.Call, v conv, grad, input, weight *op.Tensor) {
+	if input.Rank() != 5 || c.Chip() == acceptance.Ascend950 || g.weight == nil || g.weight.DType != dtype.Float32 || v.Groups == 1 {
+		return
+	}
+	if promoted := op.Promote(op.Promote(grad.DType, input.DType), weight.DType); promoted != dtype.Float32 {
+		c.Invalid("%v of %d groups has factors that are computed in %v; use a gradient of that type, or factors in float32", g.weight, v.Groups, promoted)
+	}
+	if c.Int("cubeMathType") == 2 {
+		c.Invalid("%v of %d groups and cubeMathType 2 (USE_FP16): use 0, 1 or 3", g.weight, v.Groups)
+	}
+}
+
 // run computes the requested gradients. The views are those of the call as [N, channels, spatial…].
 func (g convGrads) run(v conv, grad, input, weight kernel.View, shaped func(t *op.Tensor) kernel.View) error {
 	if g.input != nil {
@@ -244,6 +258,7 @@ func convolutionBackward(c *op.Call) (op.Run, error) {
 		filters := v.filters(weight)
 		c.Shape(grad, slices.Concat([]int64{input.Shape[0], filters}, sizes), "the convolution of "+input.String()+" with "+weight.String())
 		g.check(c, input, weight, grad, filters)
+		g.checkVolumes(c, v, grad, input, weight)
 		// CANN reads biasSizes for empty tensors only.
 		empty := grad.Len() == 0 || input.Len() == 0 || weight.Len() == 0
 		if biases := c.Ints("biasSizes"); g.bias != nil && empty && !slices.Equal(biases, []int64{filters}) {

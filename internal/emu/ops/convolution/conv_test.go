@@ -413,3 +413,23 @@ func TestIm2col(t *testing.T) {
 		"gradOutput": y, "inputSize": []int64{4, 6}, "kernelSize": size, "dilation": dilation, "padding": padding, "stride": stride, "out": x,
 	}, "inputSize [4,6]")
 }
+
+// Before the 950, gradients of weights of volumes in several groups are not in float32 if the factors have 16 bits.
+func TestGradientsOfVolumesInGroups(t *testing.T) {
+	f := dtype.Float32
+	args := func(d dtype.Type, groups int64) optest.Args {
+		return optest.Args{
+			"gradOutput": optest.Tensor(t, d, []int64{1, 2, 2, 2, 2}, 1), "input": optest.Tensor(t, d, []int64{1, 2, 2, 2, 2}, 1), "weight": optest.Tensor(t, d, []int64{2, 2 / groups, 1, 1, 1}, 1),
+			"biasSizes": []int64{2}, "stride": []int64{1, 1, 1}, "padding": []int64{0, 0, 0}, "dilation": []int64{1, 1, 1}, "outputPadding": []int64{0, 0, 0}, "groups": groups,
+			"outputMask": []bool{false, true, false}, "gradWeight": optest.Tensor(t, f, []int64{2, 2 / groups, 1, 1, 1}), "gradInput": optest.Tensor(t, f, []int64{1, 2, 2, 2, 2}), "gradBias": optest.Tensor(t, f, []int64{2}),
+		}
+	}
+	optest.Refused(t, op.InvalidParam, "ConvolutionBackward", args(dtype.BFloat16, 2), "gradWeight float32", "computed in bfloat16")
+	optest.Refused(t, op.InvalidParam, "ConvolutionBackward", args(f, 2).With(optest.Args{"cubeMathType": 2}), "cubeMathType 2")
+	for _, a := range []optest.Args{args(dtype.BFloat16, 1), args(f, 2)} {
+		optest.Run(t, "ConvolutionBackward", a)
+		for _, v := range optest.Values(a["gradWeight"].(*op.Tensor)) {
+			assert.Equal(t, 8.0, v)
+		}
+	}
+}

@@ -247,6 +247,9 @@ func linearLossGrad(c *op.Call) (op.Run, error) {
 		c.Plain(softmax)
 		c.DType(softmax, dtype.Float32)
 		c.Shape(softmax, []int64{rows, words}, "a probability for each row and word")
+		if c.Tiled() && words < 128 {
+			c.Invalid("%v has %d words; with softmaxOptional there must be 128 or more", weight, words)
+		}
 	} else {
 		most, sum = c.Tensor("logitsMaxOptional"), c.Tensor("sumExpLogitsOptional")
 		perRow(c, rows, dtype.Float32, most, sum)
