@@ -4231,8 +4231,7 @@ var opLightningIndexerV2Metadata = Operator{
 
 // LightningIndexerV2Metadata divides the work of LightningIndexerV2 among cores. C:
 // aclnnLightningIndexerV2Metadata, CANN since 9.1.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: it divides the work of a kernel among cores; its numbers follow from the
-// source alone, and not written yet.
+// computes: CuSeqlensQ, CuSeqlensK, Metadata int32.
 func LightningIndexerV2Metadata(st *acl.Stream, p LightningIndexerV2MetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -54,7 +54,7 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, p op.Prepare, words []ui
 	if slices.ContainsFunc(o.Params, func(p op.Param) bool { return p.Class == op.StringClass }) { // may name a group
 		join = func(group string) (op.Communicator, error) { return l.communicator(t, group) }
 	}
-	c := op.NewCall(o, args, op.Env{Join: join, Links: &l.links, Older: l.Older, Chip: l.chip, PlainCube: l.PlainCube, Tiled: true})
+	c := op.NewCall(o, args, op.Env{Join: join, Links: &l.links, Older: l.Older, Chip: l.chip, Cores: l.cores, PlainCube: l.PlainCube, Tiled: true})
 	checkFormats(c)
 	e, err := op.NewExecutor(p, c)
 	if err != nil {

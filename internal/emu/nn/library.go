@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/abi/soc"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/dump"
@@ -28,11 +29,13 @@ type Library struct {
 	links op.Links
 	cache *cache
 	chip  acceptance.Chip
+	cores op.Cores
 }
 
 // New returns the library that uses the handles, streams and memory of a runtime.
 func New(r *rt.Runtime) *Library {
-	return &Library{rt: r, cache: newCache(), chip: acceptance.ChipOf(r.SoC()), PlainCube: r.PlainCube()}
+	chip, _ := soc.Named(r.SoC()) // without a chip there are no devices
+	return &Library{rt: r, cache: newCache(), chip: acceptance.ChipOf(r.SoC()), cores: op.Cores{Cube: chip.Cube, Vector: chip.Vector}, PlainCube: r.PlainCube()}
 }
 
 // Operators returns the number of operators in the table. Their ids are 0 to Operators()-1.

@@ -37,6 +37,7 @@ type Call struct {
 	join      func(group string) (Communicator, error)
 	joined    map[string]Communicator
 	Links     *Links // link flags, which the ranks of the process share
+	cores     Cores
 	older     bool
 	tiled     bool
 	plain     bool // see Env
@@ -60,17 +61,24 @@ type Env struct {
 	Join      func(group string) (Communicator, error) // returns this rank's communicator of a group
 	Links     *Links
 	Older     bool            // the library is that of CANN 8.1
+	Cores     Cores           // of the chip; zeros are those of the 910B1
 	Chip      acceptance.Chip // whose rules the call must satisfy; 0 is the 910B
 	PlainCube bool            // products of float32 are not rounded, whatever cubeMathType says
 	Tiled     bool            // the call must satisfy the sizes of the chip's tiling too, which tests of the computation do not
 }
+
+// Cores are the numbers of cores of a chip.
+type Cores struct{ Cube, Vector int64 }
+
+// Cores returns the numbers of cores of the chip.
+func (c *Call) Cores() Cores { return c.cores }
 
 // NewCall returns a call of an operator. args has one value for each parameter: *Tensor, []*Tensor,
 // *Scalar, []*Scalar, []int64, []float32, []bool and string, which are nil for a null pointer of C,
 // and int64, bool and float64. The call copies the tensors, so later changes to the originals do
 // not affect it.
 func NewCall(o *Operator, args []any, env Env) *Call {
-	c := &Call{Op: o, chip: cmp.Or(env.Chip, acceptance.Ascend910B), args: slices.Clone(args), join: env.Join, Links: env.Links, older: env.Older, tiled: env.Tiled, plain: env.PlainCube}
+	c := &Call{Op: o, chip: cmp.Or(env.Chip, acceptance.Ascend910B), args: slices.Clone(args), join: env.Join, Links: env.Links, cores: cmp.Or(env.Cores, Cores{24, 48}), older: env.Older, tiled: env.Tiled, plain: env.PlainCube}
 	n := 0
 	for _, a := range args {
 		switch a := a.(type) {
@@ -219,7 +227,7 @@ func (c *Call) capture(object *Tensor, name string, use Use) *Tensor {
 // again returns the call with fresh copies of its tensors. Repeatable executors need it because the
 // addresses of the original tensors may change between two runs.
 func (c *Call) again() *Call {
-	n := NewCall(c.Op, c.args, Env{Links: c.Links, Older: c.older, Chip: c.chip, PlainCube: c.plain})
+	n := NewCall(c.Op, c.args, Env{Links: c.Links, Older: c.older, Chip: c.chip, Cores: c.cores, PlainCube: c.plain})
 	n.joined = c.joined
 	return n
 }

@@ -35,6 +35,7 @@ var Table = op.Merge(
 	latentCaches,
 	packedHeads,
 	pairAttentions,
+	plans,
 	quantLatents,
 	ropeCaches,
 	rotary,
