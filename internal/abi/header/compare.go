@@ -400,10 +400,8 @@ func (q *comparer) records() {
 // unknown finds what the headers declare under names that the table lacks in all releases.
 func (q *comparer) unknown() {
 	for name := range q.all.Functions {
-		for _, prefix := range []string{"acl", "Hccl", "Hcomm", "dcmi"} {
-			if rest, ok := strings.CutPrefix(name, prefix); ok && !q.known[name] && rest != "" && !strings.HasPrefix(name, "aclnnInner") {
-				q.lacking(name)
-			}
+		if !q.known[name] && q.compared(name) {
+			q.lacking(name)
 		}
 	}
 	for name := range q.all.Constants {

@@ -76,14 +76,14 @@ func TestCompare(t *testing.T) {
 	c, err := Compare(table, abi.V850, tree)
 	require.NoError(t, err)
 	assert.Equal(t, Comparison{
-		Equal: 10, Kinds: Kinds{2, 5, 2, 1}, Unknown: []string{"aclMany", "aclNew"},
+		Equal: 10, Kinds: Kinds{2, 5, 2, 1}, Unknown: []string{"aclMany", "aclNew", "noParameters", "odd", "ranges", "sizes"},
 		Outside: []Outside{{"TILES", "kernels"}, {"aclBare", "no header"}, {"aclGone", "for tools"}, {"aclKernel", "kernels"}, {"tiling", "kernels"}},
-		Headers: []Count{{"acl/a.h", 10, 0, 0, 2, 0}, {"acl/acl.h", 0, 0, 0, 0, 1}, {"acl/b.h", 0, 0, 0, 0, 3}, {"acl/c.h", 0, 0, 0, 0, 1}},
+		Headers: []Count{{"acl/a.h", 10, 0, 0, 6, 0}, {"acl/acl.h", 0, 0, 0, 0, 1}, {"acl/b.h", 0, 0, 0, 0, 3}, {"acl/c.h", 0, 0, 0, 0, 1}},
 	}, c)
 	c, err = Compare(table, abi.V900, tree)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"aclLater"}, c.Missing)
-	assert.Equal(t, Count{"acl/a.h", 10, 1, 0, 2, 0}, c.Headers[0])
+	assert.Equal(t, Count{"acl/a.h", 10, 1, 0, 6, 0}, c.Headers[0])
 	c, err = Compare(table, abi.V81RC1, tree)
 	require.NoError(t, err)
 	assert.Equal(t, []Difference{{"RED", "0", "-1"}, {"aclFew", "", "int"}, {"pair", "no further field", "int ( *)(int) f at 8"}}, c.Different)
