@@ -6687,8 +6687,7 @@ var opQuantLightningIndexerV2Metadata = Operator{
 
 // QuantLightningIndexerV2Metadata divides the work of QuantLightningIndexerV2 among cores. C:
 // aclnnQuantLightningIndexerV2Metadata, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend310P. The
-// emulator does not implement it: it divides the work of a kernel among cores; its numbers follow
-// from the source alone, and not written yet.
+// emulator computes: CuSeqlensQ, SequsedK, Metadata int32.
 func QuantLightningIndexerV2Metadata(st *acl.Stream, p QuantLightningIndexerV2MetadataParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -11,7 +11,7 @@ import (
 )
 
 // plans lists the operators that divide the work of an indexer among cores.
-var plans = op.Table{"LightningIndexerV2Metadata": indexerPlan}.Omits()
+var plans = op.Table{"LightningIndexerV2Metadata": indexerPlan, "QuantLightningIndexerV2Metadata": indexerPlan}.Omits()
 
 // The result of a plan: for each cube core, and behind these for each vector core, eight numbers.
 const (
@@ -30,6 +30,7 @@ type planTask struct {
 	tileQueries   int64
 	tileKeys      int64
 	causal        bool
+	whole         bool // rows of tiles are not split among cores
 	cubes         int64
 	vectors       int64
 }
@@ -103,6 +104,7 @@ type planner struct {
 	rest     int64     // cost of what is left of the sequence
 	latest   []int64   // by sequence: the cost of its last tile
 	costs    []int64   // by sequence
+	largest  int64     // cost of a row
 	done     bool
 	parts    int64 // of the row at the cursor, with the next core
 	partials int64
@@ -127,7 +129,7 @@ func (p *planTask) plan() ([]planShare, []planSplit) {
 		rows, _ := p.rows(b)
 		for i := range rows {
 			if t := p.tiles(b, i); t.n > 0 {
-				g.costs[b], g.latest[b] = g.costs[b]+t.cost, t.latest
+				g.costs[b], g.latest[b], g.largest = g.costs[b]+t.cost, t.latest, max(g.largest, t.cost)
 			}
 		}
 		left += g.costs[b]
@@ -138,7 +140,11 @@ func (p *planTask) plan() ([]planShare, []planSplit) {
 	}
 	g.enter(0)
 	for core := int64(0); core < p.cubes && !g.done && left > 0; core++ {
-		left -= g.give(left / (p.cubes - core))
+		limit := left / (p.cubes - core)
+		if p.whole {
+			limit = max(limit, g.largest)
+		}
+		left -= g.give(limit)
 	}
 	if len(g.shares) == 0 {
 		g.shares = []planShare{{}}
@@ -146,7 +152,7 @@ func (p *planTask) plan() ([]planShare, []planSplit) {
 	return g.shares, g.splits
 }
 
-// give gives the next core tiles of about a cost, at least one, and returns their cost.
+// give gives the next core tiles of about a cost, at least one unless rows are whole, and returns their cost.
 func (g *planner) give(limit int64) (cost int64) {
 	share, given := planShare{partial: g.partials + g.parts - 1}, false
 	fits := func(more, last int64) bool { return limit+last/2 >= cost+more }
@@ -164,7 +170,7 @@ func (g *planner) give(limit int64) (cost int64) {
 			g.row = g.tiles(g.at.sequence, g.at.row)
 		}
 	}
-	if !g.done { // tiles
+	if !g.done && !g.whole { // tiles
 		one := g.row.each
 		if g.row.n == 1 {
 			one = g.row.latest
@@ -192,7 +198,7 @@ func (g *planner) give(limit int64) (cost int64) {
 		g.splits = append(g.splits, planSplit{planPlace{before.sequence, before.row, 0}, g.partials, g.parts, queries})
 		g.partials, g.parts = g.partials+g.parts, 1
 	}
-	if !g.done && g.at.tile > 0 {
+	if !g.done && !g.whole && g.at.tile > 0 {
 		g.parts++
 	}
 	g.shares = append(g.shares, share)
@@ -270,10 +276,11 @@ func (p *planTask) numbers() []float64 {
 	return out
 }
 
-// indexerPlan divides the work of LightningIndexerV2 among the cores of the chip. The kernel reads the plan; the emulator's indexer needs
+// indexerPlan divides the work of LightningIndexerV2, or of QuantLightningIndexerV2, among the cores of the chip. The kernel reads the plan; the emulator's indexer needs
 // none. As in CANN the numbers behind the plan stay what they are.
 func indexerPlan(c *op.Call) (op.Run, error) {
 	out := c.Optional("metadata") // CANN refuses null as other mistakes
+	quantised := c.Has("quantMode")
 	heads, topk, batch := c.Int("numHeadsQ"), c.Int("topk"), c.Int("batchSize")
 	most := [2]int64{c.Int("maxSeqlenQ"), c.Int("maxSeqlenK")}
 	layouts := [2]string{c.Text("layoutQOptional"), c.Text("layoutKOptional")}
@@ -301,6 +308,10 @@ func indexerPlan(c *op.Call) (op.Run, error) {
 		c.Invalid("batchSize is %d; it must not be negative", batch)
 	case mode != 0 && mode != 3:
 		c.Invalid("maskMode is %d; 0 (none) and 3 (causal) are possible", mode)
+	case quantised && c.Chip() != acceptance.Ascend950 && (heads != 64 || topk > 2048 || c.Int("quantMode") != 2 || ratio&(ratio-1) != 0 || layouts[1] != "PA_BBND"):
+		c.Invalid("numHeadsQ %d, topk %d, quantMode %d, cmpRatio %d and layoutK %q: this chip has 64 heads, up to 2048 keys, quantMode 2, powers of two, and PA_BBND", heads, topk, c.Int("quantMode"), ratio, layouts[1])
+	case quantised && (c.Int("quantMode") < 1 || c.Int("quantMode") > 5):
+		c.Invalid("quantMode is %d; 1 to 5 are possible", c.Int("quantMode"))
 	case ratio < 1 || ratio > 128:
 		c.Invalid("cmpRatio is %d; 1 to 128 are possible", ratio)
 	case layouts[0] != "TND" && layouts[0] != "BSND":
@@ -360,7 +371,7 @@ func indexerPlan(c *op.Call) (op.Run, error) {
 	cores := c.Cores()
 	p := planTask{heads: heads, ratio: ratio, causal: mode == 3, tileQueries: 4, tileKeys: 2048, cubes: cores.Cube, vectors: cores.Vector}
 	if c.Chip() == acceptance.Ascend950 {
-		if p.tileKeys = 128; heads > 32 || topk > 2048 {
+		if p.tileKeys = 128; !quantised && (heads > 32 || topk > 2048) || topk > 6144 {
 			p.tileQueries = 2
 		}
 	}
@@ -372,6 +383,10 @@ func indexerPlan(c *op.Call) (op.Run, error) {
 				return err
 			}
 			*into = lengths
+		}
+		if quantised { // the kernel splits rows on the Ascend950 alone, and there long ones
+			longest := slices.Max(append(task.keys, 0))
+			task.whole = p.tileKeys != 128 || longest < topk || longest <= 5*p.tileKeys
 		}
 		rest := make([]int64, n[0])
 		if residual != nil {

@@ -19,6 +19,7 @@ import (
 
 // indexerPlanCase is a call of CANN's own operator, run on a host, with what it wrote: the rows of the cores that have work.
 type indexerPlanCase struct {
+	Quantised      bool `json:",omitempty"`
 	Chip           string
 	Cores          [2]int64
 	Heads, TopK    int64
@@ -34,6 +35,9 @@ func (c indexerPlanCase) args(t *testing.T, l kerneltest.Layout, out *op.Tensor)
 	a := optest.Args{
 		"numHeadsQ": c.Heads, "numHeadsK": 1, "headDim": 128, "topk": c.TopK, "batchSize": c.Batch, "maxSeqlenQ": c.Most[0], "maxSeqlenK": c.Most[1],
 		"layoutQOptional": c.Layouts[0], "layoutKOptional": c.Layouts[1], "maskMode": c.Mask, "cmpRatio": c.Ratio, "metadata": out,
+	}
+	if c.Quantised {
+		a["quantMode"] = 2
 	}
 	for i, name := range []string{"cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional", "cmpResidualKOptional"} {
 		if v := c.Lists[i]; len(v) > 0 {
@@ -58,7 +62,7 @@ func TestIndexerPlan(t *testing.T) {
 		if c.Chip == "Ascend950" {
 			chip = acceptance.Ascend950
 		}
-		e, err := optest.PrepareIn(t, op.Env{Chip: chip, Cores: op.Cores{Cube: c.Cores[0], Vector: c.Cores[1]}}, "LightningIndexerV2Metadata", c.args(t, kerneltest.Layouts[n%2*2], out))
+		e, err := optest.PrepareIn(t, op.Env{Chip: chip, Cores: op.Cores{Cube: c.Cores[0], Vector: c.Cores[1]}}, map[bool]string{false: "LightningIndexerV2Metadata", true: "QuantLightningIndexerV2Metadata"}[c.Quantised], c.args(t, kerneltest.Layouts[n%2*2], out))
 		require.NoError(t, err, lines.Text())
 		require.NoError(t, optest.Together([]*op.Executor{e}, []uint64{0}))
 		want := slices.Repeat([]float64{77}, 1024)
@@ -90,6 +94,11 @@ func TestIndexerPlanRefuses(t *testing.T) {
 		"the numbers of a plan": {"metadata": i(1)}, "dtype": {"cuSeqlensQOptional": optest.Tensor(t, dtype.Int64, []int64{3})},
 	} {
 		optest.Refused(t, op.InvalidParam, name, a.With(set), text)
+	}
+	quantised := a.With(optest.Args{"layoutKOptional": "PA_BBND", "sequsedKOptional": i(30, 40), "numHeadsQ": 64, "quantMode": 2})
+	optest.Run(t, "Quant"+name, quantised)
+	for _, set := range []optest.Args{{"numHeadsQ": 32}, {"topk": 2049}, {"quantMode": 1}, {"cmpRatio": 3}, {"layoutKOptional": "TND"}} {
+		optest.Refused(t, op.InvalidParam, "Quant"+name, quantised.With(set), "64 heads, up to 2048 keys")
 	}
 	for text, set := range map[string]optest.Args{
 		"begins with 1": {"cuSeqlensQOptional": i(1, 3, 7)}, "must not decrease": {"cuSeqlensKOptional": i(0, 5, 4)}, "sequsedQ[1] is 5": {"sequsedQOptional": i(3, 5)}, "sequsedK[0] is -1": {"sequsedKOptional": i(-1, 5)},
