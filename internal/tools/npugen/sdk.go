@@ -160,6 +160,11 @@ func runSDK(args []string) error {
 // it: those of the release only, or all if that is "".
 func headers(t *abi.Table, version, only string) (files, error) {
 	out := files{}
+	if only == "" {
+		wide := *t
+		wide.Records = widest(t.Records)
+		t = &wide
+	}
 	var types bytes.Buffer
 	everywhere := *t
 	everywhere.Constants = slices.DeleteFunc(slices.Clone(t.Constants), func(c abi.Constant) bool { return headerOf(c) != "" })
@@ -205,6 +210,19 @@ func headers(t *abi.Table, version, only string) (files, error) {
 	out[fp16Header], out[bfloat16Header] = guarded(fp16Header, fp16), guarded(bfloat16Header, bfloat16)
 	out["securec.h"] = guarded("securec.h", securec)
 	return out, nil
+}
+
+// widest returns records without the older forms that have a part of the newest one's fields in the same size: programs of
+// each release find their fields in the newest.
+func widest(records []abi.Record) []abi.Record {
+	records = slices.Clone(records)
+	for i := range records {
+		r := &records[i]
+		r.Older = slices.DeleteFunc(slices.Clone(r.Older), func(old abi.RecordForm) bool {
+			return old.Size == r.Size && !slices.ContainsFunc(old.Fields, func(f abi.Field) bool { return !slices.Contains(r.Fields, f) })
+		})
+	}
+	return records
 }
 
 // recordsAt returns the records as a release has them; those that it lacks, and all of none, as in the newest one.

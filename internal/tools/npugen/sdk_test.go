@@ -160,6 +160,22 @@ func TestHeadersLeaveNames(t *testing.T) {
 	}
 }
 
+// TestHeadersOfAllReleases checks that the SDK without a release has the fields of unions that later releases added.
+func TestHeadersOfAllReleases(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	const source = "#include \"acl/acl.h\"\n#include \"hccl/hccl.h\"\nint use(aclrtLaunchKernelAttrValue *v, aclrtBinaryLoadOptionValue *o) { return v->dynUBufSize + o->cpuKernelMode; }\n" +
+		"_Static_assert(sizeof(HcclCommConfig) == 300, \"8.1.RC1\");\n"
+	for only, works := range map[string]bool{"": true, abi.V81RC1: false} {
+		out, err := headers(table, abi.V81RC1, only)
+		require.NoError(t, err)
+		dir := t.TempDir()
+		require.NoError(t, out.write(dir))
+		message, err := compile(t, nil, []byte(source), "gcc", "-x", "c", "-std=c11", "-I", dir)
+		require.Equal(t, works, err == nil, "%.2000s", message)
+	}
+}
+
 // TestHalfOfPrograms checks that the 16-bit types for C++ keep every bit pattern and round as this
 // module does.
 func TestHalfOfPrograms(t *testing.T) {
