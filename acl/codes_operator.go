@@ -16,7 +16,7 @@ var operatorCodes = map[Code]codeInfo{
 	abi.ACLNN_ERR_INNER_NULLPTR:            {"ACLNN_ERR_INNER_NULLPTR", "a null pointer inside aclnn", "CANN's message names the cause", nil, DamageNone},
 	// The rest of 5611xx has no enumerator in the headers.
 	561104: {"ACLNN_ERR_INNER_WRONG_ATTR_INFO_SIZE", "the operator's table has another number of attributes", "the operator package and CANN differ in version", ErrNotInstalled, DamageNone},
-	561105: {"ACLNN_ERR_INNER_KEY_CONFILICT", "two kernels have one key", "two operator packages collide; look at ASCEND_CUSTOM_OPP_PATH", ErrNotInstalled, DamageNone},
+	561105: {"ACLNN_ERR_INNER_KEY_CONFLICT", "two kernels have one key", "two operator packages collide; look at ASCEND_CUSTOM_OPP_PATH", ErrNotInstalled, DamageNone},
 	561106: {"ACLNN_ERR_INNER_INVALID_IMPL_MODE", "the implementation mode is unknown", "", ErrInvalidArgument, DamageNone},
 	561107: {"ACLNN_ERR_INNER_OPP_PATH_NOT_FOUND", "the root of the operator packages is missing", "source CANN's set_env.sh, which sets ASCEND_OPP_PATH", ErrNotInstalled, DamageNone},
 	561108: {"ACLNN_ERR_INNER_LOAD_JSON_FAILED", "a kernel's description could not be loaded", "reinstall the kernel package", ErrNotInstalled, DamageNone},

@@ -46,7 +46,7 @@ var runtimeCodes = map[Code]codeInfo{
 	abi.ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD: {"ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD", "the capture was begun on another OS thread", "", ErrCapture, DamageNone},
 	abi.ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY:    {"ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY", "an array is too small for the result", "", ErrInvalidArgument, DamageNone},
 	abi.ACL_ERROR_RT_MODEL_UPDATE_FAILED:         {"ACL_ERROR_RT_MODEL_UPDATE_FAILED", "the graph could not be updated", "capture it again", ErrCapture, DamageNone},
-	captureModeBlockAsync:                        {"ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC", "an asynchronous copy would have to be synchronous during a capture", "use pinned host memory", ErrCapture, DamageNone},
+	abi.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC:    {"ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC", "an asynchronous copy would have to be synchronous during a capture", "use pinned host memory", ErrCapture, DamageNone},
 	abi.ACL_ERROR_RT_SYMBOL_NOT_FOUND:            {"ACL_ERROR_RT_SYMBOL_NOT_FOUND", "no such device symbol", "", ErrInvalidArgument, DamageNone},
 	abi.ACL_ERROR_RT_INVALID_SYMBOL:              {"ACL_ERROR_RT_INVALID_SYMBOL", "the device symbol is not valid", "", ErrInvalidArgument, DamageNone},
 	abi.ACL_ERROR_RT_INVALID_DEVICE_FUNCTION:     {"ACL_ERROR_RT_INVALID_DEVICE_FUNCTION", "the device function is not valid", "", ErrInvalidArgument, DamageNone},
@@ -144,6 +144,3 @@ var runtimeCodes = map[Code]codeInfo{
 	abi.ACL_ERROR_RT_CCU_TIMEOUT:                     {"ACL_ERROR_RT_CCU_TIMEOUT", "the collective unit ran out of time", "", ErrTimeout, DamageWork},
 	abi.ACL_ERROR_RT_CCU_EXCEPTION:                   {"ACL_ERROR_RT_CCU_EXCEPTION", "the collective unit crashed", "", ErrKernel, DamageWork},
 }
-
-// captureModeBlockAsync is in newer runtimes' sources only; no header names it yet.
-const captureModeBlockAsync = 107041
