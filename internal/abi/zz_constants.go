@@ -845,3 +845,6 @@ const MAX_MEM_UCE_INFO_ARRAY_SIZE = 128
 
 // Enumerators of HcclCMDType.
 const HCCL_CMD_ALLREDUCE = 2
+
+// Enumerators of aclDataType.
+const ACL_HIFLOAT4 = 42
