@@ -3,7 +3,6 @@ package minifloat
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -19,6 +18,7 @@ type Scaling struct {
 	Algorithm int64   // 0: from the exponent of the largest element; 1: from its quotient by Most; 2: from the exponent after rounding
 	Most      float64 // the number to which the largest element may be mapped; 0 is the largest of Type
 	Least     float64 // a block with smaller elements has the scale of this number
+	Zeros     bool    // a block of zeros has the least scale, whatever Least is
 }
 
 // NewScaling checks how blocks become numbers of a type and how these are rounded: by "rint", and for types of
@@ -36,31 +36,56 @@ func NewScaling(d dtype.Type, algorithm int64, most float64, rounding string) (S
 		return s, round, fmt.Errorf("roundMode %q is not supported for %v; use rint, or round or floor for types of four bits", rounding, d)
 	case algorithm < 0 || algorithm > 2 || algorithm == 1 && four || algorithm == 2 && !four:
 		return s, round, fmt.Errorf("scaleAlg is %d; use 0, 1 for types of eight bits or 2 for types of four", algorithm)
-	case most != 0 && (!four || most < lowest || most > highest):
+	case most != 0 && (!four || !(most >= lowest && most <= highest)):
 		return s, round, fmt.Errorf("dstTypeMax is %g; use 0, or for types of four bits %g to %g", most, lowest, highest)
 	}
 	return s, round, nil
 }
 
 // Rows quantises rows of numbers, each as long as the last dimension of y, in blocks, and overwrites them. A row has
-// an even number of scales; that of a missing block is the least one.
+// an even number of scales; a missing block has the least one.
 func (s Scaling) Rows(y, scales kernel.View, x []float64, r Rounding) error {
-	found, n := make([]float64, scales.Len()), int(y.Shape[len(y.Shape)-1])
-	for i := 0; i*n < len(x); i++ {
-		at := i * ((n + 2*BlockSize - 1) / (2 * BlockSize) * 2)
-		for block := range slices.Chunk(x[i*n:(i+1)*n], BlockSize) {
-			var factor float64
-			found[at], factor = s.Block(block)
-			at++
-			for j, v := range block {
-				block[j] = float64(float32(v) * float32(factor))
-			}
-		}
-	}
-	if err := Write(scales, found, Even); err != nil {
+	return s.Along(y, scales, x, len(y.Shape)-1, BlockSize, r)
+}
+
+// Pairs returns how often n elements have two blocks of size elements, of which the last one may be missing.
+func Pairs(n, size int64) int64 { return (n + 2*size - 1) / (2 * size) }
+
+// Along quantises numbers in blocks of size elements of an axis, and overwrites them. y has their shape. In scales
+// the axis has pairs of blocks, and a last dimension has the two scales of each; a missing block has the least scale.
+func (s Scaling) Along(y, scales kernel.View, x []float64, axis int, size int64, r Rounding) error {
+	if err := s.Scale(scales, x, y.Shape, axis, size); err != nil {
 		return err
 	}
 	return Write(y, x, r)
+}
+
+// Scale is Along without the last step: it multiplies the numbers, which have a shape, by the factors of their blocks.
+func (s Scaling) Scale(scales kernel.View, x []float64, shape []int64, axis int, size int64) error {
+	n, inner := shape[axis], int64(1)
+	for _, d := range shape[axis+1:] {
+		inner *= d
+	}
+	pairs, found := Pairs(n, size), make([]float64, scales.Len())
+	block := make([]float64, 0, size)
+	for row := int64(0); row*n*inner < int64(len(x)); row++ {
+		for b := int64(0); b*size < n; b++ {
+			end := min((b+1)*size, n)
+			for j := range inner {
+				block = block[:0]
+				for k := b * size; k < end; k++ {
+					block = append(block, x[(row*n+k)*inner+j])
+				}
+				var factor float64
+				found[((row*pairs+b/2)*inner+j)*2+b%2], factor = s.Block(block)
+				for k := b * size; k < end; k++ {
+					at := (row*n+k)*inner + j
+					x[at] = float64(float32(x[at]) * float32(factor))
+				}
+			}
+		}
+	}
+	return Write(scales, found, Even)
 }
 
 // largest has the exponent of the largest number of a type, and that number.
@@ -79,14 +104,18 @@ var nextExponent = map[float64]int{6: 128 - 0x3f, 7: 128 - 0x1f, 1.875: 128 - 0x
 // multiplied. A block with infinities or NaN has the scale NaN. If the scale would be below the
 // least one, the elements become zero.
 func (s Scaling) Block(x []float64) (scale, factor float64) {
-	most := s.Least
+	most, zeros := s.Least, s.Zeros
 	for _, v := range x {
+		zeros = zeros && v == 0
 		if v = math.Abs(v); v > most || math.IsNaN(v) {
 			most = v
 		}
 		if math.IsNaN(most) || math.IsInf(most, 0) {
 			return math.NaN(), math.NaN()
 		}
+	}
+	if zeros {
+		return 0, 0
 	}
 	largest, limit := largest[s.Type], s.Most
 	if limit == 0 && s.Type != dtype.Float4E1M2 {
@@ -100,6 +129,9 @@ func (s Scaling) Block(x []float64) (scale, factor float64) {
 		}
 	case s.Algorithm == 2 && dynamic:
 		most = float64(half.BFloat16FromFloat64(most).Float32())
+		if math.IsInf(most, 0) {
+			return math.NaN(), math.NaN()
+		}
 		e := exponent(most)
 		if e == 0 {
 			return 0, 0

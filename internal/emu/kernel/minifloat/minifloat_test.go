@@ -93,10 +93,13 @@ func TestBlock(t *testing.T) {
 		{Scaling{Type: dtype.Float4E2M1, Algorithm: 2}, 6, 1, 1}, {Scaling{Type: dtype.Float4E2M1, Algorithm: 2}, 6.03125, 2, 0.5}, {Scaling{Type: dtype.Float4E2M1, Algorithm: 2, Most: 7}, 7, 1, 1},
 		{Scaling{Type: dtype.Float4E2M1, Algorithm: 2, Most: 7}, 7.03125, 2, 0.5}, {Scaling{Type: dtype.Float4E2M1, Algorithm: 2, Most: 8}, 8, 1, 1}, {Scaling{Type: dtype.Float4E2M1, Algorithm: 2, Most: 8}, 8.5, 2, 0.5},
 		{Scaling{Type: dtype.Float4E1M2, Algorithm: 2}, 1.75, 1, 1}, {Scaling{Type: dtype.Float4E1M2, Algorithm: 2}, 1.76, 2, 0.5}, {Scaling{Type: dtype.Float4E1M2, Algorithm: 2, Most: 1.875}, 1.875, 1, 1},
+		{Scaling{Type: dtype.Float8E4M3, Algorithm: 1, Least: 448}, 1, 1, 1}, {Scaling{Type: dtype.Float8E4M3, Algorithm: 1, Least: 448}, 0, 1, 1}, {Scaling{Type: dtype.Float8E4M3, Algorithm: 1, Least: 448, Zeros: true}, 0, 0, 0},
 	} {
 		scale, factor := c.s.Block([]float64{-c.most, c.most / 2})
 		assert.Equal(t, [2]float64{c.scale, c.factor}, [2]float64{scale, factor}, "%+v %g", c.s, c.most)
 	}
 	scale, factor := Scaling{Type: dtype.Float8E4M3}.Block([]float64{1, math.Inf(-1)})
 	assert.True(t, math.IsNaN(scale) && math.IsNaN(factor))
+	scale, factor = Scaling{Type: dtype.Float4E2M1, Algorithm: 2}.Block([]float64{math.MaxFloat32})
+	assert.True(t, math.IsNaN(scale) && math.IsNaN(factor), "infinite in bfloat16")
 }
