@@ -388,7 +388,8 @@ var opDynamicBlockMxQuant = Operator{
 
 // DynamicBlockMxQuant quantises blocks of 32 by 32 elements with a shared power of two each. C:
 // aclnnDynamicBlockMxQuant, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// Ascend310P. The emulator computes: X float16 bfloat16; YOut float8_e5m2 float8_e4m3fn float4_e2m1
+// float4_e1m2; Scale1Out, Scale2Out float8_e8m0.
 func DynamicBlockMxQuant(st *acl.Stream, p DynamicBlockMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -507,8 +508,8 @@ var opDynamicDualLevelMxQuant = Operator{
 
 // DynamicDualLevelMxQuant quantises the last dimension to four bits with scales for blocks, and for
 // blocks of these. C: aclnnDynamicDualLevelMxQuant, CANN since 9.0.0. Not on Ascend910, Ascend910B,
-// Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not
-// written yet.
+// Ascend910_93, Ascend310P. The emulator computes: X, SmoothScale float16 bfloat16; YOut
+// float4_e2m1; Level0ScaleOut float32; Level1ScaleOut float8_e8m0.
 func DynamicDualLevelMxQuant(st *acl.Stream, p DynamicDualLevelMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -547,7 +548,8 @@ var opDynamicMxQuant = Operator{
 
 // DynamicMxQuant quantises blocks along Axis to floats of eight or four bits with a shared power of
 // two each. C: aclnnDynamicMxQuant, CANN since 8.5.0. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// Ascend310P. The emulator computes: X float32 float16 bfloat16; YOut float8_e5m2 float8_e4m3fn
+// float4_e2m1 float4_e1m2; MxscaleOut float8_e8m0.
 func DynamicMxQuant(st *acl.Stream, p DynamicMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -586,8 +588,9 @@ var opDynamicMxQuantV2 = Operator{
 }
 
 // DynamicMxQuantV2 is DynamicMxQuant with a largest value for the type. C: aclnnDynamicMxQuantV2,
-// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
-// implement it: only the Ascend950 has it, and not written yet.
+// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes:
+// X float32 float16 bfloat16; YOut float8_e5m2 float8_e4m3fn float4_e2m1 float4_e1m2; MxscaleOut
+// float8_e8m0.
 func DynamicMxQuantV2(st *acl.Stream, p DynamicMxQuantV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -629,7 +632,8 @@ var opDynamicMxQuantV3 = Operator{
 
 // DynamicMxQuantV3 is DynamicMxQuantV2 with a bound below for the largest value of a block. C:
 // aclnnDynamicMxQuantV3, CANN since 9.2.0-beta.1. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// Ascend310P. The emulator computes: X float32 float16 bfloat16; YOut float8_e5m2 float8_e4m3fn
+// float4_e2m1 float4_e1m2; MxscaleOut float8_e8m0.
 func DynamicMxQuantV3(st *acl.Stream, p DynamicMxQuantV3Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -670,7 +674,8 @@ var opDynamicMxQuantWithDualAxis = Operator{
 
 // DynamicMxQuantWithDualAxis is DynamicMxQuant along each of the last two dimensions. C:
 // aclnnDynamicMxQuantWithDualAxis, CANN since 9.0.0. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// Ascend310P. The emulator computes: X float16 bfloat16; Y1Out, Y2Out float8_e5m2 float8_e4m3fn
+// float4_e2m1 float4_e1m2; Mxscale1Out, Mxscale2Out float8_e8m0.
 func DynamicMxQuantWithDualAxis(st *acl.Stream, p DynamicMxQuantWithDualAxisParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -710,7 +715,8 @@ var opDynamicMxQuantWithDualAxisV2 = Operator{
 
 // DynamicMxQuantWithDualAxisV2 is DynamicMxQuantWithDualAxis with a largest value for the type. C:
 // aclnnDynamicMxQuantWithDualAxisV2, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// Ascend310P. The emulator computes: X float16 bfloat16; Y1Out, Y2Out float8_e5m2 float8_e4m3fn
+// float4_e2m1 float4_e1m2; Mxscale1Out, Mxscale2Out float8_e8m0.
 func DynamicMxQuantWithDualAxisV2(st *acl.Stream, p DynamicMxQuantWithDualAxisV2Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1352,8 +1358,8 @@ var opGroupedDynamicMxQuantWithDualAxis = Operator{
 
 // GroupedDynamicMxQuantWithDualAxis quantises each group's rows along both dimensions with shared
 // powers of two. C: aclnnGroupedDynamicMxQuantWithDualAxis, CANN after 9.2.0-beta.1. Not on
-// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the
-// Ascend950 has it, and not written yet.
+// Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X float16 bfloat16;
+// GroupIndex int64; Y1Out, Y2Out float8_e5m2 float8_e4m3fn; Y1ScaleOut, Y2ScaleOut float8_e8m0.
 func GroupedDynamicMxQuantWithDualAxis(st *acl.Stream, p GroupedDynamicMxQuantWithDualAxisParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1432,8 +1438,8 @@ var opMxToBlockMxQuant = Operator{
 
 // MxToBlockMxQuant converts four-bit blocks with shared powers of two to eight bits, with scales
 // along both dimensions. C: aclnnMxToBlockMxQuant, CANN since 9.2.0-beta.1. Not on Ascend910,
-// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
-// it, and not written yet.
+// Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X float4_e2m1 float4_e1m2; Mxscale,
+// Scale1, Scale2 float8_e8m0; Y float8_e5m2 float8_e4m3fn.
 func MxToBlockMxQuant(st *acl.Stream, p MxToBlockMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1584,8 +1590,8 @@ var opSituMxQuant = Operator{
 
 // SituMxQuant multiplies one half of X by a bounded sigmoid of the other and quantises the result
 // with shared powers of two. C: aclnnSituMxQuant, CANN after 9.2.0-beta.1. Not on Ascend910,
-// Ascend910B, Ascend910_93, Ascend310P. The emulator does not implement it: only the Ascend950 has
-// it, and not written yet.
+// Ascend910B, Ascend910_93, Ascend310P. The emulator computes: X float16 bfloat16; YOut float8_e5m2
+// float8_e4m3fn; YScaleOut float8_e8m0.
 func SituMxQuant(st *acl.Stream, p SituMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1856,8 +1862,9 @@ var opSwigluMxQuant = Operator{
 }
 
 // SwigluMxQuant computes SwiGlu and quantises it with shared powers of two. C: aclnnSwigluMxQuant,
-// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator does not
-// implement it: only the Ascend950 has it, and not written yet.
+// CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93, Ascend310P. The emulator computes:
+// X float16 bfloat16; GroupIndex int64; YOut float8_e5m2 float8_e4m3fn float4_e2m1 float4_e1m2;
+// MxscaleOut float8_e8m0.
 func SwigluMxQuant(st *acl.Stream, p SwigluMxQuantParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)
@@ -1907,7 +1914,8 @@ var opSwigluMxQuantWithDualAxis = Operator{
 
 // SwigluMxQuantWithDualAxis computes SwiGlu and quantises it along both dimensions. C:
 // aclnnSwigluMxQuantWithDualAxis, CANN since 9.1.0. Not on Ascend910, Ascend910B, Ascend910_93,
-// Ascend310P. The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// Ascend310P. The emulator computes: X float16 bfloat16; GroupIndex int64; Y1Out, Y2Out float8_e5m2
+// float8_e4m3fn float4_e2m1 float4_e1m2; Mxscale1Out, Mxscale2Out float8_e8m0.
 func SwigluMxQuantWithDualAxis(st *acl.Stream, p SwigluMxQuantWithDualAxisParams) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

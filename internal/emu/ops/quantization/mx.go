@@ -39,57 +39,40 @@ func groupedMxQuant(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		rows, n := x.Dim(0), x.Dim(1)
-		out, scales := make([]float64, len(in)), scale.View()
-		err = op.EachGroup(ends, func(g int, first, count int64) error {
-			for b := range (count + 63) / 64 {
-				from := first + b*64
-				pair := scales.Select(0, first/64+int64(g)+b)
-				if err := mxPair(s, pair, out, in, n, from, min(from+64, first+count)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		written := ends[len(ends)-1]
-		return minifloat.Write(y.View().Narrow(0, 0, min(written, rows)), out[:written*n], round)
+		return mxGroups(s, y.View(), scale.View(), in, ends, false, round)
 	}, c.Err()
 }
 
-// mxPair quantises the rows from first to end, at most two blocks, of a matrix with n columns. The
-// scales are [n, 2].
-func mxPair(s minifloat.Scaling, scales kernel.View, out, in []float64, n, first, end int64) error {
-	found := make([]float64, 2*n)
-	for half := range int64(2) {
-		lo, hi := first+half*minifloat.BlockSize, min(first+(half+1)*minifloat.BlockSize, end)
-		for j := range n {
-			var block []float64
-			for i := lo; i < hi; i++ {
-				block = append(block, in[i*n+j])
-			}
-			if len(block) == 0 {
-				continue // the scale of a missing block is the least one
-			}
-			var factor float64
-			found[2*j+half], factor = s.Block(block)
-			for i := lo; i < hi; i++ {
-				out[i*n+j] = float64(float32(in[i*n+j]) * float32(factor))
+// mxGroups quantises blocks of the rows of in [M, N], and overwrites it. Each group of rows begins a block and a new
+// pair of scales; gaps says whether the scales between groups become zeros. Rows after the last group are not written.
+func mxGroups(s minifloat.Scaling, y, scales kernel.View, in []float64, ends []int64, gaps bool, r minifloat.Rounding) error {
+	n, written := y.Shape[1], ends[len(ends)-1]
+	err := op.EachGroup(ends, func(g int, first, count int64) error {
+		at, pairs := first/64+int64(g), minifloat.Pairs(count, minifloat.BlockSize)
+		if next := (first+count)/64 + int64(g) + 1; gaps && at+pairs < next {
+			between := scales.Narrow(0, at+pairs, next-at-pairs)
+			if err := minifloat.Write(between, make([]float64, between.Len()), minifloat.Even); err != nil {
+				return err
 			}
 		}
+		return s.Scale(scales.Narrow(0, at, pairs), in[first*n:(first+count)*n], []int64{count, n}, 0, minifloat.BlockSize)
+	})
+	if err != nil {
+		return err
 	}
-	return minifloat.Write(scales, found, minifloat.Even)
+	return minifloat.Write(y.Narrow(0, 0, written), in[:written*n], r)
 }
 
 // mxScaling reads how blocks are scaled and rounded to the type of y.
 func mxScaling(c *op.Call, y *op.Tensor) (minifloat.Scaling, minifloat.Rounding) {
-	most := 0.0
+	most, rounding := 0.0, c.Text(c.Either("roundModeOptional", "roundMode"))
 	if c.Has("dstTypeMax") {
 		most = c.Float("dstTypeMax")
 	}
-	s, round, err := minifloat.NewScaling(y.DType, c.IntOr("scaleAlg", 0), most, c.Text("roundMode"))
+	if rounding == "" && c.Has("roundModeOptional") {
+		rounding = "rint"
+	}
+	s, round, err := minifloat.NewScaling(y.DType, c.IntOr("scaleAlg", 0), most, rounding)
 	switch four := slices.Contains(pairedTypes, y.DType); {
 	case err != nil:
 		c.Unfit("%v", err)
