@@ -3,6 +3,7 @@ package quantization
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -216,7 +217,8 @@ func TestGroupedDynamicMxQuantWithDualAxis(t *testing.T) {
 					shape := []int64{int64(ends[len(ends)-1]), columns}
 					x := optest.Filled(t, uint64(n), d, kerneltest.Layouts[(i+k)%len(kerneltest.Layouts)], shape)
 					y1, s1 := optest.Minifloat(t, f.d, shape), scalesOf(t, shape, 1, 32)
-					y2, s2 := optest.Minifloat(t, f.d, shape), optest.Minifloat(t, dtype.Float8E8M0, []int64{shape[0]/64 + int64(len(ends)), columns, 2})
+					places := shape[0]/64 + int64(len(ends))
+					y2, s2 := optest.Minifloat(t, f.d, shape), optest.Minifloat(t, dtype.Float8E8M0, []int64{places, columns, 2}, slices.Repeat([]float64{1}, int(places*columns*2))...)
 					optest.Run(t, "GroupedDynamicMxQuantWithDualAxis", optest.Args{
 						"x": x, "groupIndex": optest.Tensor(t, dtype.Int64, []int64{int64(len(ends))}, ends...), "scaleAlg": 1, "dstDtype": f.d, "y1Out": y1, "y1ScaleOut": s1, "y2Out": y2, "y2ScaleOut": s2,
 					})
@@ -226,6 +228,14 @@ func TestGroupedDynamicMxQuantWithDualAxis(t *testing.T) {
 					for g, e := range ends {
 						rows := int64(e) - first
 						at := (first/64 + int64(g)) * columns * 2
+						// Scales between a group and the next one become zeros; the place of an empty group is not written.
+						if gap := at + (rows+63)/64*columns*2; rows > 0 {
+							for _, s := range scales[gap : (int64(e)/64+int64(g)+1)*columns*2] {
+								require.Equal(t, 0x1p-127, s, "%s: between groups", what)
+							}
+						} else {
+							require.Equal(t, 1.0, scales[at], "%s: an empty group", what)
+						}
 						f.along(t, what, []int64{rows, columns}, 0, 32, v[first*columns:int64(e)*columns], got[first*columns:int64(e)*columns], scales[at:at+(rows+63)/64*columns*2], 0)
 						first = int64(e)
 					}

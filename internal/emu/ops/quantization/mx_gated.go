@@ -1,6 +1,7 @@
 package quantization
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -90,6 +91,9 @@ func swigluMxQuant(c *op.Call) (op.Run, error) {
 			if ends, err = op.GroupEnds(groups, rows, true); err != nil {
 				return err
 			}
+			if err := withRows(groups, ends); err != nil {
+				return err
+			}
 		}
 		values, err := m.gated(half, func(out, x kernel.View) error {
 			if mode == 0 {
@@ -111,6 +115,18 @@ func swigluMxQuant(c *op.Call) (op.Run, error) {
 		used, pairs := ends[len(ends)-1], minifloat.Pairs(n, minifloat.BlockSize)*2
 		return m.scaling.Rows(m.y[0].As([]int64{used, n}, []int64{n, 1}), m.scales[0].As([]int64{used, pairs}, []int64{pairs, 1}), values[:used*n], m.round)
 	}, c.Err()
+}
+
+// withRows refuses groups without rows, which the documents of gated units exclude.
+func withRows(groups *op.Tensor, ends []int64) error {
+	first := int64(0)
+	for g, end := range ends {
+		if end == first {
+			return fmt.Errorf("%v has a group %d without rows; each group must have one", groups, g)
+		}
+		first = end
+	}
+	return nil
 }
 
 // countedRows checks groups that have numbers of rows.
@@ -170,6 +186,9 @@ func swigluDualMxQuant(c *op.Call) (op.Run, error) {
 		if groups != nil {
 			var err error
 			if ends, err = wholeEnds(groups, rows); err != nil {
+				return err
+			}
+			if err := withRows(groups, ends); err != nil {
 				return err
 			}
 		}

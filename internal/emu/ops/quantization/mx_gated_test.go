@@ -264,4 +264,8 @@ func TestMxGatesRefuse(t *testing.T) {
 		require.Equal(t, c.code, e.Code, e.Text)
 		require.Contains(t, e.Text, c.text)
 	}
+	none := optest.Tensor(t, dtype.Int64, []int64{2}, 0, 4)
+	require.ErrorContains(t, optest.Execute(t, "SwigluMxQuant", gate.With(optest.Args{"groupIndexOptional": none})), "group 0 without rows")
+	dual = dual.With(optest.Args{"groupIndexOptional": none, "mxscale2Out": s(2, 40, 2)})
+	require.ErrorContains(t, optest.Execute(t, "SwigluMxQuantWithDualAxis", dual), "group 0 without rows")
 }
