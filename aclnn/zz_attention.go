@@ -3244,8 +3244,7 @@ var opFusedInferAttentionScoreV5 = Operator{
 
 // FusedInferAttentionScoreV5 is FusedInferAttentionScoreV4 with positions for the bias. C:
 // aclnnFusedInferAttentionScoreV5, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
-// does not implement it: documents have it on the Ascend950 only, though other chips have its
-// kernel, and not written yet.
+// computes: Query, Key, Value, PseShift, AttentionOut float16 bfloat16; SoftmaxLse float32.
 func FusedInferAttentionScoreV5(st *acl.Stream, p FusedInferAttentionScoreV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

@@ -34,6 +34,7 @@ var overlooked = []struct{ operators, params, reason string }{
 	{"Convolution QuantConvolution", "outputPadding", "of transposed convolutions; the recorded ones are not"},
 	{"ConvolutionBackward", "outputPadding", "the sizes of the output have it already"},
 	{"Rasterizer", "occlusionTruncation", "of a depth prior, which is not supported"},
+	{"FusedInferAttentionScoreV5", "qStartIdxOptional kvStartIdxOptional", "of pseType 2 and 3, which are refused"},
 	{"ScatterPaKvCache", "stridesOptional offsetsOptional", "of scatterModeOptional Nct, which is refused"},
 
 	// How, and how fast, the device computes.

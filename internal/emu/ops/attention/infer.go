@@ -21,7 +21,7 @@ var inferenceTable = op.Table{
 	"PromptFlashAttention": inferAttention, "PromptFlashAttentionV2": inferAttention, "PromptFlashAttentionV3": inferAttention,
 	"IncreFlashAttention": inferAttention, "IncreFlashAttentionV2": inferAttention, "IncreFlashAttentionV3": inferAttention, "IncreFlashAttentionV4": inferAttention,
 	"FusedInferAttentionScore": inferAttention, "FusedInferAttentionScoreV2": inferAttention,
-	"FusedInferAttentionScoreV3": inferAttention, "FusedInferAttentionScoreV4": inferAttention,
+	"FusedInferAttentionScoreV3": inferAttention, "FusedInferAttentionScoreV4": inferAttention, "FusedInferAttentionScoreV5": inferAttention,
 	"RingAttentionUpdate": ringAttentionUpdate, "RingAttentionUpdateV2": ringAttentionUpdate, "AttentionUpdate": attentionUpdate,
 }.Selects()
 
@@ -109,6 +109,9 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	}
 	a.queryRope, a.keyRope = optionalNamed(c, "queryRope"), optionalNamed(c, "keyRope")
 	a.bias = optionalNamed(c, "pseShift")
+	if kind := c.IntOr("pseType", pseAfterScale); kind != pseAfterScale {
+		c.Unfit("pseType is %d; attention without a backward pass takes 0, a pseShift that is added to the scaled scores", kind)
+	}
 	if a.blocks = optionalNamed(c, "blockTable"); a.blocks == nil {
 		a.blocks = optionalNamed(c, "blocktable")
 	}

@@ -232,7 +232,7 @@ func newInt8Prompt(layout string, dim, rows, cols int64) *int8Prompt {
 	return &int8Prompt{prompt: prompt{layout: layout, heads: 4, keyHeads: 2, dim: dim, rows: rows, cols: cols, queryLengths: []int64{rows, rows - 1}, keyLengths: []int64{cols, cols - 3}}, part: 1024}
 }
 
-var int8Operators = []string{"PromptFlashAttentionV2", "PromptFlashAttentionV3", "FusedInferAttentionScore", "FusedInferAttentionScoreV2", "FusedInferAttentionScoreV3", "FusedInferAttentionScoreV4"}
+var int8Operators = []string{"PromptFlashAttentionV2", "PromptFlashAttentionV3", "FusedInferAttentionScore", "FusedInferAttentionScoreV2", "FusedInferAttentionScoreV3", "FusedInferAttentionScoreV4", "FusedInferAttentionScoreV5"}
 
 // Every operator, layout, form of scales and kind of result.
 func TestAttentionOfInt8(t *testing.T) {

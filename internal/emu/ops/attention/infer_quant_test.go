@@ -265,7 +265,7 @@ func TestAttentionOverQuantisedCache(t *testing.T) {
 	for i, k := range kinds {
 		layout := []string{"BSH", "BSND", "BNSD"}[i%3]
 		p := &prompt{layout: layout, dtype: k.query, heads: 4, keyHeads: 2, dim: 8, rows: 1, cols: 37, queryLengths: []int64{1, 1}, keyLengths: []int64{37, 5}, block: k.block, cache: &k.quantisedCache}
-		names := []string{"FusedInferAttentionScoreV2", "FusedInferAttentionScoreV3", "FusedInferAttentionScoreV4"}
+		names := []string{"FusedInferAttentionScoreV2", "FusedInferAttentionScoreV3", "FusedInferAttentionScoreV4", "FusedInferAttentionScoreV5"}
 		if k.dtype != dtype.Int8 {
 			p.dim = 64
 		}
@@ -300,7 +300,7 @@ func TestPromptAttentionOverQuantisedCache(t *testing.T) {
 
 // A result is quantised by one scale or one for each head and position, whether the cache is or not.
 func TestAttentionQuantisesResult(t *testing.T) {
-	for i, name := range []string{"IncreFlashAttentionV2", "IncreFlashAttentionV3", "IncreFlashAttentionV4", "FusedInferAttentionScore", "FusedInferAttentionScoreV2", "FusedInferAttentionScoreV3", "FusedInferAttentionScoreV4", "PromptFlashAttentionV2", "PromptFlashAttentionV3"} {
+	for i, name := range []string{"IncreFlashAttentionV2", "IncreFlashAttentionV3", "IncreFlashAttentionV4", "FusedInferAttentionScore", "FusedInferAttentionScoreV2", "FusedInferAttentionScoreV3", "FusedInferAttentionScoreV4", "FusedInferAttentionScoreV5", "PromptFlashAttentionV2", "PromptFlashAttentionV3"} {
 		for _, d := range inferTypes {
 			for _, scales := range []dtype.Type{dtype.Float32, d} {
 				if scales == dtype.Float16 {

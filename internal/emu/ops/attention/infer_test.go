@@ -261,7 +261,7 @@ func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra opt
 var inferTypes = []dtype.Type{dtype.Float16, dtype.BFloat16}
 
 func TestPromptAttentionLayouts(t *testing.T) {
-	for _, name := range []string{"PromptFlashAttentionV3", "FusedInferAttentionScore", "FusedInferAttentionScoreV4"} {
+	for _, name := range []string{"PromptFlashAttentionV3", "FusedInferAttentionScore", "FusedInferAttentionScoreV4", "FusedInferAttentionScoreV5"} {
 		for _, layout := range []string{"BSH", "BSND", "BNSD", "TND"} {
 			if layout == "TND" && name == "PromptFlashAttentionV3" {
 				continue
@@ -286,6 +286,19 @@ func TestPromptAttentionBias(t *testing.T) {
 			p.bias = optest.Normal(4, d, p.heads*p.rows*p.cols)
 			p.check(t, name, kerneltest.Contiguous, nil)
 		}
+	}
+}
+
+// FusedInferAttentionScoreV5 has further parameters for a bias of slopes, which CANN's tiling refuses. Without one they have no effect.
+func TestPromptAttentionOfPositions(t *testing.T) {
+	p := &prompt{layout: "BSND", dtype: dtype.Float16, heads: 2, keyHeads: 1, dim: 16, rows: 4, cols: 6, queryLengths: []int64{4, 3}, keyLengths: []int64{6, 5}}
+	p.bias = optest.Normal(4, p.dtype, p.heads*p.rows*p.cols)
+	p.check(t, "FusedInferAttentionScoreV5", kerneltest.Contiguous, optest.Args{"qStartIdxOptional": []int64{5}, "kvStartIdxOptional": []int64{2}})
+	x := optest.Tensor(t, dtype.Float16, []int64{1, 2, 1, 16}, 1)
+	a := optest.Args{"query": x, "key": []*op.Tensor{x}, "value": []*op.Tensor{x}, "numHeads": 1, "inputLayout": "BSND", "scaleValue": 1.0, "attentionOut": optest.Tensor(t, dtype.Float16, x.Shape)}
+	optest.Run(t, "FusedInferAttentionScoreV5", a)
+	for _, kind := range []int64{-1, 1, 2, 3} {
+		optest.Refused(t, op.TilingRefused, "FusedInferAttentionScoreV5", a.With(optest.Args{"pseType": kind}), "takes 0")
 	}
 }
 
