@@ -3244,7 +3244,11 @@ var opFusedInferAttentionScoreV5 = Operator{
 
 // FusedInferAttentionScoreV5 is FusedInferAttentionScoreV4 with positions for the bias. C:
 // aclnnFusedInferAttentionScoreV5, CANN since 9.0.0. Not on Ascend910, Ascend310P. The emulator
-// computes: Query, Key, Value, PseShift, AttentionOut float16 bfloat16; SoftmaxLse float32.
+// computes: Query, PseShift, KeySharedPrefix, ValueSharedPrefix float16 bfloat16; Key, Value
+// float16 bfloat16 int8 int32 int4; QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale,
+// AntiquantOffset, KeyAntiquantScale, KeyAntiquantOffset, ValueAntiquantScale, ValueAntiquantOffset
+// float32 float16 bfloat16; BlockTable int32; AttentionOut float16 bfloat16 int8; SoftmaxLse
+// float32.
 func FusedInferAttentionScoreV5(st *acl.Stream, p FusedInferAttentionScoreV5Params) error {
 	c := NewCall(st, p.Operator())
 	p.Encode(c)

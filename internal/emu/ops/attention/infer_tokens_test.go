@@ -111,7 +111,12 @@ func TestInferencePadding(t *testing.T) {
 
 // A prefix is the beginning of the keys of every sequence.
 func TestInferencePrefix(t *testing.T) {
-	name := "FusedInferAttentionScoreV4"
+	for _, name := range []string{"FusedInferAttentionScoreV4", "FusedInferAttentionScoreV5"} {
+		t.Run(name, func(t *testing.T) { testPrefix(t, name) })
+	}
+}
+
+func testPrefix(t *testing.T, name string) {
 	for _, layout := range []string{"BSH", "BSND", "BNSD"} {
 		for _, rows := range []int64{1, 5} {
 			for _, spare := range []int64{0, 3} { // tokens of the prefix that do not count
