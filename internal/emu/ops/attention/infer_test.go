@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -297,6 +298,7 @@ func TestPromptAttentionOfPositions(t *testing.T) {
 	x := optest.Tensor(t, dtype.Float16, []int64{1, 2, 1, 16}, 1)
 	a := optest.Args{"query": x, "key": []*op.Tensor{x}, "value": []*op.Tensor{x}, "numHeads": 1, "inputLayout": "BSND", "scaleValue": 1.0, "attentionOut": optest.Tensor(t, dtype.Float16, x.Shape)}
 	optest.Run(t, "FusedInferAttentionScoreV5", a)
+	optest.RunOn(t, acceptance.Ascend950, "FusedInferAttentionScoreV5", a)
 	for _, kind := range []int64{-1, 1, 2, 3} {
 		optest.Refused(t, op.TilingRefused, "FusedInferAttentionScoreV5", a.With(optest.Args{"pseType": kind}), "takes 0")
 	}
