@@ -153,7 +153,10 @@ func (l *Library) compute(t *rt.Thread, s *rt.Stream, e *op.Executor, run op.Run
 		task.Notes = notes(e.Call)
 	}
 	if l.rt.Sanitizes() {
-		task.Accesses = func() []sanitize.Access { return e.Accesses(memory, workspace) }
+		task.Accesses = func() []sanitize.Access { return e.Call.Accesses(workspace) }
+		if e.Call.Follows() {
+			task.Follows = func() []sanitize.Access { return e.Followed(memory, workspace) }
+		}
 	}
 	return l.rt.Submit(t, s, task)
 }

@@ -28,13 +28,13 @@ func (c *Call) Follow(accesses func(x *Exec) []sanitize.Access) { c.follow = acc
 // Follows reports whether the call accesses memory at addresses within its tensors.
 func (c *Call) Follows() bool { return c.follow != nil }
 
-// Accesses returns the device memory that the call accesses, at addresses within its tensors too.
-func (e *Executor) Accesses(memory Memory, workspace uint64) []sanitize.Access {
-	all := e.Call.Accesses(workspace)
-	if e.Call.follow != nil && e.Resolve(memory, workspace) == nil { // without its tensors the computation fails by itself
-		all = append(all, e.Call.follow(&e.exec)...)
+// Followed returns the device memory that a call which follows addresses accesses at these. It is for the stream, since it reads the
+// tensors of the call.
+func (e *Executor) Followed(memory Memory, workspace uint64) []sanitize.Access {
+	if e.Resolve(memory, workspace) != nil {
+		return nil // without its tensors the computation fails by itself
 	}
-	return all
+	return e.Call.follow(&e.exec)
 }
 
 // Await appends a stage that lasts until ready returns true or an error.

@@ -35,6 +35,7 @@ type Task struct {
 
 	// The fields below are for the sanitizer.
 	Accesses func() []sanitize.Access // the device memory that the task touches, in order
+	Follows  func() []sanitize.Access // what it touches at addresses in that memory; called on the stream, before the task runs
 	Releases *sanitize.Order          // tasks that acquire it afterwards come after this task
 	Acquires *sanitize.Order          // the task comes after those that released it
 	Turn     *sanitize.Turn           // what it uses alone
@@ -57,7 +58,7 @@ func (t Task) do(s *Stream, cancel <-chan struct{}) error {
 
 // step returns the task as the sanitizer sees it.
 func (t *Task) step() sanitize.Step {
-	return sanitize.Step{Name: t.Name, Accesses: t.Accesses, Releases: t.Releases, Acquires: t.Acquires, Turn: t.Turn, Host: t.Host, After: t.after}
+	return sanitize.Step{Name: t.Name, Accesses: t.Accesses, Follows: t.Follows, Releases: t.Releases, Acquires: t.Acquires, Turn: t.Turn, Host: t.Host, After: t.after}
 }
 
 // Fault is an asynchronous device error: the code that the next synchronising call returns and the

@@ -24,6 +24,7 @@ type Checker struct {
 type Step struct {
 	Name     string
 	Accesses func() []Access // the device memory that the task touches, in order; may be nil
+	Follows  func() []Access // what it touches at addresses in that memory, once they are there; may be nil
 	Releases *Order          // tasks that acquire it afterwards come after this task; may be nil
 	Acquires *Order          // the task comes after those that released it; may be nil
 	Turn     *Turn           // what the task uses alone; may be nil
@@ -110,7 +111,11 @@ func (z *Checker) Enter(a *Actor, step *Step) (finding string) {
 	if step.Accesses == nil || finding != "" {
 		return finding
 	}
-	return z.check(step.Name, a.ID, now, step.Accesses())
+	all := step.Accesses()
+	if step.Follows != nil {
+		all = append(all, step.Follows()...)
+	}
+	return z.check(step.Name, a.ID, now, all)
 }
 
 // Leave adds the clocks of what a task has waited for to the clock of its stream.
