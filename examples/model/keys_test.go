@@ -309,8 +309,8 @@ type outcomes struct {
 	known  []outcome
 }
 
-// outcome is what a model of a configuration gives. A model depends on nothing else, so configurations that are equal
-// when they are read, as those are that differ in harmless keys, have one.
+// outcome holds the loss (of an encoder: the hidden states) and the first weight of a new model with a configuration. The parsed
+// configuration alone determines them, so configurations that differ in harmless keys only share an outcome.
 type outcome struct {
 	cfg    model.Config
 	result string

@@ -143,7 +143,8 @@ func TestCompareTypes(t *testing.T) {
 	assert.Equal(t, []string{"NEW", "later", "more"}, compare(text+"enum { NEW };\ntypedef int later;\nstruct more { int n; };\n").Unknown)
 }
 
-// The headers of releases, which CANN_HEADERS_DIR has in folders with the names of the releases, declare what the table has.
+// TestReleases compares the table with the headers of each release. CANN_HEADERS_DIR names a folder with a subfolder of headers for each
+// release, such as 9.1.0.
 func TestReleases(t *testing.T) {
 	dir := os.Getenv("CANN_HEADERS_DIR")
 	if dir == "" {

@@ -73,7 +73,8 @@ func (c *comm) layersOf(call string) ([]rankLayer, error) {
 	return layers, nil
 }
 
-// grouped returns the ranks by the number that of gives their position, in the order of servers and ranks.
+// grouped groups the ranks whose positions have one number, which the function of returns. Groups have the order of their numbers, ranks
+// the order of servers and ranks.
 func (c *comm) grouped(of func(position) int) (groups [][]uint32) {
 	order := make([]uint32, c.size)
 	for r := range order {

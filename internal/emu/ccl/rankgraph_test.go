@@ -67,7 +67,8 @@ func (r *rank) topology(layer uint64) int32 {
 	return *kind
 }
 
-// bond is what a link says: its protocol, and of each end the kind of address, its first bytes, and the place of the device.
+// bond holds the fields of a CommLink that the tests compare: the protocol, and for each end the kind of its address, the first bytes of
+// the address, and the place of the device.
 type bond struct {
 	protocol int32
 	ends     [2]bondEnd

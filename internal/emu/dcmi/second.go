@@ -11,8 +11,8 @@ const (
 	card                // a device in place of a card
 )
 
-// second has the functions of the driver's second interface that are those of the first for a device with one number, the logical one.
-// The others of the second interface are methods.
+// second lists the functions of the driver's second interface that call a function of the first one. The second interface names a device
+// by its logical number alone. Its other functions are methods.
 var second = map[string]struct {
 	first string
 	takes

@@ -161,7 +161,7 @@ func (l *Library) compute(t *rt.Thread, s *rt.Stream, e *op.Executor, run op.Run
 	return l.rt.Submit(t, s, task)
 }
 
-// await queues the wait of a call for what another stream or process writes.
+// await queues a stage in which the stream waits until another stream or process has written the call's input.
 func (l *Library) await(t *rt.Thread, s *rt.Stream, e *op.Executor, ready func(*op.Exec) (bool, error), workspace uint64) uint64 {
 	memory := s.Memory()
 	return l.rt.Submit(t, s, l.rt.Awaits(rt.Task{Name: e.Call.Name(), Repeatable: true, Wait: func(cancel <-chan struct{}) error {

@@ -18,6 +18,15 @@ func (c *Call) Fits(t *Tensor, want []int64, what string) {
 	}
 }
 
+// Dense refuses tensors with gaps between their elements, or with elements in another order.
+func (c *Call) Dense(tensors ...*Tensor) {
+	for _, t := range tensors {
+		if !t.Contiguous() {
+			c.Invalid("%v must be contiguous", t)
+		}
+	}
+}
+
 // Matrix refuses tensors that do not have two dimensions, with 561002.
 func (c *Call) Matrix(tensors ...*Tensor) {
 	for _, t := range tensors {

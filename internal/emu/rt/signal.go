@@ -11,7 +11,8 @@ import (
 // Tasks can write a word of device memory or wait for its value. Streams of several devices and
 // processes use this to synchronise without events.
 
-// Awaits returns a task that waits for what another stream or process writes into memory, so that it comes after their signals.
+// Awaits marks a task that waits until another stream or process has written memory. The race checker then orders the task after the
+// signals of other streams.
 func (r *Runtime) Awaits(task Task) Task {
 	task.Acquires = &r.outside
 	return task

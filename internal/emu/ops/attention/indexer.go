@@ -78,9 +78,7 @@ func (x *indexedTokens) check(c *op.Call, names, layouts [2]string, paged, keyLe
 		} else {
 			c.Rank(r.t, rank, rank)
 		}
-		if !r.t.Contiguous() {
-			c.Invalid("%v must be contiguous", r.t)
-		}
+		c.Dense(r.t)
 	}
 	switch mode {
 	case 0, 3:
@@ -266,11 +264,7 @@ func lightningIndexer(c *op.Call) (op.Run, error) {
 		c.Invalid("%v and %v: want 1 to 64 heads of the query, and a head dimension of 128", x.query, x.key)
 	}
 	checkIndexCount(c, count)
-	for _, t := range []*op.Tensor{weights, out} {
-		if !t.Contiguous() {
-			c.Invalid("%v must be contiguous", t)
-		}
-	}
+	c.Dense(weights, out)
 	var values *op.Tensor
 	if c.Bool("returnValues") {
 		values = c.Tensor("sparseValuesOut")
@@ -576,11 +570,7 @@ func sparseFlashAttention(c *op.Call) (op.Run, error) {
 	if block < 1 || block > 128 || block&(block-1) != 0 || x.page && x.key.Dim(1)%block != 0 {
 		c.Invalid("sparseBlockSize is %d; use a power of two up to 128 that divides the size of a page", block)
 	}
-	for _, t := range []*op.Tensor{value, indices, queryRope, keyRope, out} {
-		if !t.Contiguous() {
-			c.Invalid("%v must be contiguous", t)
-		}
-	}
+	c.Dense(value, indices, queryRope, keyRope, out)
 	if sinks != nil {
 		c.Plain(sinks)
 		c.DType(sinks, dtype.Float32)

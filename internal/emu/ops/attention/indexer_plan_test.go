@@ -47,7 +47,7 @@ func (c indexerPlanCase) args(t *testing.T, l kerneltest.Layout, out *op.Tensor)
 	return a
 }
 
-// TestIndexerPlan compares with what CANN's operator writes, the numbers behind the plan too.
+// TestIndexerPlan compares all numbers of a plan, and those after it, with the output of CANN's operator.
 func TestIndexerPlan(t *testing.T) {
 	file, err := os.Open("testdata/indexer_plans.jsonl")
 	require.NoError(t, err)

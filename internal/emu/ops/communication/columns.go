@@ -133,9 +133,7 @@ func newExchanged(c *op.Call, axes ...int64) *exchanged {
 // dense refuses tensors that are not contiguous, which A2 and A3 do not take here.
 func (p *exchanged) dense(t *op.Tensor) {
 	p.Plain(t)
-	if !t.Contiguous() {
-		p.Invalid("%v must be contiguous", t)
-	}
+	p.Dense(t)
 }
 
 // checkBias checks the bias: of a plain product float16 with float16 and float32 with bfloat16, of a quantised one

@@ -323,9 +323,7 @@ func gatherQuantised(c *op.Call, comm op.Communicator, x1, x2, output, gathered 
 	ranks, m := int64(comm.Size), x1.Dim(0)
 	c.NoneOf("bias")
 	columns, rows := scalesOf(c, m, x2.Dim(1))
-	if !x1.Contiguous() {
-		c.Invalid("%v must be contiguous", x1)
-	}
+	c.Dense(x1)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -335,9 +333,8 @@ func gatherQuantised(c *op.Call, comm op.Communicator, x1, x2, output, gathered 
 		gathered = nil
 	}
 	if gathered != nil {
-		if c.Same(all, gathered); !gathered.Contiguous() {
-			c.Invalid("%v must be contiguous", gathered)
-		}
+		c.Same(all, gathered)
+		c.Dense(gathered)
 		gathered = inBytes(c, gathered)
 	}
 	c.AllGather(comm, bytes, inBytes(c, x1))

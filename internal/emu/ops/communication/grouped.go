@@ -96,7 +96,7 @@ func groupedAllReduce(c *op.Call) (op.Run, error) {
 		}
 		c.DType(t, want)
 	}
-	dense(c, slices.Concat(x, weights, y, bias)...)
+	c.Dense(slices.Concat(x, weights, y, bias)...)
 	for _, t := range weights {
 		c.Rank(t, 2, 2)
 	}
@@ -173,7 +173,7 @@ func groupedAllReduce(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
-// groupsOf returns the rows of each group: those of its tensor, or those that the list of groups gives it of the only one.
+// groupsOf returns the rows of each group: all rows of the group's own tensor, or the part of the only tensor that groupListOptional gives it.
 func groupsOf(c *op.Call, x, weights []*op.Tensor, one bool) (all []rowGroup) {
 	list := c.Ints("groupListOptional")
 	if !one {

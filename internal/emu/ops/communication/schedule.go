@@ -46,7 +46,7 @@ type scheduleContext struct {
 
 const contextSize = int64(unsafe.Sizeof(scheduleContext{}))
 
-// received is what the other workers write: flags with numbers of experts, and tokens.
+// received describes the buffers that other workers fill: info receives flags and the numbers of experts, data receives tokens.
 type received struct{ info, data region }
 
 // region is memory of the device.
@@ -116,7 +116,7 @@ func (w *worker) words(x *op.Exec, name string, addr uint64, n int64) ([]int32, 
 	return unsafe.Slice((*int32)(p), n), nil
 }
 
-// sizes multiplies numbers of a context, none of which may be 0, and refuses a product that no memory holds.
+// sizes returns the product of fields of the context. It refuses a field of 0, and a product above 2^40.
 func (w *worker) sizes(names []string, values ...uint32) (int64, error) {
 	n := int64(1)
 	for i, v := range values {
@@ -141,8 +141,8 @@ func complete(flags []int32) bool {
 	return true
 }
 
-// flagged declares no accesses of a call that has only what other workers write: the flags order these accesses, which the sanitizer does
-// not see.
+// flagged declares no accesses. A call with it reads only buffers that other workers fill, and flags order these accesses; the sanitizer
+// does not see flags.
 func flagged(*op.Exec) []sanitize.Access { return nil }
 
 // access describes memory at an address within the context.
@@ -197,7 +197,7 @@ func attentionScheduler(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
-// emptyExpert fills the numbers of experts once they are read: a token that nobody sends has it.
+// emptyExpert replaces the numbers of experts that were read. A token with this number was not sent.
 const emptyExpert = 0x7f7f7f7f
 
 // syncGroup is a number of sessions of which a worker for experts takes a micro-batch together.

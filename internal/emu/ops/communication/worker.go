@@ -22,7 +22,7 @@ var workers = op.Table{
 // tokenTypes are the types of tokens by the number that calls give them.
 var tokenTypes = []dtype.Type{dtype.Float16, dtype.BFloat16, dtype.Int8}
 
-// tokenType returns the type of tokens, which is that of the output y.
+// tokenType returns the element type of the tokens. The output y must have the same type.
 func (w *worker) tokenType(y *op.Tensor, types []dtype.Type) dtype.Type {
 	n := w.c.Int("tokenDtype")
 	if n < 0 || n >= int64(len(types)) {
@@ -58,17 +58,8 @@ func kernelContext(c *op.Call) *worker {
 	return w
 }
 
-// dense refuses outputs that are not contiguous, of which the kernels know no strides.
-func dense(c *op.Call, all ...*op.Tensor) {
-	for _, t := range all {
-		if c.Err() == nil && !t.Contiguous() {
-			c.Invalid("%v must be contiguous", t)
-		}
-	}
-}
-
-// workerCombine adds up what the experts have returned for each token, times their weights, and what the shared expert has, which comes
-// last and has none.
+// workerCombine adds, for each token, the results of its experts times their weights. The shared expert's result is the last one; it is
+// added without a weight.
 func workerCombine(c *op.Call) (op.Run, error) {
 	w := kernelContext(c)
 	scales, layer, hidden, y, next := c.Tensor("expertScales"), c.Tensor("layerId"), c.Int("hiddenSize"), c.Tensor("y"), c.Tensor("nextLayerId")
@@ -95,7 +86,7 @@ func workerCombine(c *op.Call) (op.Run, error) {
 	}
 	tokens, experts := scales.Dim(0), scales.Dim(1)+1
 	c.Fits(y, []int64{tokens, hidden}, "a sum for each token")
-	dense(c, y, next)
+	c.Dense(y, next)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -220,7 +211,7 @@ func workerBatching(c *op.Call) (op.Run, error) {
 	if d == dtype.Int8 {
 		c.Fits(scales, []int64{rows}, "a scale for each row")
 	}
-	dense(c, outputs...)
+	c.Dense(outputs...)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -300,7 +291,7 @@ func workerBatching(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
-// batched finds the tokens that a scheduler has listed, or, of a call that waits, those of the next micro-batch.
+// batched finds the tokens that a scheduler has listed. For a call that waits it finds the tokens of the next micro-batch.
 func (w *worker) batched(x *op.Exec, waits bool) (*batched, error) {
 	s, err := w.read()
 	if err != nil {
@@ -384,7 +375,7 @@ type choice struct {
 	token, choice int64
 }
 
-// sorted returns the choices by expert, and those of an expert in the order in which they are listed.
+// sorted returns the choices ordered by expert. Choices of one expert keep the order of the list.
 func (w *worker) sorted(b *batched, experts int64) (all []choice, err error) {
 	for session, ids := range b.experts {
 		for i, expert := range ids {

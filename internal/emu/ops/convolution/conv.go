@@ -195,8 +195,8 @@ func (g convGrads) check(c *op.Call, input, weight, bias *op.Tensor, filters int
 	}
 }
 
-// checkVolumes refuses gradients of volumes that CANN has no kernel for before the 950: those of weights in float32 whose
-// factors have 16 bits, in several groups.
+// checkVolumes refuses gradients of volumes for which chips before the 950 have no kernel: the gradient of a weight in float32 with
+// several groups, if the factors have 16 bits.
 func (g convGrads) checkVolumes(c *op.Call, v conv, grad, input, weight *op.Tensor) {
 	if input.Rank() != 5 || c.Chip() == acceptance.Ascend950 || g.weight == nil || g.weight.DType != dtype.Float32 || v.Groups == 1 {
 		return

@@ -31,9 +31,7 @@ func npuFormatCast(c *op.Call) (op.Run, error) {
 	}
 	toNz, fromNz := op.IsNZ(dst.Format) && !op.IsPrivate(src.Format), op.IsNZ(src.Format) && !op.IsPrivate(dst.Format)
 	for _, t := range []*op.Tensor{src, dst} {
-		if !t.Contiguous() {
-			c.Invalid("%v must be contiguous", t)
-		}
+		c.Dense(t)
 		c.DType(t, CastTypes...)
 	}
 	if !toNz && !fromNz {

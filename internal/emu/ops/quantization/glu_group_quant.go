@@ -58,12 +58,12 @@ func swigluGroupQuant(c *op.Call) (op.Run, error) {
 func (g *gateQuant) types() {
 	c, blocks := g.Call, g.mode == byBlocks || g.mode == byMX
 	c.Plain(g.x, g.y, g.scale, g.origin)
-	dense(c, g.x, g.y, g.scale, g.origin)
+	c.Dense(g.x, g.y, g.scale, g.origin)
 	for i, t := range []*op.Tensor{g.counts, g.weight, g.factors} {
 		if t != nil {
 			c.Plain(t)
 			c.DType(t, []dtype.Type{dtype.Int64, dtype.Float32, dtype.Float32}[i])
-			dense(c, t)
+			c.Dense(t)
 		}
 	}
 	switch {

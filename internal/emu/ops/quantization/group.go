@@ -112,7 +112,7 @@ func swiGLUQuant(c *op.Call) (op.Run, error) {
 		c.Fail(op.NullPointer, "smoothScalesOptional is null; a static quantisation needs scales")
 	}
 	forGroups(c, parts, width, smooth, offsets)
-	dense(c, y, scale)
+	c.Dense(y, scale)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -166,16 +166,7 @@ func forGroups(c *op.Call, groups, width int64, tensors ...*op.Tensor) {
 		if n := t.Len(); n != groups*width && n != groups {
 			c.Invalid("%v must be [%d,%d] or [%d], for each group", t, groups, width, groups)
 		}
-		dense(c, t)
-	}
-}
-
-// dense refuses tensors that are not contiguous.
-func dense(c *op.Call, tensors ...*op.Tensor) {
-	for _, t := range tensors {
-		if !t.Contiguous() {
-			c.Invalid("%v must be contiguous", t)
-		}
+		c.Dense(t)
 	}
 }
 

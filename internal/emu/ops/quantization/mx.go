@@ -27,9 +27,7 @@ func groupedMxQuant(c *op.Call) (op.Run, error) {
 		return func(*op.Exec) error { return nil }, c.Err()
 	}
 	s, round := mxScaling(c, y)
-	if !scale.Contiguous() {
-		c.Invalid("%v must be contiguous", scale)
-	}
+	c.Dense(scale)
 	return func(*op.Exec) error {
 		ends, err := op.RowEnds(groups, x.Dim(0))
 		if err != nil {

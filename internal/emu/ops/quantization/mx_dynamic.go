@@ -64,8 +64,8 @@ func newMx(c *op.Call, from, to []dtype.Type, lowest, highest int, results ...st
 
 // dense refuses results and scales with gaps.
 func (m *mxCall) dense() {
-	dense(m.Call, m.y...)
-	dense(m.Call, m.scales...)
+	m.Dense(m.y...)
+	m.Dense(m.scales...)
 }
 
 // result checks the type and the shape of results, and reads how numbers become that type.
@@ -272,7 +272,7 @@ func (m *mxCall) columns(scales *op.Tensor) {
 	m.dense()
 	m.DType(scales, dtype.Float8E8M0)
 	m.Plain(scales)
-	dense(m.Call, scales)
+	m.Dense(scales)
 }
 
 // squares checks the shapes of scales of the rows and of the columns of blocks.
@@ -330,7 +330,7 @@ func mxToBlock(c *op.Call) (op.Run, error) {
 	}
 	m.columns(given)
 	m.columns(columns)
-	dense(c, m.x)
+	c.Dense(m.x)
 	last := m.x.Rank() - 1
 	if m.x.Shape[last]%2 != 0 || m.x.Shape[last-1]%64 != 0 {
 		c.Unfit("%v must have a multiple of 64 rows and a multiple of 2 columns", m.x)
@@ -375,7 +375,7 @@ func mxToBlock(c *op.Call) (op.Run, error) {
 	}, c.Err()
 }
 
-// exponentCode returns the code of a scale. The kernel computes with codes, and that of NaN is the highest.
+// exponentCode returns the E8M0 code of a scale. The kernel computes with codes; NaN has the highest code, 255.
 func exponentCode(scale float64) int {
 	if math.IsNaN(scale) {
 		return 255

@@ -207,7 +207,7 @@ func TestDynamicMxQuantWithDualAxis(t *testing.T) {
 	require.Greater(t, n, 100)
 }
 
-// Groups begin blocks of rows; those of columns are as without groups.
+// Each group of rows begins a block of rows. Groups do not change the blocks of columns.
 func TestGroupedDynamicMxQuantWithDualAxis(t *testing.T) {
 	n := 0
 	for _, f := range []mxForm{{dtype.Float8E4M3, 1, 0, "rint", 0}, {dtype.Float8E5M2, 1, 0, "rint", 0}} {

@@ -136,7 +136,7 @@ func (m *mxCall) countedRows(groups *op.Tensor, rows bool) {
 	}
 	m.DType(groups, dtype.Int64)
 	m.Plain(groups)
-	dense(m.Call, m.y[0], m.scales[0])
+	m.Dense(m.y[0], m.scales[0])
 	switch mode := m.Int("groupMode"); {
 	case groups.Rank() != 1 || groups.Len() < 1 || groups.Len() > 256:
 		m.Unfit("%v must have 1 to 256 groups in one dimension", groups)
