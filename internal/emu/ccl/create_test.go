@@ -104,6 +104,7 @@ func TestBadTables(t *testing.T) {
 		{replaced(`"rank_id":"3"`, `"rank_id":"x"`), 1, 4, "no number"},
 		{replaced(`"device_id":"3"`, `"device_id":"-3"`), 1, 4, "device_id"},
 		{replaced(`"1.0"`, `"1.2"`), 1, 4, "super_device_id"},
+		{strings.NewReplacer(`"1.0"`, `"1.2"`, `"rank_id"`, `"super_device_id":"x","rank_id"`).Replace(tableOf(4)), 1, 4, `super_device_id "x" is no number`},
 		{replaced(`"server_id":"a"`, `"server_id":""`), 1, 4, "server_id"},
 		{`{"version":"1.0","status":"completed","server_list":[]}`, 0, 4, "no devices"},
 		{"[", 0, 4, "JSON"},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"unsafe"
 
@@ -399,16 +398,4 @@ func readAddresses(text string) (ips []netip.Addr, err error) {
 		ips = append(ips, ip)
 	}
 	return ips, nil
-}
-
-// readSuperID reads the super_device_id of a table.
-func readSuperID(text *string) uint32 {
-	if text == nil {
-		return unknownSuperID
-	}
-	n, err := strconv.ParseUint(*text, 10, 32)
-	if err != nil {
-		return unknownSuperID
-	}
-	return uint32(n)
 }

@@ -19,10 +19,8 @@ import (
 type rankTable struct {
 	digest [sha256.Size]byte // SHA-256 of the file
 	root   string            // host at which rank 0 listens, "" for the default
-	ranks  []tableRank
+	ranks  []position
 }
-
-type tableRank struct{ position }
 
 // tableFile is the JSON file of versions 1.0 and 1.2, in which numbers are strings.
 type tableFile struct {
@@ -85,7 +83,7 @@ func parseTable(text []byte) (*rankTable, error) {
 	}
 	t := &rankTable{digest: sha256.Sum256(text)}
 	servers := make(map[string]bool)
-	places := make(map[int]tableRank)
+	places := make(map[int]position)
 	for i, s := range f.Servers {
 		if s.ID == "" || servers[s.ID] {
 			return nil, fmt.Errorf("server_list[%d]: server_id %q is empty or occurs twice", i, s.ID)
@@ -112,7 +110,7 @@ func parseTable(text []byte) (*rankTable, error) {
 }
 
 // add adds the devices of a server to places. Their ranks must be consecutive.
-func (s tableServer) add(version string, at position, places map[int]tableRank) error {
+func (s tableServer) add(version string, at position, places map[int]position) error {
 	first, last := -1, -1
 	for i, d := range s.Devices {
 		device, err := strconv.Atoi(d.ID)
@@ -123,20 +121,26 @@ func (s tableServer) add(version string, at position, places map[int]tableRank) 
 		if err != nil || rank < 0 {
 			return fmt.Errorf(".device[%d]: rank_id %q is no number", i, d.Rank)
 		}
-		if version == "1.2" && (d.Super == nil || *d.Super == "") {
+		at := at
+		at.device, at.superID = device, unknownSuperID
+		if given := d.Super != nil && *d.Super != ""; !given && version == "1.2" {
 			return fmt.Errorf(".device[%d]: super_device_id is missing", i)
+		} else if given {
+			n, err := strconv.ParseUint(*d.Super, 10, 32)
+			if err != nil {
+				return fmt.Errorf(".device[%d]: super_device_id %q is no number", i, *d.Super)
+			}
+			at.superID = uint32(n)
 		}
 		if _, twice := places[rank]; twice {
 			return fmt.Errorf(".device[%d]: rank_id %d occurs twice", i, rank)
 		}
-		at := at
-		at.device, at.superID = device, readSuperID(d.Super)
 		if d.IP != nil && *d.IP != "" {
 			if at.ips, err = readAddresses(*d.IP); err != nil {
 				return fmt.Errorf(".device[%d]: %w", i, err)
 			}
 		}
-		places[rank] = tableRank{at}
+		places[rank] = at
 		if first < 0 || rank < first {
 			first = rank
 		}
@@ -217,9 +221,7 @@ func (l *Library) joinTable(t *rt.Thread, call, path string, rank uint32, cfg co
 	if err != nil {
 		return refuse(unavailable, "%s: %v", call, err)
 	}
-	for _, r := range table.ranks {
-		c.positions = append(c.positions, r.position)
-	}
+	c.positions = table.ranks
 	c.connect = func() error { return l.linkByTable(c, table) }
 	out.Set(c.publish())
 	return nil
